@@ -879,6 +879,68 @@ func (x *ReportResponse) GetLeader() string {
 	return ""
 }
 
+// ForwardedReport travels between SNs only: the SN that a node speaks to passes the heartbeat on to the raft leader, after
+// it checked the node's token.
+type ForwardedReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Sn            string                 `protobuf:"bytes,2,opt,name=sn,proto3" json:"sn,omitempty"` // the SN that passes it on
+	Report        *ReportRequest         `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedReport) Reset() {
+	*x = ForwardedReport{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedReport) ProtoMessage() {}
+
+func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
+func (*ForwardedReport) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ForwardedReport) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ForwardedReport) GetSn() string {
+	if x != nil {
+		return x.Sn
+	}
+	return ""
+}
+
+func (x *ForwardedReport) GetReport() *ReportRequest {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 // SessionReport is everything the leader may need to know of one session, now.
 type SessionReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -895,7 +957,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +969,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +982,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -984,7 +1046,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1058,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1071,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1053,7 +1115,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1127,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1140,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -1129,7 +1191,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1203,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1216,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -1208,7 +1270,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1282,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1295,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -1301,7 +1363,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1375,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1388,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -1355,7 +1417,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1429,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1442,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ContractView) GetName() string {
@@ -1476,7 +1538,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1550,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1563,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Session) GetId() string {
@@ -1625,7 +1687,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1699,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1712,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -1724,7 +1786,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1798,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1811,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -1818,7 +1880,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1892,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1905,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Participant) GetSession() string {
@@ -1922,7 +1984,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +1996,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2009,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -1994,7 +2056,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2068,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2081,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -2042,7 +2104,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2116,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2129,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -2113,7 +2175,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2187,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2200,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 type ListContractsRequest struct {
@@ -2149,7 +2211,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2223,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2236,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 type ListContractsResponse struct {
@@ -2186,7 +2248,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2260,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2273,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -2237,7 +2299,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2311,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2324,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -2330,7 +2392,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2404,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2417,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -2379,7 +2441,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2453,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2466,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -2459,7 +2521,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2533,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2546,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -2510,7 +2572,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2584,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2597,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -2556,7 +2618,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2630,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2643,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -2660,7 +2722,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\"(\n" +
 	"\x0eReportResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader\"\xfc\x01\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\"f\n" +
+	"\x0fForwardedReport\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
+	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xfc\x01\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -2834,7 +2900,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -2850,29 +2916,30 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*OpenSessionResponse)(nil),       // 11: swarm.v1.OpenSessionResponse
 	(*ReportRequest)(nil),             // 12: swarm.v1.ReportRequest
 	(*ReportResponse)(nil),            // 13: swarm.v1.ReportResponse
-	(*SessionReport)(nil),             // 14: swarm.v1.SessionReport
-	(*Ready)(nil),                     // 15: swarm.v1.Ready
-	(*Done)(nil),                      // 16: swarm.v1.Done
-	(*Failed)(nil),                    // 17: swarm.v1.Failed
-	(*Progress)(nil),                  // 18: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 19: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 20: swarm.v1.ContractView
-	(*Session)(nil),                   // 21: swarm.v1.Session
-	(*CommittedRound)(nil),            // 22: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 23: swarm.v1.Plan
-	(*Participant)(nil),               // 24: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 25: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 26: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 27: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 28: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 29: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 30: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 31: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 32: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 33: swarm.v1.GetContractStatusResponse
-	(*ResetContractRequest)(nil),      // 34: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 35: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 36: swarm.v1.ErrorReason
+	(*ForwardedReport)(nil),           // 14: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 15: swarm.v1.SessionReport
+	(*Ready)(nil),                     // 16: swarm.v1.Ready
+	(*Done)(nil),                      // 17: swarm.v1.Done
+	(*Failed)(nil),                    // 18: swarm.v1.Failed
+	(*Progress)(nil),                  // 19: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 20: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 21: swarm.v1.ContractView
+	(*Session)(nil),                   // 22: swarm.v1.Session
+	(*CommittedRound)(nil),            // 23: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 24: swarm.v1.Plan
+	(*Participant)(nil),               // 25: swarm.v1.Participant
+	(*CloseSessionRequest)(nil),       // 26: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 27: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 28: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 29: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 30: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 31: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 32: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 33: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 34: swarm.v1.GetContractStatusResponse
+	(*ResetContractRequest)(nil),      // 35: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 36: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 37: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	2,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -2880,51 +2947,52 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	2,  // 2: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
 	2,  // 3: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
 	9,  // 4: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	20, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	14, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	15, // 7: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	16, // 8: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	17, // 9: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	18, // 10: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	9,  // 11: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	22, // 12: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	23, // 13: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	21, // 14: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	18, // 15: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	24, // 16: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	20, // 17: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	31, // 18: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	20, // 19: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	22, // 20: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	0,  // 21: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,  // 22: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	5,  // 23: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	7,  // 24: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	10, // 25: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	12, // 26: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	19, // 27: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	25, // 28: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	27, // 29: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	29, // 30: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	32, // 31: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	34, // 32: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	1,  // 33: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,  // 34: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	6,  // 35: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	8,  // 36: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	11, // 37: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	13, // 38: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	20, // 39: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	26, // 40: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	28, // 41: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	30, // 42: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	33, // 43: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	35, // 44: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	33, // [33:45] is the sub-list for method output_type
-	21, // [21:33] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	21, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	15, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	12, // 7: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	16, // 8: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	17, // 9: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	18, // 10: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	19, // 11: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	9,  // 12: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	23, // 13: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	24, // 14: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	22, // 15: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	19, // 16: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	25, // 17: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	21, // 18: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	32, // 19: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	21, // 20: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	23, // 21: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	0,  // 22: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,  // 23: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	5,  // 24: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	7,  // 25: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	10, // 26: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	12, // 27: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	20, // 28: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	26, // 29: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	28, // 30: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	30, // 31: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	33, // 32: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	35, // 33: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	1,  // 34: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,  // 35: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	6,  // 36: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	8,  // 37: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	11, // 38: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	13, // 39: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	21, // 40: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	27, // 41: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	29, // 42: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	31, // 43: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	34, // 44: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	36, // 45: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	34, // [34:46] is the sub-list for method output_type
+	22, // [22:34] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -2938,7 +3006,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   4,
 		},
