@@ -1,0 +1,58 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+func contextCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "list contexts", Group: "Contexts", Shell: true,
+			Summary: "Show the saved contexts",
+			Details: "A context names a swarm: the API addresses of its SNs, the identity to use there and the swarm's ID. The current one is marked. swarmctl local up keeps one called local as long as it runs.",
+			Example: "list contexts",
+			Run:     listContexts,
+		},
+		{
+			Pattern: "switch context NAME", Group: "Contexts", Shell: true,
+			Summary: "Choose the context that commands use from now on",
+			Details: "Later calls of swarmctl by the same user reach this context's swarm unless they say otherwise with --context or --sn.",
+			Example: "switch context local",
+			Run:     switchContext,
+		},
+	}
+}
+
+func listContexts(_ context.Context, s *Session, _ Args) error {
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return err
+	}
+	all, err := contexts.List()
+	if err != nil {
+		return err
+	}
+	current := contexts.Current()
+	if s.JSON {
+		return printJSON(s.Env.Stdout, map[string]any{"contexts": append([]Context{}, all...), "current": current})
+	}
+	t := table{header: []string{"NAME", "CURRENT", "SNS", "IDENTITY", "SWARM"}}
+	for _, c := range all {
+		t.add(c.Name, yesNo(c.Name == current), strings.Join(c.SNs, ","), c.Identity, short(c.SwarmID))
+	}
+	return t.print(s.Env.Stdout)
+}
+
+func switchContext(_ context.Context, s *Session, args Args) error {
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := contexts.Switch(args.Value("NAME")); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Env.Stderr, "current context is %s\n", args.Value("NAME"))
+	return nil
+}

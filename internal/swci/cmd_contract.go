@@ -1,0 +1,249 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+func contractCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "list contracts", Group: "Contracts", Shell: true,
+			Summary: "Show the training contracts",
+			Details: "Prints every training contract with its phase, its last committed round and how many sessions are open.",
+			Example: "list contracts",
+			Run:     listContracts,
+		},
+		{
+			Pattern: "get contract status NAME", Group: "Contracts", Shell: true,
+			Summary: "Show how far a training is and what it waits for",
+			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress, and, when no round is running, why not.",
+			Example: "get contract status defaultbb.cqdb.sml.hpe",
+			Run:     getContractStatus,
+		},
+		{
+			Pattern: "reset contract NAME [force]", Group: "Contracts", Shell: true,
+			Summary: "Begin a new run of a contract",
+			Details: "Puts the contract back to its beginning, so that it can be trained anew. Refused while sessions are open; with force they are ended with the reason reset.",
+			Example: "reset contract defaultbb.cqdb.sml.hpe",
+			Run:     resetContract,
+		},
+	}
+}
+
+// contractJSON is one element of `list contracts -o json`.
+type contractJSON struct {
+	Name          string  `json:"name"`
+	Run           uint64  `json:"run"`
+	Phase         string  `json:"phase"`
+	Round         uint64  `json:"round"`
+	MinPeers      uint32  `json:"min_peers"`
+	OpenSessions  uint32  `json:"open_sessions"`
+	EndedSessions uint32  `json:"ended_sessions"`
+	Created       *string `json:"created"`
+}
+
+func listContracts(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		contracts, err := api.ListContracts(ctx)
+		if err != nil {
+			return fmt.Errorf("list contracts: %w", err)
+		}
+		if s.JSON {
+			out := make([]contractJSON, 0, len(contracts))
+			for _, c := range contracts {
+				out = append(out, contractJSON{
+					Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetRound(), MinPeers: c.GetMinPeers(),
+					OpenSessions: c.GetOpenSessions(), EndedSessions: c.GetEndedSessions(), Created: stamp(c.GetCreatedUnixMs()),
+				})
+			}
+			return printJSON(s.Env.Stdout, map[string]any{"contracts": out})
+		}
+		t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
+		for _, c := range contracts {
+			t.add(c.GetName(), c.GetPhase(), utoa(c.GetRun()), utoa(c.GetRound()), utoa(uint64(c.GetMinPeers())),
+				utoa(uint64(c.GetOpenSessions())), utoa(uint64(c.GetEndedSessions())))
+		}
+		return t.print(s.Env.Stdout)
+	})
+}
+
+// statusJSON is `get contract status NAME -o json`.
+type statusJSON struct {
+	Name          string        `json:"name"`
+	Run           uint64        `json:"run"`
+	Phase         string        `json:"phase"`
+	Over          bool          `json:"over"`
+	Method        string        `json:"method"`
+	MinPeers      uint32        `json:"min_peers"`
+	ExpectedPeers uint32        `json:"expected_peers"`
+	LayoutDigest  string        `json:"layout_digest"`
+	Waiting       string        `json:"waiting"`
+	WaitingSince  *string       `json:"waiting_since"`
+	Leader        string        `json:"leader"`
+	Warnings      []string      `json:"warnings"`
+	Committed     *roundJSON    `json:"committed"`
+	Rounds        []roundJSON   `json:"rounds"`
+	Sessions      []sessionJSON `json:"sessions"`
+}
+
+type roundJSON struct {
+	Round        uint64   `json:"round"`
+	Attempt      uint64   `json:"attempt"`
+	Digest       string   `json:"digest"`
+	Participants []string `json:"participants"`
+	NextInterval uint32   `json:"next_interval"`
+	Final        bool     `json:"final"`
+	Planned      *string  `json:"planned"`
+	Committed    *string  `json:"committed"`
+}
+
+type sessionJSON struct {
+	ID          string   `json:"id"`
+	Node        string   `json:"node"`
+	Live        bool     `json:"live"`
+	State       string   `json:"state"`
+	Phase       string   `json:"phase"`
+	Round       uint64   `json:"round"`
+	Loss        *float64 `json:"loss"`
+	Metric      *float64 `json:"metric"`
+	EpochsDone  uint32   `json:"epochs_done"`
+	TotalEpochs uint32   `json:"total_epochs"`
+	Weight      uint32   `json:"weight"`
+	CheckinMode string   `json:"checkin_mode"`
+	EndReason   string   `json:"end_reason"`
+	ExitCode    int32    `json:"exit_code"`
+}
+
+func getContractStatus(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		status, err := api.GetContractStatus(ctx, args.Value("NAME"))
+		if err != nil {
+			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, statusToJSON(status))
+		}
+		return printStatus(s, status)
+	})
+}
+
+func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
+	c := st.GetContract()
+	out := statusJSON{
+		Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Over: c.GetOver(),
+		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
+		LayoutDigest: c.GetTerms().GetLayoutDigest(),
+		Waiting:      st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
+		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{},
+	}
+	if r := c.GetCommitted(); r != nil {
+		last := roundToJSON(r)
+		out.Committed = &last
+	}
+	for _, r := range st.GetRecent() {
+		out.Rounds = append(out.Rounds, roundToJSON(r))
+	}
+	for _, x := range c.GetSessions() {
+		out.Sessions = append(out.Sessions, sessionToJSON(x))
+	}
+	return out
+}
+
+func roundToJSON(r *swarmv1.CommittedRound) roundJSON {
+	return roundJSON{
+		Round: r.GetRound(), Attempt: r.GetAttempt(), Digest: r.GetDigest(), Participants: append([]string{}, r.GetParticipants()...),
+		NextInterval: r.GetNextInterval(), Final: r.GetFinal(), Planned: stamp(r.GetPlannedUnixMs()), Committed: stamp(r.GetCommittedUnixMs()),
+	}
+}
+
+func sessionToJSON(x *swarmv1.Session) sessionJSON {
+	p := x.GetProgress()
+	out := sessionJSON{
+		ID: x.GetId(), Node: x.GetNode(), Live: x.GetLive(), State: x.GetState(), Phase: p.GetPhase(), Round: x.GetLastRound(),
+		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(),
+		EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
+	}
+	if p.GetHasLoss() {
+		out.Loss = finite(p.GetLoss())
+	}
+	if p.GetHasMetric() {
+		out.Metric = finite(p.GetMetric())
+	}
+	return out
+}
+
+// finite drops what JSON can not carry.
+func finite(f float64) *float64 {
+	if f != f || f-f != 0 {
+		return nil
+	}
+	return &f
+}
+
+func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
+	w, c := s.Env.Stdout, st.GetContract()
+	fmt.Fprintf(w, "contract   %s, run %d\n", oneLine(c.GetName()), c.GetRun())
+	fmt.Fprintf(w, "phase      %s\n", oneLine(c.GetPhase()))
+	if t := c.GetTerms(); t != nil {
+		fmt.Fprintf(w, "terms      method %s, min peers %d\n", oneLine(t.GetMethod()), t.GetMinPeers())
+	}
+	if r := c.GetCommitted(); r != nil {
+		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), oneLine(short(r.GetDigest())), oneLine(strings.Join(r.GetParticipants(), ", ")))
+	}
+	if p := c.GetPlan(); p != nil {
+		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))
+	}
+	if st.GetWaiting() != "" {
+		fmt.Fprintf(w, "waiting    %s (%s)\n", oneLine(st.GetWaiting()), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s"))
+	}
+	for _, warning := range st.GetWarnings() {
+		fmt.Fprintf(w, "warning    %s\n", oneLine(warning))
+	}
+	fmt.Fprintln(w)
+	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "NOTE"}}
+	for _, x := range c.GetSessions() {
+		j := sessionToJSON(x)
+		note := j.EndReason
+		if !j.Live && j.State != "ended" {
+			note = strings.TrimPrefix(note+", node is dead", ", ")
+		}
+		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric), note)
+	}
+	return t.print(w)
+}
+
+func resetContract(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		run, err := api.ResetContract(ctx, name, args.Has("force"))
+		if err != nil {
+			return fmt.Errorf("reset contract %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, map[string]any{"name": name, "run": run})
+		}
+		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", oneLine(name), run)
+		return nil
+	})
+}
+
+func utoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func number(f *float64) string {
+	if f == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*f, 'f', 4, 64)
+}
+
+func epochs(done, total uint32) string {
+	if total == 0 {
+		return utoa(uint64(done))
+	}
+	return utoa(uint64(done)) + "/" + utoa(uint64(total))
+}

@@ -1,0 +1,165 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+func helpCommand() *Command {
+	return &Command{
+		Pattern: "help [COMMAND...]", Group: "This host",
+		Summary: "List all commands, or explain one",
+		Details: "Without words it lists all commands and the options that each of them takes. With the words of a command it explains that one. The option --help does the same.",
+		Example: "help get contract status",
+		Run: func(_ context.Context, s *Session, args Args) error {
+			return s.Grammar.help(s.Env.Stdout, args.Rest)
+		},
+	}
+}
+
+func versionCommand() *Command {
+	return &Command{
+		Pattern: "version", Group: "This host",
+		Summary: "Print swarmctl's version",
+		Details: "Prints the version that the binary was built as, the commit when it is known, and the Go release.",
+		Example: "version",
+		Run: func(_ context.Context, s *Session, _ Args) error {
+			v := buildVersion()
+			if s.JSON {
+				return printJSON(s.Env.Stdout, v)
+			}
+			fmt.Fprintf(s.Env.Stdout, "swarmctl %s %s %s\n", v["version"], v["commit"], v["go"])
+			return nil
+		},
+	}
+}
+
+func buildVersion() map[string]string {
+	v := map[string]string{"version": "devel", "commit": "unknown", "go": ""}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v["go"] = info.GoVersion
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v["version"] = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v["commit"] = short(s.Value)
+		}
+	}
+	return v
+}
+
+// help prints the list of commands, or one command's explanation.
+func (g *Grammar) help(w io.Writer, words []string) error {
+	if len(words) == 0 {
+		g.overview(w)
+		return nil
+	}
+	typed := strings.ToLower(strings.Join(words, " "))
+	var found []*Command
+	for _, c := range g.commands {
+		name := strings.Join(c.compiled.keywords(), " ")
+		if name == typed || strings.HasPrefix(typed, name+" ") {
+			found = []*Command{c}
+			break
+		}
+		if strings.HasPrefix(name, typed+" ") {
+			found = append(found, c)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
+	case 1:
+		explain(w, found[0])
+	default:
+		for _, c := range found {
+			fmt.Fprintf(w, "  %-34s %s\n", c.Pattern, c.Summary)
+		}
+	}
+	return nil
+}
+
+func (g *Grammar) overview(w io.Writer) {
+	fmt.Fprintln(w, "usage: swarmctl COMMAND [OPTIONS]")
+	group := ""
+	for _, c := range g.commands {
+		if c.Group != group {
+			group = c.Group
+			fmt.Fprintf(w, "\n%s\n", group)
+		}
+		fmt.Fprintf(w, "  %-34s %s\n", c.Pattern, c.Summary)
+	}
+	fmt.Fprintln(w, "\nOptions of every command")
+	printFlags(w, g.global)
+	fmt.Fprintln(w, "\nswarmctl help COMMAND explains one command.")
+}
+
+func explain(w io.Writer, c *Command) {
+	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s\n\n%s\n", c.Summary, c.Pattern, wrap(c.Details, 100))
+	if len(c.Flags) > 0 {
+		fmt.Fprintln(w, "\nOptions")
+		printFlags(w, c.Flags)
+	}
+	fmt.Fprintf(w, "\nExample\n  swarmctl %s\n", c.Example)
+}
+
+func printFlags(w io.Writer, flags []cli.Flag) {
+	for _, f := range flags {
+		name, usage := flagText(f)
+		fmt.Fprintf(w, "  %-24s %s\n", name, usage)
+	}
+}
+
+// flagText returns an option as help shows it ("--sn HOST:PORT") and what it does, with its default.
+func flagText(f cli.Flag) (name, usage string) {
+	doc, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return dashed(f.Names()[0]), ""
+	}
+	var names []string
+	for _, n := range f.Names() {
+		names = append(names, dashed(n))
+	}
+	name, usage = strings.Join(names, ", "), doc.GetUsage()
+	if before, rest, found := strings.Cut(usage, "`"); found {
+		value, after, _ := strings.Cut(rest, "`")
+		name, usage = name+" "+value, before+value+after
+	} else if doc.TakesValue() {
+		name += " VALUE"
+	}
+	if def := strings.Trim(doc.GetDefaultText(), `"`); doc.TakesValue() && def != "" && def != "[]" {
+		usage += " (default " + def + ")"
+	}
+	return name, usage
+}
+
+// wrap breaks paragraphs at width.
+func wrap(text string, width int) string {
+	var out []string
+	for _, paragraph := range strings.Split(text, "\n\n") {
+		line := ""
+		for _, word := range strings.Fields(paragraph) {
+			if line != "" && len(line)+1+len(word) > width {
+				out = append(out, line)
+				line = ""
+			}
+			if line != "" {
+				line += " "
+			}
+			line += word
+		}
+		out = append(out, line, "")
+	}
+	return strings.Join(out[:len(out)-1], "\n")
+}

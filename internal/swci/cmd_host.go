@@ -1,0 +1,6 @@
+package swci
+
+// hostCommands are the tools that are no words of the SWCI language.
+func hostCommands() []*Command {
+	return []*Command{helpCommand(), versionCommand()}
+}

@@ -1,0 +1,174 @@
+package swci
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// Context says which swarm a command talks to and as whom.
+type Context struct {
+	Name         string   `json:"name"`
+	SNs          []string `json:"sns"`      // API addresses, HOST:PORT
+	Identity     string   `json:"identity"` // as the flag --identity takes it
+	SwarmID      string   `json:"swarm_id"` // pinned; empty until first contact
+	TrustDomains []string `json:"trust_domains"`
+	PID          int      `json:"pid,omitempty"` // of the `local up` that keeps it; 0 for one that the user made
+}
+
+// Contexts is the user's folder of saved contexts: one JSON file each, and a file that names the current one. It is
+// private to the user (0700), because who may choose a context chooses which swarm commands reach.
+type Contexts struct{ dir string }
+
+// OpenContexts returns the folder under XDG_STATE_HOME (or ~/.local/state). Nothing is created before the first Save.
+func OpenContexts(getenv func(string) string) (*Contexts, error) {
+	base, err := stateHome(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return &Contexts{dir: filepath.Join(base, "swarmd", "contexts")}, nil
+}
+
+// stateHome is where the XDG rules put a user's state.
+func stateHome(getenv func(string) string) (string, error) {
+	if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		return base, nil
+	}
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", exit.New(exit.Failed, "set HOME or XDG_STATE_HOME to an absolute path", "find state folder: neither HOME nor XDG_STATE_HOME is set")
+	}
+	return filepath.Join(home, ".local", "state"), nil
+}
+
+// Dir is the folder's path.
+func (c *Contexts) Dir() string { return c.dir }
+
+// Save writes ctx, replacing one of the same name.
+func (c *Contexts) Save(ctx Context) error {
+	if err := validContextName(ctx.Name); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(ctx, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode context %q: %w", ctx.Name, err)
+	}
+	return c.write(ctx.Name+".json", append(data, '\n'))
+}
+
+// write replaces a file whole, so that a reader never sees half of it.
+func (c *Contexts) write(name string, data []byte) error {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return fmt.Errorf("make context folder: %w", err)
+	}
+	f, err := os.CreateTemp(c.dir, ".new-*")
+	if err != nil {
+		return fmt.Errorf("write context: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(c.dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write context: %w", err)
+	}
+	return nil
+}
+
+// Load returns the context called name.
+func (c *Contexts) Load(name string) (Context, error) {
+	if err := validContextName(name); err != nil {
+		return Context{}, err
+	}
+	data, err := os.ReadFile(filepath.Join(c.dir, name+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Context{}, exit.New(exit.NotFound, "swarmctl list contexts shows what there is", "context %q does not exist", name)
+	}
+	if err != nil {
+		return Context{}, fmt.Errorf("read context: %w", err)
+	}
+	var ctx Context
+	if err := json.Unmarshal(data, &ctx); err != nil {
+		return Context{}, fmt.Errorf("read context %q: %w", name, err)
+	}
+	ctx.Name = name
+	return ctx, nil
+}
+
+// List returns all contexts by name.
+func (c *Contexts) List() ([]Context, error) {
+	files, err := filepath.Glob(filepath.Join(c.dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list contexts: %w", err)
+	}
+	slices.Sort(files)
+	var out []Context
+	for _, f := range files {
+		ctx, err := c.Load(strings.TrimSuffix(filepath.Base(f), ".json"))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ctx)
+	}
+	return out, nil
+}
+
+// Current returns the name of the current context, or "" when none is chosen.
+func (c *Contexts) Current() string {
+	data, err := os.ReadFile(filepath.Join(c.dir, "current"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// Switch makes name the current context; "" leaves none.
+func (c *Contexts) Switch(name string) error {
+	if name == "" {
+		if err := os.Remove(filepath.Join(c.dir, "current")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("leave context: %w", err)
+		}
+		return nil
+	}
+	if _, err := c.Load(name); err != nil {
+		return err
+	}
+	return c.write("current", []byte(name+"\n"))
+}
+
+// Remove forgets the context called name if it still belongs to the process pid, and leaves it if it is the current one.
+func (c *Contexts) Remove(name string, pid int) error {
+	ctx, err := c.Load(name)
+	if err != nil || ctx.PID != pid {
+		return err
+	}
+	if c.Current() == name {
+		if err := c.Switch(""); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(filepath.Join(c.dir, name+".json")); err != nil {
+		return fmt.Errorf("remove context %q: %w", name, err)
+	}
+	return nil
+}
+
+func validContextName(name string) error {
+	ok := name != "" && len(name) <= 63 && name[0] != '.' && name[0] != '-'
+	for _, r := range name {
+		ok = ok && (r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}
+	if !ok {
+		return exit.New(exit.Usage, "use 1 to 63 of A-Z a-z 0-9 . _ -", "context name %q is not valid", name)
+	}
+	return nil
+}

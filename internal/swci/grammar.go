@@ -1,0 +1,139 @@
+package swci
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// Command is one row of the command table: shell, one-shot commands, help and docs/reference/cli.md are made from it.
+type Command struct {
+	Pattern string // "get contract status NAME"; see pattern for its language
+	Group   string // heading in help
+	Summary string // one line, capital letter, no period
+	Details string // paragraphs, separated by empty lines
+	Example string // one line as typed after the prompt
+	Flags   []cli.Flag
+	Shell   bool // a word of the SWCI language too; false for tools of the host
+	Run     func(ctx context.Context, s *Session, args Args) error
+
+	compiled pattern
+}
+
+// Args is what the user gave to one command.
+type Args struct {
+	Opts     *cli.Context // the command's own options and the global ones
+	Rest     []string     // words taken by an argument that ends in "..."
+	values   map[string]string
+	keywords map[string]bool
+}
+
+// Value returns the word given for the argument called name (in upper case), or "" for an optional one left out.
+func (a Args) Value(name string) string { return a.values[name] }
+
+// Has reports whether the optional keyword was typed.
+func (a Args) Has(keyword string) bool { return a.keywords[keyword] }
+
+// Grammar is the compiled command table. It is safe for concurrent use.
+type Grammar struct {
+	commands []*Command
+	global   []cli.Flag
+}
+
+// Commands returns the table in the order of help.
+func (g *Grammar) Commands() []*Command { return g.commands }
+
+// NewGrammar compiles the command table of swarmctl. An error is a mistake in the table.
+func NewGrammar() (*Grammar, error) {
+	g := &Grammar{global: globalFlags()}
+	for _, group := range [][]*Command{nodeCommands(), contractCommands(), contextCommands(), hostCommands()} {
+		for _, c := range group {
+			p, err := compilePattern(c.Pattern)
+			if err != nil {
+				return nil, err
+			}
+			c.compiled = p
+			g.commands = append(g.commands, c)
+		}
+	}
+	return g, nil
+}
+
+// find returns the command that words name and its arguments.
+func (g *Grammar) find(words []string) (*Command, Args, error) {
+	if len(words) > maxWords {
+		return nil, Args{}, exit.New(exit.Usage, "", "more than %d words", maxWords)
+	}
+	var best error
+	var named *Command
+	for _, c := range g.commands {
+		args, err := c.compiled.match(words)
+		if err == nil {
+			return c, args, nil
+		}
+		// Of two patterns whose keywords fit, the longer name is what was meant.
+		if !errors.Is(err, errNoMatch) && (named == nil || len(c.compiled.keywords()) > len(named.compiled.keywords())) {
+			best, named = err, c
+		}
+	}
+	if best != nil {
+		return named, Args{}, &exit.Error{Status: exit.Usage, Err: best, Hint: "swarmctl help " + strings.Join(named.compiled.keywords(), " ")}
+	}
+	return nil, Args{}, exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
+}
+
+// suggest names the commands that begin as words do, else the command nearest to what was typed.
+func (g *Grammar) suggest(words []string) string {
+	var names, same []string
+	for _, c := range g.commands {
+		name := strings.Join(c.compiled.keywords(), " ")
+		names = append(names, name)
+		if strings.EqualFold(c.compiled.keywords()[0], words[0]) {
+			same = append(same, name)
+		}
+	}
+	if len(same) > 1 {
+		return "swarmctl knows: " + strings.Join(same, ", ")
+	}
+	typed := strings.ToLower(strings.Join(words[:min(len(words), 3)], " "))
+	if near := nearest(typed, names); near != "" {
+		return "did you mean \"swarmctl " + near + "\"?"
+	}
+	return "swarmctl help lists all commands"
+}
+
+// nearest returns the candidate with the least edit distance to word, or "" when none is near.
+func nearest(word string, candidates []string) string {
+	best, bestCost := "", 1+max(2, len(word)/2)
+	for _, c := range slices.Sorted(slices.Values(candidates)) {
+		if cost := distance(word, c); cost < bestCost {
+			best, bestCost = c, cost
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,160 @@
+package swci
+
+import (
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// globalFlags are the options that every command takes.
+func globalFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "identity", Usage: "where the SVID comes from: embedded, embedded=`DIR` or the path of a Workload API socket"},
+		&cli.StringSliceFlag{Name: "sn", Usage: "API address `HOST:PORT` of an SN; repeatable"},
+		&cli.StringFlag{Name: "context", Usage: "saved context `NAME` to use instead of the current one"},
+		&cli.StringSliceFlag{Name: "trust-domain", Usage: "further accepted trust domain `NAME`; repeatable"},
+		&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "table", Usage: "output `FORM`: table or json"},
+		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help for the command and exit"},
+	}
+}
+
+// option is one option as typed, before it is known whether the command takes it.
+type option struct {
+	name  string
+	value string
+	given bool // a value stands with it
+}
+
+// line is a command line taken apart: options may stand before, between and after the words.
+type line struct {
+	words   []string
+	options []option
+}
+
+// split takes args apart. Which options take a value must be known for that: the table's options have the same shape
+// in every command (a test holds it), so the union of all of them answers.
+func (g *Grammar) split(args []string) (line, error) {
+	takes := g.valueOptions()
+	var l line
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			l.words = append(l.words, args[i+1:]...)
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			l.words = append(l.words, arg)
+			continue
+		}
+		o := option{name: strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")}
+		o.name, o.value, o.given = strings.Cut(o.name, "=")
+		if takesValue, known := takes[o.name]; known && takesValue && !o.given {
+			if i++; i == len(args) {
+				return line{}, exit.New(exit.Usage, "", "option %s needs a value", arg)
+			}
+			o.value, o.given = args[i], true
+		}
+		l.options = append(l.options, o)
+	}
+	return l, nil
+}
+
+// valueOptions maps every option's name in the table to whether it takes a value.
+func (g *Grammar) valueOptions() map[string]bool {
+	takes := map[string]bool{}
+	add := func(flags []cli.Flag) {
+		for _, f := range flags {
+			_, isBool := f.(*cli.BoolFlag)
+			for _, n := range f.Names() {
+				takes[n] = !isBool
+			}
+		}
+	}
+	add(g.global)
+	for _, c := range g.commands {
+		add(c.Flags)
+	}
+	return takes
+}
+
+// has reports whether the option was typed, under any of its names.
+func (l line) has(names ...string) bool {
+	for _, o := range l.options {
+		for _, n := range names {
+			if o.name == n {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// options checks the typed options against those of c (nil: only the global ones) and returns their values.
+func (g *Grammar) options(l line, c *Command) (*cli.Context, error) {
+	flags := append([]cli.Flag{}, g.global...)
+	if c != nil {
+		flags = append(flags, c.Flags...)
+	}
+	known := map[string]bool{}
+	var names []string
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			known[n] = true
+			names = append(names, n)
+		}
+	}
+	argv := []string{"swarmctl"}
+	for _, o := range l.options {
+		if !known[o.name] {
+			return nil, exit.New(exit.Usage, optionHint(o.name, names, c), "unknown option %s", dashed(o.name))
+		}
+		if o.given {
+			argv = append(argv, "--"+o.name+"="+o.value)
+		} else {
+			argv = append(argv, "--"+o.name)
+		}
+	}
+	return parseFlags(flags, argv)
+}
+
+// parseFlags lets urfave/cli turn the normalised options into values, without its help, its output or its exits.
+func parseFlags(flags []cli.Flag, argv []string) (*cli.Context, error) {
+	var got *cli.Context
+	app := &cli.App{
+		Name: "swarmctl", Flags: flags, HideHelp: true, HideVersion: true, DisableSliceFlagSeparator: true,
+		Writer: io.Discard, ErrWriter: io.Discard,
+		Action:         func(c *cli.Context) error { got = c; return nil },
+		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return err },
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+	if err := app.Run(argv); err != nil {
+		return nil, &exit.Error{Status: exit.Usage, Err: err}
+	}
+	return got, nil
+}
+
+func optionHint(name string, names []string, c *Command) string {
+	var long []string
+	for _, n := range names {
+		if len(n) > 1 {
+			long = append(long, n)
+		}
+	}
+	if near := nearest(name, long); near != "" {
+		return "did you mean " + dashed(near) + "?"
+	}
+	if c == nil {
+		return "swarmctl help lists all commands"
+	}
+	return "swarmctl help " + strings.Join(c.compiled.keywords(), " ") + " lists its options"
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}

@@ -1,0 +1,74 @@
+package swci
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// printJSON writes v as indented JSON with a final line feed.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// table is rows of cells under a header.
+type table struct {
+	header []string
+	rows   [][]string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// print writes the table with aligned columns. An empty table is its header alone.
+func (t *table) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = oneLine(first(c, "-"))
+		}
+		// No trailing blanks: the last cell ends the line.
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print table: %w", err)
+	}
+	return nil
+}
+
+// ago renders how long before now a moment in Unix milliseconds was; "" for 0.
+func ago(now time.Time, unixMS int64) string {
+	if unixMS == 0 {
+		return ""
+	}
+	d := now.Sub(time.UnixMilli(unixMS)).Round(time.Second)
+	return max(d, 0).String()
+}
+
+// stamp renders Unix milliseconds as RFC 3339 in UTC, or nil for 0, for JSON.
+func stamp(unixMS int64) *string {
+	if unixMS == 0 {
+		return nil
+	}
+	s := time.UnixMilli(unixMS).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return &s
+}
+
+// short is the beginning of a digest, long enough to compare by eye.
+func short(digest string) string { return digest[:min(12, len(digest))] }
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

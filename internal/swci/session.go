@@ -1,0 +1,106 @@
+package swci
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// API is what the commands need of a daemon. Its errors carry an exit code and, when there is one, a remedy.
+type API interface {
+	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
+	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
+	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
+	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
+	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
+}
+
+// Connect opens the API of the swarm that target names. close is never nil; without error it must be called.
+type Connect func(ctx context.Context, target Context) (api API, close func(), err error)
+
+// Session is what lasts between the commands of one shell or script; a one-shot command has one of its own.
+type Session struct {
+	Env     Env
+	Grammar *Grammar
+	Connect Connect
+	JSON    bool // print JSON, not tables
+}
+
+// withAPI calls fn with an open API of the swarm that the options, the current context or the environment name.
+func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) error) error {
+	target, err := s.target(opts)
+	if err != nil {
+		return err
+	}
+	api, closeAPI, err := s.Connect(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer closeAPI()
+	return fn(api)
+}
+
+// target decides which swarm is meant: the context named or current, then each part overridden by its option.
+func (s *Session) target(opts *cli.Context) (Context, error) {
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return Context{}, err
+	}
+	name := first(opts.String("context"), s.Env.Getenv("SWARM_CONTEXT"), contexts.Current())
+	var target Context
+	if name != "" && (opts.IsSet("context") || !opts.IsSet("sn")) {
+		if target, err = contexts.Load(name); err != nil {
+			return Context{}, err
+		}
+	}
+	if opts.IsSet("sn") {
+		target.SNs, target.SwarmID = opts.StringSlice("sn"), ""
+	}
+	if opts.IsSet("trust-domain") {
+		target.TrustDomains = opts.StringSlice("trust-domain")
+	}
+	target.Identity = first(opts.String("identity"), target.Identity, s.Env.Getenv("SWARM_IDENTITY"), s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
+	if len(target.SNs) == 0 {
+		return Context{}, exit.New(exit.Usage, "give --sn HOST:PORT, or choose a context with swarmctl switch context NAME", "no SN is known")
+	}
+	if target.Identity == "" {
+		return Context{}, exit.New(exit.Usage, "give --identity embedded=DIR or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
+	}
+	return target, nil
+}
+
+// identitySocket returns the Workload API address of swarmctl's own identity. getenv finds the embedded authority's
+// default folder.
+func identitySocket(identity string, getenv func(string) string) (string, error) {
+	if identity == "embedded" {
+		base, err := stateHome(getenv)
+		if err != nil {
+			return "", err
+		}
+		identity = "embedded=" + filepath.Join(base, "swarmd", "authority")
+	}
+	if dir, ok := strings.CutPrefix(identity, "embedded="); ok {
+		return "unix://" + filepath.Join(dir, "swci.sock"), nil
+	}
+	if strings.HasPrefix(identity, "/") {
+		return "unix://" + identity, nil
+	}
+	if strings.Contains(identity, ":") {
+		return identity, nil
+	}
+	return "", exit.New(exit.Usage, "use embedded, embedded=DIR or the path of a Workload API socket", "identity %q is not known", identity)
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
