@@ -1,0 +1,240 @@
+package state
+
+import "fmt"
+
+// Phase is where a contract's run stands.
+type Phase string
+
+// Phases, in their order.
+const (
+	PhaseUninitialised Phase = "uninitialised" // no session was opened in this run
+	PhaseEnrolling     Phase = "enrolling"     // sessions are there, the terms are not fixed or minPeers is not met
+	PhaseTraining      Phase = "training"
+	PhaseFinalising    Phase = "finalising" // minPeers sessions have closed, the final round is due
+	PhaseCompleted     Phase = "completed"  // the committed model is final
+)
+
+// Contract is one training contract in its current run.
+type Contract struct {
+	Name      string `json:"name"`
+	Run       uint64 `json:"run"` // from 1; RESET begins the next
+	CreatedMS int64  `json:"created_ms"`
+	Terms     *Terms `json:"terms,omitempty"` // nil until fixed
+	// ExpectedPeers is the largest number of peers that a session of this run announced; 0: unknown.
+	ExpectedPeers uint32 `json:"expected_peers,omitempty"`
+	// Sessions by ID. Ended ones are kept (the newest MaxEnded, and those that count as closed); after a forced reset the
+	// ended sessions of the run before stand here too, so that their owners see why.
+	Sessions  map[string]*Session `json:"sessions"`
+	NextOrder uint64              `json:"next_order"` // order of the next session
+
+	Committed *CommittedRound `json:"committed,omitempty"` // nil before the first
+	Plan      *Plan           `json:"plan,omitempty"`      // nil when no attempt is running
+	Attempt   uint64          `json:"attempt"`             // highest attempt of round Committed+1 so far
+	Over      bool            `json:"over,omitempty"`
+	// FinalPending is FinalDue of this state, as long as the contract is not over.
+	FinalPending bool `json:"final_pending,omitempty"`
+	// RecentCommitMS are the times of the last commits, oldest first, at most 16.
+	RecentCommitMS []int64 `json:"recent_commit_ms,omitempty"`
+	// PendingReason is why the last attempt was given up or repeated; empty after a commit.
+	PendingReason string `json:"pending_reason,omitempty"`
+}
+
+func newContract(name string, atMS int64) *Contract {
+	return &Contract{Name: name, Run: 1, CreatedMS: atMS, Sessions: map[string]*Session{}, NextOrder: 1}
+}
+
+// Round returns the number of the last committed round, 0 before the first.
+func (c *Contract) Round() uint64 {
+	if c.Committed == nil {
+		return 0
+	}
+	return c.Committed.Round
+}
+
+// Phase tells where the run stands.
+func (c *Contract) Phase() Phase {
+	if c.Over {
+		return PhaseCompleted
+	}
+	if c.FinalPending {
+		return PhaseFinalising
+	}
+	active := 0
+	for _, s := range c.Sessions {
+		if s.Run == c.Run && s.State != SessionEnded {
+			active++
+		}
+	}
+	switch {
+	case c.Committed != nil || c.Plan != nil:
+		return PhaseTraining
+	case c.Terms != nil && uint64(active) >= uint64(c.Terms.MinPeers):
+		return PhaseTraining
+	case active > 0:
+		return PhaseEnrolling
+	default:
+		return PhaseUninitialised
+	}
+}
+
+// FinalDue tells whether minPeers sessions have closed, so that the next round is the last. A committed close counts even
+// if its SL died since.
+func (c *Contract) FinalDue() bool {
+	if c.Terms == nil || c.Over {
+		return false
+	}
+	closed := uint64(0)
+	for _, s := range c.Sessions {
+		if s.Run == c.Run && s.countsClosed() {
+			closed++
+		}
+	}
+	return closed >= uint64(c.Terms.MinPeers)
+}
+
+// Active returns the sessions of this run that have not ended, in the order in which they were opened.
+func (c *Contract) Active() []*Session {
+	var active []*Session
+	for _, s := range sortedSessions(c.Sessions) {
+		if s.Run == c.Run && s.State != SessionEnded {
+			active = append(active, s)
+		}
+	}
+	return active
+}
+
+// SessionOf returns the node's session of this run that has not ended, or nil.
+func (c *Contract) SessionOf(node string) *Session {
+	for _, s := range c.Sessions {
+		if s.Node == node && s.Run == c.Run && s.State != SessionEnded {
+			return s
+		}
+	}
+	return nil
+}
+
+// MedianIntervalMS returns the median time between the recent commits, 0 when there are fewer than two.
+func (c *Contract) MedianIntervalMS() int64 {
+	var gaps []int64
+	for i := 1; i < len(c.RecentCommitMS); i++ {
+		gaps = append(gaps, max(0, c.RecentCommitMS[i]-c.RecentCommitMS[i-1]))
+	}
+	return median(gaps)
+}
+
+// settle brings what follows from the sessions up to date. Every command that changes sessions calls it last.
+func (c *Contract) settle() {
+	active := c.Active()
+	if len(active) == 0 && c.Committed == nil && !c.Over {
+		// Nobody is left and there is no model: whoever comes next is not bound by the terms of those who failed.
+		c.Terms, c.Plan, c.ExpectedPeers, c.PendingReason = nil, nil, 0, ""
+		for id, s := range c.Sessions {
+			if s.Run == c.Run && s.Closed {
+				n := *s
+				n.Closed = false
+				c.Sessions[id] = &n
+			}
+		}
+	}
+	c.fixTerms()
+	c.prune()
+	c.FinalPending = c.FinalDue()
+}
+
+// prune forgets the oldest ended sessions beyond MaxEnded. Those that count as closed stay: they are fewer than minPeers
+// plus the number of nodes.
+func (c *Contract) prune() {
+	var ended []*Session
+	for _, s := range sortedSessions(c.Sessions) {
+		if s.State == SessionEnded && (s.Run != c.Run || !s.countsClosed()) {
+			ended = append(ended, s)
+		}
+	}
+	for len(ended) > MaxEnded {
+		delete(c.Sessions, ended[0].ID)
+		ended = ended[1:]
+	}
+}
+
+// ResetContract begins a new run. Sessions of live nodes stand in its way unless Force is set; all sessions that have
+// not ended end with the reason "reset", and everything else of the run is forgotten.
+type ResetContract struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run,omitempty"` // the run to end, so that a retry does no harm; 0: whichever it is
+	Force    bool   `json:"force,omitempty"`
+	AtMS     int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (ResetContract) Type() string { return "reset_contract" }
+
+func (r ResetContract) apply(s *State) (Result, error) {
+	old, err := s.contract(r.Contract)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.Run != 0 && old.Run == r.Run+1 {
+		return Result{Contract: old.Name, Run: old.Run}, nil
+	}
+	if r.Run != 0 && old.Run != r.Run {
+		return Result{}, reject(ReasonStaleRun, "", "contract %s is in run %d, not %d", old.Name, old.Run, r.Run)
+	}
+	next := newContract(old.Name, old.CreatedMS)
+	next.Run, next.NextOrder = old.Run+1, old.NextOrder
+	active := old.Active()
+	open := 0
+	for _, session := range active {
+		if s.live(session.Node) {
+			open++
+		}
+	}
+	if open > 0 && !r.Force {
+		return Result{}, reject(ReasonOpenSessions, "wait until they end, or add FORCE to end them",
+			"contract %s has %d open sessions", old.Name, open)
+	}
+	for _, session := range active {
+		n := *session
+		n.State, n.EndReason, n.Terms = SessionEnded, EndReset, n.Terms.without()
+		next.Sessions[n.ID] = &n
+	}
+	next.prune()
+	s.Contracts[next.Name] = next
+	return Result{Changed: true, Contract: next.Name, Run: next.Run}, nil
+}
+
+// FinishContract ends a run with the last committed model, when the final round can't be held.
+type FinishContract struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Round    uint64 `json:"round"` // the last committed round
+	Reason   string `json:"reason"`
+	AtMS     int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (FinishContract) Type() string { return "finish_contract" }
+
+func (f FinishContract) apply(s *State) (Result, error) {
+	c, err := s.contractRun(f.Contract, f.Run)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Contract: c.Name, Run: c.Run}
+	switch {
+	case c.Over:
+		return result, nil
+	case c.Committed == nil:
+		return Result{}, reject(ReasonNoModel, "", "contract %s has no committed model", c.Name)
+	case c.Committed.Round != f.Round:
+		return Result{}, reject(ReasonStalePlan, "", "contract %s is at round %d, not %d", c.Name, c.Committed.Round, f.Round)
+	case !c.FinalDue():
+		return Result{}, reject(ReasonNotFinal, "", "contract %s: fewer than minPeers sessions have closed", c.Name)
+	}
+	final := *c.Committed
+	final.Final = true
+	c.Committed, c.Over, c.Plan = &final, true, nil
+	c.PendingReason = clip(fmt.Sprintf("ended without a final round: %s", f.Reason), maxShort)
+	c.settle()
+	result.Changed = true
+	return result, nil
+}

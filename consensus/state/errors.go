@@ -1,0 +1,68 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reasons of rejected commands. They are stable: clients match on them.
+const (
+	ReasonBadCommand     = "BAD_COMMAND"      // a field is out of its bounds
+	ReasonOtherSwarm     = "OTHER_SWARM"      // the swarm has another ID already
+	ReasonNameTaken      = "NAME_TAKEN"       // the node name belongs to another node key
+	ReasonRoleChanged    = "ROLE_CHANGED"     // the same key registers in another role
+	ReasonNodeUnknown    = "NODE_UNKNOWN"     // no such node is registered
+	ReasonNodeLive       = "NODE_LIVE"        // the node is alive, so it can't be forgotten
+	ReasonNodeDead       = "NODE_DEAD"        // the node is not alive, so it can't take part
+	ReasonNotLearner     = "NOT_LEARNER"      // only SL nodes open sessions
+	ReasonContractAbsent = "CONTRACT_UNKNOWN" // no such contract
+	ReasonContractOver   = "CONTRACT_OVER"    // the contract has its final model
+	ReasonStaleRun       = "STALE_RUN"        // the contract was reset since
+	ReasonTermsMismatch  = "TERMS_MISMATCH"   // the session's terms are not the contract's
+	ReasonTermsOpen      = "TERMS_OPEN"       // the terms are not fixed yet
+	ReasonSessionUnknown = "SESSION_UNKNOWN"  // no such session in this contract
+	ReasonSessionTaken   = "SESSION_TAKEN"    // the session ID belongs to another node
+	ReasonSessionEnded   = "SESSION_ENDED"    // the session has ended
+	ReasonOpenSessions   = "OPEN_SESSIONS"    // live sessions stand in the way of a reset
+	ReasonStalePlan      = "STALE_PLAN"       // round or attempt is not the one that is due
+	ReasonTooFewPeers    = "TOO_FEW_PEERS"    // fewer participants than minPeers
+	ReasonBadShards      = "BAD_SHARDS"       // the shards do not tile the model
+	ReasonZeroWeight     = "ZERO_WEIGHT"      // all participants have weight 0
+	ReasonNotFinal       = "NOT_FINAL"        // the final round is not due
+	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
+)
+
+// ErrVersion says that a command or snapshot is of a version or type that this program does not know. The node must
+// stop before it applies it: going on would mean two histories.
+var ErrVersion = errors.New("unknown version of command or snapshot: update this node to the version of the others")
+
+// ErrMalformed says that bytes are no command or snapshot in canonical form.
+var ErrMalformed = errors.New("malformed command or snapshot")
+
+// Error is the rejection of a command. It is as deterministic as success.
+type Error struct {
+	Reason  string `json:"reason"`  // one of the Reason constants
+	Message string `json:"message"` // one line
+	Remedy  string `json:"remedy"`  // one line; empty when there is nothing that a user could do
+}
+
+// Error returns the message, which stands alone without the remedy.
+func (e *Error) Error() string { return e.Message }
+
+// Is makes errors.Is match on the reason alone.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Reason == e.Reason
+}
+
+// ReasonOf returns the reason of a rejected command, or "" when err is no rejection.
+func ReasonOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	return ""
+}
+
+func reject(reason, remedy, format string, args ...any) *Error {
+	return &Error{Reason: reason, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}

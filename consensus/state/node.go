@@ -1,0 +1,164 @@
+package state
+
+import (
+	"maps"
+	"slices"
+)
+
+// Roles of nodes.
+const (
+	RoleSN   = "sn"
+	RoleSL   = "sl"
+	RoleSWOP = "swop"
+)
+
+// Node is one registered member of the swarm. Its name belongs to its node key until it is forgotten.
+type Node struct {
+	Name     string `json:"name"`
+	Role     string `json:"role"`
+	SPIFFEID string `json:"spiffe_id"`
+	PeerID   string `json:"peer_id"` // libp2p peer ID of the node key
+	Host     string `json:"host"`    // advertised address or host name
+	P2PPort  uint16 `json:"p2p_port,omitempty"`
+	APIPort  uint16 `json:"api_port,omitempty"`
+	FSPort   uint16 `json:"fs_port,omitempty"`
+	Runtime  string `json:"runtime,omitempty"` // how an SL runs its program: "process" or "docker"
+	Sentinel bool   `json:"sentinel,omitempty"`
+
+	// TokenHashes are hex SHA-256 of the newest registration tokens, newest first. Two are kept, so that registering
+	// again through another SN does not break a call in flight.
+	TokenHashes []string `json:"token_hashes,omitempty"`
+	Live        bool     `json:"live,omitempty"`
+	LiveSinceMS int64    `json:"live_since_ms,omitempty"` // when Live last changed
+}
+
+// HasToken tells whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
+// their hashes are compared, so the comparison's time tells nothing.
+func (n *Node) HasToken(hash string) bool { return hash != "" && slices.Contains(n.TokenHashes, hash) }
+
+// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live and LiveSinceMS are ignored: a node that
+// registers is alive. Sessions of the node stay as they are.
+type RegisterNode struct {
+	Node      Node   `json:"node"`
+	TokenHash string `json:"token_hash"` // hex SHA-256
+	AtMS      int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (RegisterNode) Type() string { return "register_node" }
+
+func (c RegisterNode) apply(s *State) (Result, error) {
+	if err := c.check(); err != nil {
+		return Result{}, err
+	}
+	old := s.Nodes[c.Node.Name]
+	if old != nil && old.PeerID != c.Node.PeerID {
+		return Result{}, reject(ReasonNameTaken, "choose another --name, or: swarmctl forget node "+c.Node.Name,
+			"the name %s belongs to node key %s", old.Name, old.PeerID)
+	}
+	if old != nil && old.Role != c.Node.Role {
+		return Result{}, reject(ReasonRoleChanged, "choose another --name, or: swarmctl forget node "+c.Node.Name,
+			"node %s is registered as %s, not %s", old.Name, old.Role, c.Node.Role)
+	}
+	if old == nil && len(s.Nodes) >= maxNodes {
+		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)
+	}
+	n := c.Node
+	n.TokenHashes, n.Live, n.LiveSinceMS = []string{c.TokenHash}, true, c.AtMS
+	if old != nil {
+		for _, h := range old.TokenHashes {
+			if h != c.TokenHash && len(n.TokenHashes) < maxTokens {
+				n.TokenHashes = append(n.TokenHashes, h)
+			}
+		}
+		if old.Live {
+			n.LiveSinceMS = old.LiveSinceMS
+		}
+	}
+	s.Nodes[n.Name] = &n
+	return Result{Changed: true}, nil
+}
+
+func (c RegisterNode) check() error {
+	n := c.Node
+	switch {
+	case !ValidNodeName(n.Name):
+		return reject(ReasonBadCommand, "use 1 to 63 of A-Z a-z 0-9 . _ -", "bad node name %q", clip(n.Name, 80))
+	case n.Role != RoleSN && n.Role != RoleSL && n.Role != RoleSWOP:
+		return reject(ReasonBadCommand, "", "bad role %q of node %s", clip(n.Role, 80), n.Name)
+	case n.PeerID == "" || len(n.PeerID) > maxShort:
+		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
+	case len(n.SPIFFEID) > 2048 || len(n.Host) > maxShort || len(n.Runtime) > maxShort:
+		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
+	case !validHex(c.TokenHash, 64):
+		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)
+	}
+	return nil
+}
+
+// ForgetNode frees a dead node's name. Its sessions end with the reason "lost".
+type ForgetNode struct {
+	Node string `json:"node"`
+	AtMS int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (ForgetNode) Type() string { return "forget_node" }
+
+func (c ForgetNode) apply(s *State) (Result, error) {
+	n := s.Nodes[c.Node]
+	if n == nil {
+		return Result{}, nil
+	}
+	if n.Live {
+		return Result{}, reject(ReasonNodeLive, "stop the node first", "node %s is alive", c.Node)
+	}
+	for _, name := range s.ContractNames() {
+		held := s.Contracts[name].SessionOf(c.Node)
+		if held == nil {
+			continue
+		}
+		contract, err := s.contract(name)
+		if err != nil {
+			return Result{}, err
+		}
+		contract.end(held.ID, EndLost, 0)
+		contract.settle()
+	}
+	delete(s.Nodes, c.Node)
+	return Result{Changed: true}, nil
+}
+
+// SetLive records that a node was found dead or alive.
+type SetLive struct {
+	Node string `json:"node"`
+	Live bool   `json:"live"`
+	AtMS int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (SetLive) Type() string { return "set_live" }
+
+func (c SetLive) apply(s *State) (Result, error) {
+	old := s.Nodes[c.Node]
+	if old == nil {
+		return Result{}, reject(ReasonNodeUnknown, "", "no node %q", clip(c.Node, 80))
+	}
+	if old.Live == c.Live {
+		return Result{}, nil
+	}
+	n := *old
+	n.Live, n.LiveSinceMS = c.Live, c.AtMS
+	s.Nodes[c.Node] = &n
+	return Result{Changed: true}, nil
+}
+
+// sortedSessions returns sessions in the order in which they were opened.
+func sortedSessions(m map[string]*Session) []*Session {
+	return slices.SortedFunc(maps.Values(m), func(a, b *Session) int {
+		if a.Order < b.Order {
+			return -1
+		}
+		return 1
+	})
+}

@@ -1,0 +1,229 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Participant is one session's part in an attempt.
+type Participant struct {
+	Session     string `json:"session"`
+	Node        string `json:"node"`
+	Weight      uint32 `json:"weight"`       // 0 contributes nothing
+	Seq         uint64 `json:"seq"`          // the program's Sync number that this round answers
+	ShardFirst  uint64 `json:"shard_first"`  // first leaf of its shard
+	ShardLeaves uint64 `json:"shard_leaves"` // 0: owns nothing
+}
+
+// Plan is the running attempt of the next round. Participants are in summation order.
+type Plan struct {
+	Run          uint64        `json:"run"`
+	Round        uint64        `json:"round"`
+	Attempt      uint64        `json:"attempt"`
+	Participants []Participant `json:"participants"`
+	Method       string        `json:"method"`
+	Final        bool          `json:"final,omitempty"`
+	PlannedMS    int64         `json:"planned_ms"`
+}
+
+// Participant returns the part of a session, or nil.
+func (p *Plan) Participant(session string) *Participant {
+	for i := range p.Participants {
+		if p.Participants[i].Session == session {
+			return &p.Participants[i]
+		}
+	}
+	return nil
+}
+
+// CommittedRound is the last round that all of the swarm agreed on.
+type CommittedRound struct {
+	Round        uint64   `json:"round"`
+	Attempt      uint64   `json:"attempt"`
+	Digest       string   `json:"digest"`        // hex BLAKE3 of the model
+	Participants []string `json:"participants"`  // node names in plan order
+	NextInterval uint32   `json:"next_interval"` // batches until the next Sync
+	Final        bool     `json:"final,omitempty"`
+	CommittedMS  int64    `json:"committed_ms"`
+	PlannedMS    int64    `json:"planned_ms"`
+}
+
+// PlanRound starts an attempt of the next round. It replaces a running one, which is dead from then on.
+type PlanRound struct {
+	Contract     string        `json:"contract"`
+	Run          uint64        `json:"run"`
+	Round        uint64        `json:"round"`   // the last committed one plus 1
+	Attempt      uint64        `json:"attempt"` // the last one plus 1
+	Participants []Participant `json:"participants"`
+	Final        bool          `json:"final,omitempty"`
+	Reason       string        `json:"reason,omitempty"` // why an earlier attempt is repeated
+	AtMS         int64         `json:"at_ms"`
+}
+
+// Type implements Command.
+func (PlanRound) Type() string { return "plan_round" }
+
+func (p PlanRound) apply(s *State) (Result, error) {
+	c, err := s.contractRun(p.Contract, p.Run)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Contract: c.Name, Run: c.Run}
+	if c.Over {
+		return Result{}, contractOver(c.Name)
+	}
+	if c.Plan != nil && c.Plan.Round == p.Round && c.Plan.Attempt == p.Attempt &&
+		c.Plan.Final == p.Final && slices.Equal(c.Plan.Participants, p.Participants) {
+		return result, nil
+	}
+	if p.Round != c.Round()+1 || p.Attempt != c.Attempt+1 {
+		return Result{}, reject(ReasonStalePlan, "", "contract %s: round %d attempt %d is due, not round %d attempt %d",
+			c.Name, c.Round()+1, c.Attempt+1, p.Round, p.Attempt)
+	}
+	if c.Terms == nil {
+		return Result{}, reject(ReasonTermsOpen, "", "contract %s: the terms are not fixed yet", c.Name)
+	}
+	if p.Final && !c.FinalDue() {
+		return Result{}, reject(ReasonNotFinal, "", "contract %s: fewer than minPeers sessions have closed", c.Name)
+	}
+	if err := p.checkParticipants(s, c); err != nil {
+		return Result{}, err
+	}
+	c.Plan = &Plan{
+		Run: c.Run, Round: p.Round, Attempt: p.Attempt, Participants: slices.Clone(p.Participants),
+		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS,
+	}
+	c.Attempt, c.PendingReason = p.Attempt, clip(p.Reason, maxShort)
+	result.Changed = true
+	return result, nil
+}
+
+// checkParticipants holds that an attempt can be carried out: every participant is there, and every leaf has one owner.
+func (p PlanRound) checkParticipants(s *State, c *Contract) error {
+	if uint64(len(p.Participants)) < uint64(c.Terms.MinPeers) {
+		return reject(ReasonTooFewPeers, "", "contract %s: %d participants, minPeers is %d", c.Name, len(p.Participants), c.Terms.MinPeers)
+	}
+	seen := make(map[string]bool, len(p.Participants))
+	next, weight := uint64(0), uint64(0)
+	for _, part := range p.Participants {
+		session := c.Sessions[part.Session]
+		switch {
+		case session == nil || session.Run != c.Run || session.Node != part.Node || seen[part.Session]:
+			return reject(ReasonSessionUnknown, "", "contract %s: no session %q of %q to plan", c.Name, clip(part.Session, 80), clip(part.Node, 80))
+		case session.State == SessionEnded:
+			return sessionEnded(session)
+		case !s.live(part.Node):
+			return reject(ReasonNodeDead, "", "contract %s: node %s is not alive", c.Name, part.Node)
+		case part.Weight > MaxWeight:
+			return reject(ReasonBadCommand, "", "weight %d of %s, at most %d", part.Weight, part.Node, MaxWeight)
+		case part.ShardFirst != next || part.ShardLeaves > c.Terms.Leaves-next:
+			return reject(ReasonBadShards, "", "contract %s: shard of %s does not follow at leaf %d", c.Name, part.Node, next)
+		}
+		seen[part.Session] = true
+		next += part.ShardLeaves
+		weight += uint64(part.Weight)
+	}
+	if next != c.Terms.Leaves {
+		return reject(ReasonBadShards, "", "contract %s: shards hold %d of %d leaves", c.Name, next, c.Terms.Leaves)
+	}
+	if weight == 0 {
+		return reject(ReasonZeroWeight, "give at least one peer a nodeWeightage above 0", "contract %s: all participants have weight 0", c.Name)
+	}
+	return nil
+}
+
+// CancelPlan gives the running attempt up without another one.
+type CancelPlan struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Round    uint64 `json:"round"`
+	Attempt  uint64 `json:"attempt"`
+	Reason   string `json:"reason"`
+	AtMS     int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (CancelPlan) Type() string { return "cancel_plan" }
+
+func (p CancelPlan) apply(s *State) (Result, error) {
+	c, err := s.contractRun(p.Contract, p.Run)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Contract: c.Name, Run: c.Run}
+	if c.Plan == nil && c.Round()+1 == p.Round && c.Attempt == p.Attempt {
+		return result, nil
+	}
+	if c.Plan == nil || c.Plan.Round != p.Round || c.Plan.Attempt != p.Attempt {
+		return Result{}, reject(ReasonStalePlan, "", "contract %s: round %d attempt %d is not running", c.Name, p.Round, p.Attempt)
+	}
+	c.Plan, c.PendingReason = nil, clip(p.Reason, maxShort)
+	result.Changed = true
+	return result, nil
+}
+
+// CommitRound makes the running attempt's model the swarm's.
+type CommitRound struct {
+	Contract     string `json:"contract"`
+	Run          uint64 `json:"run"`
+	Round        uint64 `json:"round"`
+	Attempt      uint64 `json:"attempt"`
+	Digest       string `json:"digest"`        // hex BLAKE3 of the model
+	NextInterval uint32 `json:"next_interval"` // batches until the next Sync, at least 1
+	AtMS         int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (CommitRound) Type() string { return "commit_round" }
+
+func (r CommitRound) apply(s *State) (Result, error) {
+	if !validHex(r.Digest, 64) || r.NextInterval < 1 || r.NextInterval > maxInterval {
+		return Result{}, reject(ReasonBadCommand, "", "bad digest %q or interval %d", clip(r.Digest, 80), r.NextInterval)
+	}
+	c, err := s.contractRun(r.Contract, r.Run)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Contract: c.Name, Run: c.Run}
+	if done := c.Committed; done != nil && done.Round == r.Round && done.Attempt == r.Attempt && done.Digest == r.Digest {
+		return result, nil
+	}
+	plan := c.Plan
+	if plan == nil || plan.Round != r.Round || plan.Attempt != r.Attempt {
+		return Result{}, reject(ReasonStalePlan, "", "contract %s: round %d attempt %d is not running", c.Name, r.Round, r.Attempt)
+	}
+	c.commit(plan, r)
+	c.settle()
+	result.Changed = true
+	return result, nil
+}
+
+func (c *Contract) commit(plan *Plan, r CommitRound) {
+	names := make([]string, 0, len(plan.Participants))
+	for _, part := range plan.Participants {
+		names = append(names, part.Node)
+		if old := c.Sessions[part.Session]; old != nil {
+			n := *old
+			n.LastSeq, n.LastRound = part.Seq, plan.Round
+			c.Sessions[n.ID] = &n
+		}
+	}
+	c.Committed = &CommittedRound{
+		Round: plan.Round, Attempt: plan.Attempt, Digest: r.Digest, Participants: names, NextInterval: r.NextInterval,
+		Final: plan.Final, CommittedMS: r.AtMS, PlannedMS: plan.PlannedMS,
+	}
+	recent := append(slices.Clone(c.RecentCommitMS), r.AtMS)
+	c.RecentCommitMS = recent[max(0, len(recent)-maxRecent):]
+	c.Plan, c.Attempt, c.PendingReason = nil, 0, ""
+	c.Over = plan.Final
+}
+
+// median returns the middle value (of an even number the lower one), 0 for none. It sorts its argument.
+func median[T cmp.Ordered](values []T) T {
+	var zero T
+	if len(values) == 0 {
+		return zero
+	}
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
+}

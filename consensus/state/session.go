@@ -1,0 +1,259 @@
+package state
+
+// States of a session.
+const (
+	SessionOpen   = "open"
+	SessionClosed = "closed" // its training ended; it takes part as its check-in mode says until it ends
+	SessionEnded  = "ended"
+)
+
+// Check-in modes: what a closed session contributes.
+const (
+	CheckinSnapshot = "snapshot" // its last local weights
+	CheckinActive   = "active"   // the last merged weights
+	CheckinInactive = "inactive" // nothing
+)
+
+// Reasons of ended sessions that other code acts on.
+const (
+	EndFinished = "finished" // its program has the final model
+	EndReset    = "reset"
+	EndReplaced = "replaced" // the same node opened another session
+	EndLost     = "lost"     // its node was forgotten
+)
+
+// Session is one node's part in one run of a contract.
+type Session struct {
+	ID            string `json:"id"` // 32 hex digits, chosen by its owner
+	Node          string `json:"node"`
+	Run           uint64 `json:"run"`
+	Order         uint64 `json:"order"` // rank in the order of opening, unique in the contract
+	Terms         Terms  `json:"terms"`
+	ExpectedPeers uint32 `json:"expected_peers,omitempty"`
+	SyncFrequency uint32 `json:"sync_frequency"` // start interval in batches, at least 1
+	Adaptive      bool   `json:"adaptive,omitempty"`
+	CheckinMode   string `json:"checkin_mode"`
+	Weight        uint32 `json:"weight"` // 0..100
+	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
+
+	State     string `json:"state"`
+	Closed    bool   `json:"closed,omitempty"`     // a close was committed, also when the session has ended since
+	ClosedSeq uint64 `json:"closed_seq,omitempty"` // the last Sync's number at the close
+	LastSeq   uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
+	LastRound uint64 `json:"last_round,omitempty"` // that round
+	EndReason string `json:"end_reason,omitempty"`
+	ExitCode  int32  `json:"exit_code,omitempty"`
+	OpenedMS  int64  `json:"opened_ms"`
+}
+
+// countsClosed tells whether the session counts towards the end of training.
+func (s *Session) countsClosed() bool {
+	return s.Closed && s.EndReason != EndReplaced
+}
+
+// OpenSession enrols a session. It is idempotent by session ID. A session whose terms lose against those of the others
+// in this very command is created and ended at once: see Result.EndReason.
+type OpenSession struct {
+	Session       string `json:"session"`
+	Contract      string `json:"contract"`
+	Node          string `json:"node"`
+	Terms         Terms  `json:"terms"`
+	ExpectedPeers uint32 `json:"expected_peers,omitempty"`
+	SyncFrequency uint32 `json:"sync_frequency"`
+	Adaptive      bool   `json:"adaptive,omitempty"`
+	CheckinMode   string `json:"checkin_mode"` // empty: snapshot
+	Weight        uint32 `json:"weight"`
+	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
+	AtMS          int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (OpenSession) Type() string { return "open_session" }
+
+func (o OpenSession) apply(s *State) (Result, error) {
+	if err := o.check(s); err != nil {
+		return Result{}, err
+	}
+	if s.Contracts[o.Contract] == nil {
+		if len(s.Contracts) >= maxContracts {
+			return Result{}, reject(ReasonBadCommand, "use one of the existing contracts", "the swarm has %d contracts already", maxContracts)
+		}
+		s.Contracts[o.Contract] = newContract(o.Contract, o.AtMS)
+	}
+	c, err := s.contract(o.Contract)
+	if err != nil {
+		return Result{}, err
+	}
+	if had := c.Sessions[o.Session]; had != nil {
+		if had.Node != o.Node {
+			return Result{}, reject(ReasonSessionTaken, "", "session %s belongs to node %s", had.ID, had.Node)
+		}
+		return Result{Contract: c.Name, Run: c.Run, Session: had.ID, EndReason: had.EndReason}, nil
+	}
+	if c.Over {
+		return Result{}, contractOver(c.Name)
+	}
+	if c.Terms != nil && !c.Terms.Same(o.Terms) {
+		return Result{}, termsMismatch(c.Name, o.Terms, *c.Terms)
+	}
+	if old := c.SessionOf(o.Node); old != nil {
+		c.end(old.ID, EndReplaced, 0)
+	}
+	session := o.session(c)
+	c.NextOrder++
+	c.Sessions[session.ID] = session
+	c.ExpectedPeers = max(c.ExpectedPeers, o.ExpectedPeers)
+	c.settle()
+	return Result{Changed: true, Contract: c.Name, Run: c.Run, Session: o.Session, EndReason: c.Sessions[o.Session].EndReason}, nil
+}
+
+func (o OpenSession) session(c *Contract) *Session {
+	terms := o.Terms
+	if c.Terms != nil {
+		terms = terms.without()
+	}
+	mode := o.CheckinMode
+	if mode == "" {
+		mode = CheckinSnapshot
+	}
+	return &Session{
+		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: terms,
+		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive,
+		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs,
+		State: SessionOpen, OpenedMS: o.AtMS,
+	}
+}
+
+func (o OpenSession) check(s *State) error {
+	switch {
+	case !validHex(o.Session, 32):
+		return reject(ReasonBadCommand, "", "bad session ID %q", clip(o.Session, 80))
+	case !ValidContractName(o.Contract):
+		return reject(ReasonBadCommand, "use 1 to 128 of A-Z a-z 0-9 . _ -", "bad contract name %q", clip(o.Contract, 160))
+	case o.SyncFrequency < 1 || o.SyncFrequency > maxInterval:
+		return reject(ReasonBadCommand, "give a syncFrequency of at least 1", "syncFrequency is %d", o.SyncFrequency)
+	case o.Weight > MaxWeight:
+		return reject(ReasonBadCommand, "give a nodeWeightage from 0 to 100", "nodeWeightage is %d", o.Weight)
+	case o.ExpectedPeers > MaxMinPeers:
+		return reject(ReasonBadCommand, "", "%d expected peers, at most %d", o.ExpectedPeers, MaxMinPeers)
+	case !validCheckin(o.CheckinMode) && o.CheckinMode != "":
+		return badCheckin(o.CheckinMode)
+	}
+	n := s.Nodes[o.Node]
+	if n == nil {
+		return reject(ReasonNodeUnknown, "register the node first", "no node %q", clip(o.Node, 80))
+	}
+	if n.Role != RoleSL {
+		return reject(ReasonNotLearner, "", "node %s is no SL", o.Node)
+	}
+	return o.Terms.check()
+}
+
+func validCheckin(mode string) bool {
+	return mode == CheckinSnapshot || mode == CheckinActive || mode == CheckinInactive
+}
+
+func badCheckin(mode string) error {
+	return reject(ReasonBadCommand, "use snapshot, active or inactive", "bad checkinModelOnTrainEnd %q", clip(mode, 80))
+}
+
+func contractOver(name string) error {
+	return reject(ReasonContractOver, "swarmctl reset contract "+name, "contract %s is completed", name)
+}
+
+// CloseSession records that a session's training ended and how it contributes from now on.
+type CloseSession struct {
+	Session     string `json:"session"`
+	Contract    string `json:"contract"`
+	Run         uint64 `json:"run"`
+	CheckinMode string `json:"checkin_mode"` // empty: as at the opening
+	Seq         uint64 `json:"seq"`          // the last Sync's number
+	AtMS        int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (CloseSession) Type() string { return "close_session" }
+
+func (o CloseSession) apply(s *State) (Result, error) {
+	if o.CheckinMode != "" && !validCheckin(o.CheckinMode) {
+		return Result{}, badCheckin(o.CheckinMode)
+	}
+	c, old, err := s.session(o.Contract, o.Run, o.Session)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Contract: c.Name, Run: c.Run, Session: old.ID, EndReason: old.EndReason}
+	if old.Closed {
+		return result, nil
+	}
+	if old.State == SessionEnded {
+		return Result{}, sessionEnded(old)
+	}
+	n := *old
+	n.State, n.Closed, n.ClosedSeq = SessionClosed, true, o.Seq
+	if o.CheckinMode != "" {
+		n.CheckinMode = o.CheckinMode
+	}
+	c.Sessions[n.ID] = &n
+	c.settle()
+	result.Changed = true
+	return result, nil
+}
+
+// EndSession records that a session is gone: its program has the final model, or failed.
+type EndSession struct {
+	Session  string `json:"session"`
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Reason   string `json:"reason"` // "finished" or why it failed; cut at MaxEndReason
+	ExitCode int32  `json:"exit_code,omitempty"`
+	AtMS     int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (EndSession) Type() string { return "end_session" }
+
+func (o EndSession) apply(s *State) (Result, error) {
+	if o.Reason == "" {
+		return Result{}, reject(ReasonBadCommand, "", "a session ends for a reason")
+	}
+	c, old, err := s.session(o.Contract, o.Run, o.Session)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Contract: c.Name, Run: c.Run, Session: old.ID, EndReason: old.EndReason}
+	if old.State == SessionEnded {
+		return result, nil
+	}
+	c.end(old.ID, clip(o.Reason, MaxEndReason), o.ExitCode)
+	c.settle()
+	result.Changed, result.EndReason = true, clip(o.Reason, MaxEndReason)
+	return result, nil
+}
+
+// session finds the contract, for changing, and its session of a run.
+func (s *State) session(contract string, run uint64, id string) (*Contract, *Session, error) {
+	c, err := s.contract(contract)
+	if err != nil {
+		return nil, nil, err
+	}
+	session := c.Sessions[id]
+	if session != nil && session.Run == run {
+		return c, session, nil
+	}
+	if c.Run != run {
+		return nil, nil, reject(ReasonStaleRun, "open a new session", "contract %s is in run %d, not %d", contract, c.Run, run)
+	}
+	return nil, nil, reject(ReasonSessionUnknown, "open a new session", "no session %q in contract %s", clip(id, 80), contract)
+}
+
+func sessionEnded(s *Session) error {
+	return reject(ReasonSessionEnded, "open a new session", "session %s of %s has ended: %s", s.ID, s.Node, s.EndReason)
+}
+
+// end ends a session of a contract that the caller may change. Callers settle the contract afterwards.
+func (c *Contract) end(id, reason string, exitCode int32) {
+	n := *c.Sessions[id]
+	n.State, n.EndReason, n.ExitCode = SessionEnded, reason, exitCode
+	c.Sessions[id] = &n
+}

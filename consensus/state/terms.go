@@ -1,0 +1,101 @@
+package state
+
+import "fmt"
+
+// Terms are what all sessions of a contract must agree on.
+type Terms struct {
+	LayoutDigest string `json:"layout_digest"` // hex BLAKE3 of Layout
+	// Layout is the canonical JSON layout. Once a contract's terms are fixed only the contract holds it; its sessions'
+	// copies are nil.
+	Layout   []byte `json:"layout,omitempty"`
+	Leaves   uint64 `json:"leaves"` // number of leaves that the layout is cut into
+	Method   string `json:"method"`
+	MinPeers uint32 `json:"min_peers"`
+}
+
+// Same tells whether two sessions with these terms can train together.
+func (t Terms) Same(o Terms) bool {
+	return t.LayoutDigest == o.LayoutDigest && t.Leaves == o.Leaves && t.Method == o.Method && t.MinPeers == o.MinPeers
+}
+
+// String is a compact description for messages.
+func (t Terms) String() string {
+	return fmt.Sprintf("layout %s (%d leaves), method %s, minPeers %d", clip(t.LayoutDigest, 12), t.Leaves, t.Method, t.MinPeers)
+}
+
+func (t Terms) check() error {
+	switch {
+	case !validHex(t.LayoutDigest, 64):
+		return reject(ReasonBadCommand, "", "bad layout digest %q", clip(t.LayoutDigest, 80))
+	case len(t.Layout) > MaxLayoutBytes:
+		return reject(ReasonBadCommand, "", "layout of %d bytes, at most %d", len(t.Layout), MaxLayoutBytes)
+	case t.Leaves > maxLeaves:
+		return reject(ReasonBadCommand, "", "layout of %d leaves", t.Leaves)
+	case t.Method == "" || len(t.Method) > maxShort:
+		return reject(ReasonBadCommand, "", "bad merge method %q", clip(t.Method, 80))
+	case t.MinPeers < 1 || t.MinPeers > MaxMinPeers:
+		return reject(ReasonBadCommand, "give minPeers from 1 to 1024", "minPeers is %d", t.MinPeers)
+	}
+	return nil
+}
+
+// without returns the terms without the layout's text.
+func (t Terms) without() Terms {
+	t.Layout = nil
+	return t
+}
+
+// fixTerms decides the terms as soon as enough sessions are enrolled: the largest agreeing group wins, of equal ones the
+// one with the earliest session. The sessions of the others end.
+func (c *Contract) fixTerms() {
+	if c.Terms != nil {
+		return
+	}
+	var open []*Session
+	for _, s := range sortedSessions(c.Sessions) {
+		if s.Run == c.Run && s.State != SessionEnded {
+			open = append(open, s)
+		}
+	}
+	least := uint32(MaxMinPeers + 1)
+	var best *Session
+	bestSize := 0
+	for i, s := range open {
+		least = min(least, s.Terms.MinPeers)
+		size := 0
+		for _, o := range open[i:] {
+			if o.Terms.Same(s.Terms) {
+				size++
+			}
+		}
+		if size > bestSize { // The first of a group sees all of it, and of equal groups the earliest comes first.
+			best, bestSize = s, size
+		}
+	}
+	if best == nil || uint64(len(open)) < uint64(least) {
+		return
+	}
+	terms := best.Terms
+	c.Terms = &terms
+	kept := 0
+	for _, s := range open {
+		if s.Terms.Same(terms) {
+			n := *s
+			n.Terms = n.Terms.without()
+			c.Sessions[s.ID] = &n
+			continue
+		}
+		c.end(s.ID, fmt.Sprintf("terms: this session has %s; the contract has %s", s.Terms, terms), 0)
+		if kept++; kept > maxLosing {
+			n := *c.Sessions[s.ID]
+			n.Terms = n.Terms.without()
+			c.Sessions[s.ID] = &n
+		}
+	}
+}
+
+func termsMismatch(contract string, mine, theirs Terms) error {
+	return reject(ReasonTermsMismatch,
+		"use the same model, method and minPeers as the other peers, or begin anew: swarmctl reset contract "+contract,
+		"terms differ from those of contract %s: this session has %s; the contract has %s", contract, mine, theirs)
+}

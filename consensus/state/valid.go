@@ -1,0 +1,69 @@
+package state
+
+import "unicode/utf8"
+
+// Bounds of what a command may carry. They keep the state small whatever is proposed.
+const (
+	MaxNodeName     = 63
+	MaxContractName = 128
+	MaxLayoutBytes  = 1 << 20
+	MaxMinPeers     = 1024
+	MaxWeight       = 100
+	MaxEndReason    = 4096
+	MaxEnded        = 256 // ended sessions that a contract keeps, besides those that count as closed
+
+	maxShort     = 512
+	maxLeaves    = 1 << 34
+	maxInterval  = 1 << 30
+	maxRecent    = 16
+	maxTokens    = 2
+	maxContracts = 4096
+	maxNodes     = 4096
+	maxLosing    = 8 // layouts of refused sessions that are kept, so that the difference can be shown
+)
+
+// ValidNodeName tells whether name is 1 to 63 of [A-Za-z0-9._-] and begins with a letter or digit.
+func ValidNodeName(name string) bool { return validName(name, MaxNodeName) }
+
+// ValidContractName is ValidNodeName with up to 128 characters.
+func ValidContractName(name string) bool { return validName(name, MaxContractName) }
+
+func validName(name string, limit int) bool {
+	if name == "" || len(name) > limit || !alphanumeric(name[0]) {
+		return false
+	}
+	for i := range len(name) {
+		if b := name[i]; !alphanumeric(b) && b != '.' && b != '_' && b != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+// validHex tells whether s is exactly n lower case hex digits.
+func validHex(s string, n int) bool {
+	if len(s) != n {
+		return false
+	}
+	for i := range len(s) {
+		if b := s[i]; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// clip bounds a text without cutting a character in two.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
