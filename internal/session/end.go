@@ -1,0 +1,176 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// Outcome says how a node's session stands.
+type Outcome int
+
+// Outcomes of a session.
+const (
+	NoSession Outcome = iota // the program never opened one
+	Open                     // opened, not finished
+	Finished                 // the program was given the final model
+	Failed                   // ended before that
+)
+
+// Outcome returns how the newest session stands, and why it failed.
+func (e *Engine) Outcome() (Outcome, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch s := e.current; {
+	case s == nil && !e.seen:
+		return NoSession, nil
+	case s == nil:
+		return Failed, nil
+	case s.finished:
+		return Finished, nil
+	case s.err != nil:
+		return Failed, s.err
+	}
+	return Open, nil
+}
+
+// finishLocked marks that the program has the final model and tells the contract.
+func (e *Engine) finishLocked(s *session) {
+	if s.finished {
+		return
+	}
+	s.finished = true
+	e.cfg.Log.Info("final model is with the program", "contract", s.contract,
+		"round", s.held.round, "digest", s.held.digest)
+	s.spawnLocked(func() {
+		if err := e.cfg.Control.End(s.ctx, s.endRequest("finished", 0)); err != nil && s.ctx.Err() == nil {
+			e.cfg.Log.Warn("tell the contract that the session is finished", "err", err)
+		}
+	})
+}
+
+func (s *session) endRequest(reason string, code int32) *swarmv1.EndSessionRequest {
+	const limit = 4 << 10
+	if len(reason) > limit {
+		reason = reason[:limit]
+	}
+	return &swarmv1.EndSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, Reason: reason, ExitCode: code}
+}
+
+// end ends a session at the contract, then here.
+func (e *Engine) end(ctx context.Context, s *session, reason string, code int32) error {
+	err := e.cfg.Control.End(ctx, s.endRequest(reason, code))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.terminateLocked(&Error{"SESSION_ENDED", reason, ""})
+	return err
+}
+
+// ProgramExited ends the session of a program that is gone. It does nothing when the session ended already.
+func (e *Engine) ProgramExited(ctx context.Context, code int, why string) error {
+	e.mu.Lock()
+	s := e.current
+	e.mu.Unlock()
+	if s == nil || s.ended() {
+		return nil
+	}
+	return e.end(ctx, s, fmt.Sprintf("failed: %s", why), int32(code)) //nolint:gosec // exit codes are small
+}
+
+// Linger blocks until no live session of the contract needs this node any more: every one has ended, or its node is
+// dead. It returns at once when this node never had a session.
+func (e *Engine) Linger(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.current
+	if s == nil {
+		return nil
+	}
+	_, err := s.await(ctx, func() *Result {
+		if !s.finished || s.neededLocked() == "" {
+			return &Result{}
+		}
+		return nil
+	})
+	return err
+}
+
+// neededLocked names a node that may still come for the final model, "" when there is none.
+func (s *session) neededLocked() string {
+	if s.view.Run != s.run {
+		return ""
+	}
+	for _, m := range s.view.Sessions {
+		if m.Id != s.id && m.Live && m.State != "ended" {
+			return m.Node
+		}
+	}
+	return ""
+}
+
+// OpenModel returns the committed model that this node holds, for a node that fetches it. The reader fails when the
+// model is replaced under it: the fetcher checks the digest in any case.
+func (e *Engine) OpenModel(req FetchRequest) (io.Reader, int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.current
+	if s == nil || s.slots == nil || s.contract != req.Contract || s.run != req.Run {
+		return nil, 0, fmt.Errorf("no session of contract %s, run %d, at %s", req.Contract, req.Run, e.cfg.Peer)
+	}
+	if s.held.round != req.Round || s.held.digest != req.Digest {
+		return nil, 0, fmt.Errorf("%s holds the model of round %d, not of round %d", e.cfg.Peer, s.held.round, req.Round)
+	}
+	slot := s.slots.Committed()
+	return &guarded{engine: e, session: s, model: s.held, r: io.NewSectionReader(slot, 0, s.layout.Bytes())}, s.layout.Bytes(), nil
+}
+
+// guarded reads a committed slot as long as it holds the same model.
+type guarded struct {
+	engine  *Engine
+	session *session
+	model   model
+	r       io.Reader
+}
+
+// Read implements io.Reader.
+func (g *guarded) Read(p []byte) (int, error) {
+	n, err := g.r.Read(p)
+	g.engine.mu.Lock()
+	defer g.engine.mu.Unlock()
+	if g.session.held != g.model {
+		return 0, fmt.Errorf("model of round %d was replaced while it was read", g.model.round)
+	}
+	return n, err
+}
+
+// Status describes the node's session for `GET /v1/status` and for people.
+func (e *Engine) Status() map[string]any {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st := map[string]any{"peer": e.cfg.Peer, "phase": "idle", "merge_sent_bytes": e.cfg.Exchange.SentBytes()}
+	if s := e.current; s != nil {
+		st["session"], st["contract"], st["run"], st["phase"] = s.id, s.contract, s.run, s.phaseLocked()
+		st["round"], st["digest"], st["model_bytes"] = s.held.round, s.held.digest, s.layout.Bytes()
+		if s.err != nil {
+			st["error"] = s.err.Error()
+		}
+	}
+	return st
+}
+
+// Waiting says in words what the session waits for.
+func (e *Engine) Waiting(ctx context.Context) string {
+	e.mu.Lock()
+	s := e.current
+	e.mu.Unlock()
+	if s == nil {
+		return ""
+	}
+	why, err := e.cfg.Explainer.Waiting(ctx, s.contract)
+	if err != nil {
+		return "no answer from the swarm: " + err.Error()
+	}
+	return why
+}

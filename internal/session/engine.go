@@ -1,0 +1,173 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// Config is what an Engine works with. All fields but the durations are required.
+type Config struct {
+	Peer      string // this node's name
+	Control   Control
+	Explainer Explainer
+	Exchange  Exchange
+	// NewSlots makes the weight files of a session with a model of so many bytes; the engine closes them.
+	NewSlots func(bytes int64) (Slots, error)
+	Log      *slog.Logger
+	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
+	ExpectedPeers uint32
+	// Heartbeat is the interval between reports when nothing changes. Default 1 s.
+	Heartbeat time.Duration
+	// RetryFetch is the pause after a failed fetch of the committed model. Default 500 ms.
+	RetryFetch time.Duration
+}
+
+// Engine keeps the sessions of one node in step with their contracts: at most one that is not ended. It implements the
+// bridge's handler. Safe for concurrent use.
+type Engine struct {
+	cfg  Config
+	wake chan struct{} // capacity 1: something changed, reconcile
+	beat chan struct{} // capacity 1: report now
+
+	mu      sync.Mutex // guards what follows
+	ctx     context.Context
+	current *session
+	seen    bool // a session was opened at least once
+	tasks   sync.WaitGroup
+}
+
+// New returns an engine that does nothing until Run.
+func New(cfg Config) *Engine {
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = time.Second
+	}
+	if cfg.RetryFetch <= 0 {
+		cfg.RetryFetch = 500 * time.Millisecond
+	}
+	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1)}
+}
+
+// Run reconciles and sends heartbeats until ctx ends; it leaves no goroutine behind and closes the slots. Program calls
+// are refused before it runs and after it has returned.
+func (e *Engine) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	e.mu.Lock()
+	e.ctx = ctx
+	e.mu.Unlock()
+	defer e.stop(cancel)
+	e.tasks.Go(func() { e.heartbeats(ctx) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.wake:
+			e.mu.Lock()
+			if s := e.current; s != nil {
+				s.reconcileLocked()
+			}
+			e.mu.Unlock()
+		}
+	}
+}
+
+func (e *Engine) stop(cancel context.CancelFunc) {
+	cancel()
+	e.mu.Lock()
+	s := e.current
+	e.ctx = nil
+	e.mu.Unlock()
+	e.tasks.Wait()
+	if s != nil {
+		e.mu.Lock()
+		s.terminateLocked(&Error{"DAEMON_STOPPED", "the daemon is shutting down", "start the node again"})
+		s.closeSlots()
+		e.mu.Unlock()
+	}
+}
+
+// heartbeats reports every interval and at once when something changed.
+func (e *Engine) heartbeats(ctx context.Context) {
+	tick := time.NewTicker(e.cfg.Heartbeat)
+	defer tick.Stop()
+	down := false
+	for {
+		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := e.cfg.Control.Report(callCtx, e.report())
+		cancel()
+		switch {
+		case err != nil && ctx.Err() == nil && !down:
+			down = true
+			e.cfg.Log.Warn("heartbeat was not taken; trying again", "err", err)
+		case err == nil && down:
+			down = false
+			e.cfg.Log.Info("heartbeats are taken again")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-e.beat:
+		}
+		if err != nil { // a fast failure must not become a busy loop
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// report is what the leader should know now.
+func (e *Engine) report() *swarmv1.ReportRequest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	req := &swarmv1.ReportRequest{}
+	if s := e.current; s != nil && !s.ended() {
+		req.Sessions = append(req.Sessions, s.reportLocked())
+	}
+	return req
+}
+
+// poke asks for a reconciliation and a report, both as soon as possible.
+func (e *Engine) poke() {
+	signal(e.wake)
+	signal(e.beat)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Error is a refusal or an end of a session with what a program needs: a stable reason, one line, and a remedy.
+type Error struct {
+	Code    string // UPPER_SNAKE
+	Message string
+	Help    string // one line; may be empty
+}
+
+func (e *Error) Error() string  { return e.Message }
+func (e *Error) Reason() string { return e.Code }
+
+// Remedy is what the user can do about it.
+func (e *Error) Remedy() string { return e.Help }
+
+// reasoned turns any error into one that the bridge can show.
+func reasoned(err error, code string) error {
+	var r interface {
+		Reason() string
+		Remedy() string
+	}
+	if errors.As(err, &r) {
+		return err
+	}
+	return &Error{Code: code, Message: err.Error()}
+}

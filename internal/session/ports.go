@@ -1,0 +1,76 @@
+package session
+
+import (
+	"context"
+	"io"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Control is what the engine asks of the swarm's API. Each method retries until it has an answer, a refusal that no
+// retry can change, or ctx ends.
+type Control interface {
+	// Open enrols the session and returns the contract as committed.
+	Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error)
+	// Close commits that the session's training ended.
+	Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error)
+	// End commits that the session is gone.
+	End(ctx context.Context, req *swarmv1.EndSessionRequest) error
+	// Report sends one heartbeat. It does not retry: the next one says the same.
+	Report(ctx context.Context, req *swarmv1.ReportRequest) error
+	// Watch calls fn with each newer view of the contract, until ctx ends or the contract is gone.
+	Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error
+}
+
+// Explainer says in words what a contract waits for; the engine shows it to the waiting program.
+type Explainer interface {
+	Waiting(ctx context.Context, contract string) (string, error)
+}
+
+// Slot is one weight file. Reads and writes are at byte offsets of the flat vector.
+type Slot interface {
+	io.ReaderAt
+	io.WriterAt
+}
+
+// Slots are the three weight files of a session: what the program offers, and the two that take turns as the committed
+// model and the one being merged.
+type Slots interface {
+	Local() Slot
+	Merging() Slot
+	Committed() Slot
+	// Commit makes the merging slot the committed one and returns its name as the program knows it.
+	Commit() string
+	Close() error
+}
+
+// Job is one attempt of a round as this node must carry it out.
+type Job struct {
+	Contract string
+	Plan     *swarmv1.Plan
+	Self     int // index of this node in Plan.Participants
+	Layout   *merge.Layout
+	Source   io.ReaderAt // what this node contributes
+	Merging  Slot        // where the merged model is written
+}
+
+// Exchange carries out attempts and moves models between nodes.
+type Exchange interface {
+	// Merge runs one attempt. It returns the signed report of success, or the report of failure, or neither when ctx
+	// ended first. It blocks, and leaves nothing running when it returns.
+	Merge(ctx context.Context, job Job) (*swarmv1.Done, *swarmv1.Failed)
+	// Fetch reads the model of a committed round from a node that holds it into dst. The caller checks the digest.
+	Fetch(ctx context.Context, from *swarmv1.Session, req FetchRequest, dst io.WriterAt) error
+	// SentBytes counts what merge streams have sent since the start, payload and framing.
+	SentBytes() uint64
+}
+
+// FetchRequest names a committed model.
+type FetchRequest struct {
+	Contract string
+	Run      uint64
+	Round    uint64
+	Digest   string // hex BLAKE3
+	Bytes    int64
+}

@@ -1,0 +1,262 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// OpenRequest is a program's wish to join a contract.
+type OpenRequest struct {
+	Contract      string
+	MinPeers      uint32
+	SyncFrequency uint32
+	Adaptive      bool
+	CheckinMode   string // "inactive", "snapshot", "active"
+	Weight        uint32 // 1..100
+	Method        string
+	TotalEpochs   uint32
+	Layout        *merge.Layout
+}
+
+// Opened is what the program needs to know of its session.
+type Opened struct {
+	Session string
+	Slots   Slots
+}
+
+// Open enrols a new session; it blocks until the contract has it or refuses it. A program that is started again by hand
+// replaces the session that its predecessor left open.
+func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
+	e.mu.Lock()
+	life := e.ctx
+	old := e.current
+	e.mu.Unlock()
+	if life == nil {
+		return nil, &Error{"DAEMON_STOPPED", "the daemon is not running", "start the node again"}
+	}
+	if old != nil {
+		e.replace(old)
+	}
+	s, err := e.newSession(life, req)
+	if err != nil {
+		return nil, err
+	}
+	view, err := e.cfg.Control.Open(ctx, s.open)
+	if err != nil {
+		s.cancel()
+		s.closeSlots()
+		return nil, reasoned(err, "OPEN_REFUSED")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.run = view.Run
+	s.viewLocked(view)
+	if s.err != nil {
+		s.closeSlots()
+		return nil, s.err
+	}
+	e.current, e.seen = s, true
+	s.spawnLocked(func() { e.watch(s) })
+	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.layout.Bytes())
+	e.poke()
+	return &Opened{Session: s.id, Slots: s.slots}, nil
+}
+
+func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, error) {
+	slots, err := e.cfg.NewSlots(req.Layout.Bytes())
+	if err != nil {
+		return nil, reasoned(err, "NO_SPACE")
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	ctx, cancel := context.WithCancel(life)
+	s := &session{
+		engine: e, id: hex.EncodeToString(id), contract: req.Contract, layout: req.Layout, slots: slots, ctx: ctx, cancel: cancel,
+		changed: make(chan struct{}), progress: &swarmv1.Progress{TotalEpochs: req.TotalEpochs},
+	}
+	s.open = &swarmv1.OpenSessionRequest{
+		Session: s.id, Contract: req.Contract,
+		Terms: &swarmv1.Terms{
+			LayoutDigest: req.Layout.Digest().String(), Layout: req.Layout.Canonical(), Method: req.Method, MinPeers: req.MinPeers,
+		},
+		ExpectedPeers: e.cfg.ExpectedPeers, SyncFrequency: req.SyncFrequency, Adaptive: req.Adaptive, CheckinMode: req.CheckinMode,
+		Weight: req.Weight, TotalEpochs: req.TotalEpochs,
+	}
+	return s, nil
+}
+
+// replace ends a session whose program is gone and waits until none of its tasks uses its files any more.
+func (e *Engine) replace(old *session) {
+	e.mu.Lock()
+	ended := old.ended()
+	old.terminateLocked(&Error{"REPLACED", "another program opened a session at this node", "run one program per node"})
+	e.current = nil
+	e.mu.Unlock()
+	if !ended {
+		e.cfg.Log.Warn("a new program replaces an open session", "contract", old.contract, "session", old.id)
+	}
+	old.tasks.Wait()
+	e.mu.Lock()
+	old.closeSlots()
+	e.mu.Unlock()
+}
+
+// watch follows the contract until the session's end.
+func (e *Engine) watch(s *session) {
+	err := e.cfg.Control.Watch(s.ctx, s.contract, func(v *swarmv1.ContractView) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.viewLocked(v)
+		s.notifyLocked()
+		signal(e.wake)
+	})
+	if err != nil && s.ctx.Err() == nil {
+		e.mu.Lock()
+		s.terminateLocked(reasoned(err, "CONTRACT_LOST"))
+		e.mu.Unlock()
+	}
+}
+
+// Sync offers the weights in the local slot and blocks until the swarm has committed a newer model, the session ends, or
+// ctx ends (then ctx's error: ask again, the call is idempotent by seq).
+func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32) (*Result, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, err := e.sessionLocked(id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case seq == s.lastSeq && s.last != nil:
+		return s.last, nil
+	case s.closing:
+		return nil, &Error{"SESSION_CLOSED", "sync after close", "open a new session"}
+	case s.offered != nil && seq == s.offered.seq:
+	case s.offered == nil && seq == s.lastSeq+1:
+		s.offered = &offer{seq: seq, weight: weight}
+		e.poke()
+	default:
+		return nil, &Error{"BAD_SEQ", fmt.Sprintf("sync number %d, want %d", seq, s.lastSeq+1), "number Sync calls 1, 2, 3, … without gaps"}
+	}
+	return s.await(ctx, func() *Result {
+		if s.lastSeq == seq {
+			return s.last
+		}
+		return nil
+	})
+}
+
+// await blocks until ready returns a result, the session ends, or ctx ends. Called with Engine.mu held, which it releases
+// while it waits.
+func (s *session) await(ctx context.Context, ready func() *Result) (*Result, error) {
+	for {
+		if r := ready(); r != nil {
+			return r, nil
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+		changed := s.changed
+		s.engine.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+		s.engine.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (e *Engine) sessionLocked(id string) (*session, error) {
+	s := e.current
+	if s == nil || s.id != id {
+		return nil, &Error{"NO_SESSION", "no such session at this node", "open a session first"}
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// Report takes what the program measured. Loss and metric of an earlier call stay when p has none.
+func (e *Engine) Report(id string, p *swarmv1.Progress) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, err := e.sessionLocked(id)
+	if err != nil {
+		return err
+	}
+	if p.HasLoss {
+		s.progress.Loss, s.progress.HasLoss, s.progress.Round = p.Loss, true, p.Round
+	}
+	if p.HasMetric {
+		s.progress.Metric, s.progress.HasMetric, s.progress.Round = p.Metric, true, p.Round
+	}
+	s.progress.EpochsDone = p.EpochsDone
+	if p.TotalEpochs > 0 {
+		s.progress.TotalEpochs = p.TotalEpochs
+	}
+	signal(e.beat)
+	return nil
+}
+
+// Close commits that training ended and blocks until the final model is here (then its Result), the session ends, or ctx
+// ends (then ctx's error: ask again).
+func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
+	e.mu.Lock()
+	s, err := e.sessionLocked(id)
+	if err != nil {
+		e.mu.Unlock()
+		return nil, err
+	}
+	s.closing = true
+	if mode != "" {
+		s.open.CheckinMode = mode
+	}
+	committed := s.closed
+	req := &swarmv1.CloseSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
+	e.mu.Unlock()
+	if !committed {
+		view, err := e.cfg.Control.Close(ctx, req)
+		if err != nil {
+			return nil, reasoned(err, "CLOSE_REFUSED")
+		}
+		e.mu.Lock()
+		s.closed = true
+		if view.Index > s.view.Index {
+			s.viewLocked(view)
+		}
+		e.mu.Unlock()
+		e.poke()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r, err := s.await(ctx, func() *Result {
+		if s.view.Over && s.held == s.committedLocked() {
+			return s.resultLocked(s.lastSeq)
+		}
+		return nil
+	})
+	if err == nil {
+		e.finishLocked(s)
+	}
+	return r, err
+}
+
+// Abort ends the session because the program says that it can not go on.
+func (e *Engine) Abort(ctx context.Context, id, reason string) error {
+	e.mu.Lock()
+	s, err := e.sessionLocked(id)
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return e.end(ctx, s, "failed: "+reason, 1)
+}

@@ -1,0 +1,229 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// attemptState is this node's part in the newest attempt that it was planned for.
+type attemptState struct {
+	run, round, number uint64
+	stop               context.CancelFunc // nil when nothing runs
+	done               *swarmv1.Done
+	failed             *swarmv1.Failed
+}
+
+func (a *attemptState) is(p *swarmv1.Plan) bool {
+	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt
+}
+
+func (a *attemptState) running() bool { return a.stop != nil }
+
+// reconcileLocked does the next step towards what the contract says. It starts tasks and returns at once.
+func (s *session) reconcileLocked() {
+	if s.ended() || s.view == nil {
+		return
+	}
+	s.adoptLocked()
+	s.answerLocked()
+	s.followPlanLocked()
+}
+
+// adoptLocked makes the committed model this node's own: by turning the slots when it was merged here, by fetching it
+// otherwise. A node in the middle of its training does not fetch: the model may be outdated when it is needed.
+func (s *session) adoptLocked() {
+	want := s.committedLocked()
+	if s.held == want || want.round == 0 {
+		return
+	}
+	c := s.view.GetCommitted()
+	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.round && d.Attempt == c.Attempt && d.ModelDigest == want.digest {
+		s.holdLocked(want)
+		return
+	}
+	if (s.offered == nil && !s.closing) || s.fetching {
+		return
+	}
+	if s.attempt.running() {
+		s.attempt.stop() // its task calls for the next reconciliation when it has ended
+		return
+	}
+	s.fetching = true
+	holders := s.holdersLocked()
+	e, dst := s.engine, s.slots.Merging()
+	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, Bytes: s.layout.Bytes()}
+	s.spawnLocked(func() {
+		err := s.fetch(s.ctx, holders, req, dst)
+		if err != nil && s.ctx.Err() == nil {
+			e.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.round, "err", err)
+			pause(s.ctx, e.cfg.RetryFetch)
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.fetching = false
+		if err == nil && !s.ended() {
+			s.attempt = attemptState{} // the merging slot was turned: what an attempt left in it is gone
+			s.holdLocked(want)
+		}
+		e.poke()
+	})
+}
+
+// holdLocked turns the slots: the merging one holds the committed model m.
+func (s *session) holdLocked(m model) {
+	s.heldSlot = s.slots.Commit()
+	s.held = m
+	s.notifyLocked()
+	signal(s.engine.beat)
+	signal(s.engine.wake)
+}
+
+// holdersLocked lists the nodes that may hold the committed model, best first.
+func (s *session) holdersLocked() []*swarmv1.Session {
+	var first, second []*swarmv1.Session
+	for _, m := range s.view.Sessions {
+		switch {
+		case m.Node == s.engine.cfg.Peer || !m.Live:
+		case slices.Contains(s.view.GetCommitted().GetParticipants(), m.Node):
+			first = append(first, m)
+		default:
+			second = append(second, m)
+		}
+	}
+	return append(first, second...)
+}
+
+// fetch tries each holder once and checks what it got.
+func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, req FetchRequest, dst Slot) error {
+	errs := []error{fmt.Errorf("no live node holds the model of round %d", req.Round)}
+	for _, h := range holders {
+		err := s.engine.cfg.Exchange.Fetch(ctx, h, req, dst)
+		if err == nil {
+			err = verify(dst, s.layout, req.Digest)
+		}
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		errs[0] = nil
+		errs = append(errs, fmt.Errorf("from %s: %w", h.Node, err))
+	}
+	return errors.Join(errs...)
+}
+
+// verify compares the digest of what was fetched with the committed one.
+func verify(slot io.ReaderAt, layout *merge.Layout, want string) error {
+	leaves := make([]merge.Digest, layout.Leaves())
+	buf := make([]byte, merge.LeafSize)
+	for i := range leaves {
+		leaf := buf[:layout.LeafLen(i)]
+		if _, err := slot.ReadAt(leaf, layout.LeafOffset(i)); err != nil {
+			return fmt.Errorf("read fetched model: %w", err)
+		}
+		leaves[i] = merge.Sum(leaf)
+	}
+	if got := merge.Combine(leaves).String(); got != want {
+		return fmt.Errorf("model has digest %.16s…, committed is %.16s…", got, want)
+	}
+	return nil
+}
+
+// answerLocked gives the waiting program what the swarm committed.
+func (s *session) answerLocked() {
+	if s.held != s.committedLocked() || s.held.round == 0 {
+		return
+	}
+	c := s.view.GetCommitted()
+	if o := s.offered; o != nil && (s.held.round > s.base.round || s.view.Over) {
+		s.last = s.resultLocked(o.seq)
+		s.lastSeq, s.offered, s.base = o.seq, nil, s.held
+		s.engine.cfg.Log.Info("model handed to the program", "contract", s.contract, "round", c.Round,
+			"participants", len(c.Participants), "contributed", s.last.Contributed)
+		s.notifyLocked()
+		signal(s.engine.beat)
+	}
+	if s.closing && s.view.Over {
+		s.notifyLocked()
+	}
+}
+
+func (s *session) resultLocked(seq uint64) *Result {
+	c := s.view.GetCommitted()
+	r := &Result{
+		Round: c.GetRound(), Slot: s.heldSlot, Digest: c.GetDigest(), Interval: max(c.GetNextInterval(), 1),
+		Participants: c.GetParticipants(), TrainingOver: s.view.Over,
+	}
+	for _, m := range s.view.Sessions {
+		if m.Id == s.id {
+			r.Contributed = m.LastRound == c.GetRound() && m.LastSeq == seq
+		}
+	}
+	return r
+}
+
+// followPlanLocked starts this node's part of the current attempt and abandons an older one.
+func (s *session) followPlanLocked() {
+	p := s.view.GetPlan()
+	if s.attempt.running() && (p == nil || !s.attempt.is(p)) {
+		s.attempt.stop()
+		return
+	}
+	if p == nil || s.attempt.is(p) || s.fetching || s.held != s.committedLocked() || p.Round != s.held.round+1 {
+		return
+	}
+	self := slices.IndexFunc(p.Participants, func(m *swarmv1.Participant) bool { return m.Session == s.id })
+	if self < 0 {
+		return
+	}
+	source := s.slots.Local()
+	if s.closed && s.open.CheckinMode == modeActive && s.held.round > 0 {
+		source = s.slots.Committed()
+	} else if !s.closed && (s.offered == nil || s.offered.seq != p.Participants[self].Seq) {
+		return // planned on a report of an earlier life of this session
+	}
+	s.mergeLocked(Job{Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: source, Merging: s.slots.Merging()})
+}
+
+func (s *session) mergeLocked(job Job) {
+	ctx, stop := context.WithCancel(s.ctx)
+	p := job.Plan
+	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, stop: stop}
+	signal(s.engine.beat)
+	e := s.engine
+	s.spawnLocked(func() {
+		defer stop()
+		done, failed := e.cfg.Exchange.Merge(ctx, job)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.attempt.stop = nil
+		switch {
+		case done != nil:
+			s.attempt.done = done
+		case failed != nil:
+			s.attempt.failed = failed
+			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,
+				"blamed", failed.Blamed, "reason", failed.Reason)
+		default:
+			s.attempt = attemptState{} // superseded
+		}
+		e.poke()
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

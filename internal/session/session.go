@@ -1,0 +1,184 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Modes of contribution after a program's training ended.
+const (
+	modeInactive = "inactive"
+	modeActive   = "active"
+)
+
+// model names a committed model; the zero value is "none yet".
+type model struct {
+	round  uint64
+	digest string
+}
+
+// offer is a Sync that the program waits for.
+type offer struct {
+	seq    uint64
+	weight uint32
+}
+
+// session is one program's membership of a contract. Its methods whose names end in Locked need Engine.mu.
+type session struct {
+	engine   *Engine
+	id       string
+	contract string
+	run      uint64
+	open     *swarmv1.OpenSessionRequest
+	layout   *merge.Layout
+	slots    Slots
+	cancel   context.CancelFunc // ends the watch, the exchange and the fetch
+	ctx      context.Context    //nolint:containedctx // the session's own lifetime, shared by its three tasks
+
+	view    *swarmv1.ContractView // newest view
+	changed chan struct{}         // closed and replaced at each change that a waiting program may care for
+
+	base     model // what the program's training started from
+	held     model // what the committed slot holds
+	heldSlot string
+	offered  *offer
+	lastSeq  uint64
+	last     *Result // answer to lastSeq
+	closing  bool    // the program called Close
+	closed   bool    // the contract knows
+	finished bool    // the program was given the final model
+	err      error   // why the session ended, nil while it lives
+
+	tasks    sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
+	attempt  attemptState
+	fetching bool
+	progress *swarmv1.Progress // never nil
+}
+
+// Result is the answer to a Sync or Close.
+type Result struct {
+	Round        uint64
+	Slot         string // name of the slot that holds the model
+	Digest       string
+	Interval     uint32
+	Participants []string
+	Contributed  bool
+	TrainingOver bool
+}
+
+func (s *session) ended() bool { return s.err != nil || s.finished }
+
+// notifyLocked wakes the program's waiting calls.
+func (s *session) notifyLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// terminateLocked ends the session with the reason that the program will see.
+func (s *session) terminateLocked(err error) {
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	s.cancel()
+	s.notifyLocked()
+}
+
+// spawnLocked runs fn as a task of the session, which Run and a replacing session wait for. A no-op once Run is ending.
+func (s *session) spawnLocked(fn func()) {
+	e := s.engine
+	if e.ctx == nil {
+		return
+	}
+	e.tasks.Add(1)
+	s.tasks.Add(1)
+	go func() {
+		defer e.tasks.Done()
+		defer s.tasks.Done()
+		fn()
+	}()
+}
+
+func (s *session) closeSlots() {
+	if s.slots == nil {
+		return
+	}
+	if err := s.slots.Close(); err != nil {
+		s.engine.cfg.Log.Warn("close weight files", "err", err)
+	}
+	s.slots = nil
+}
+
+// viewLocked takes a newer view of the contract.
+func (s *session) viewLocked(v *swarmv1.ContractView) {
+	s.view = v
+	if v.Run != s.run {
+		s.terminateLocked(&Error{"RESET", fmt.Sprintf("contract %s was reset (run %d, this session belongs to run %d)", s.contract, v.Run, s.run), "start the program again"})
+		return
+	}
+	for _, m := range v.Sessions {
+		if m.Id == s.id && m.State == "ended" && !s.finished {
+			s.terminateLocked(&Error{"SESSION_ENDED", "the swarm ended this session: " + m.EndReason, "see `swarmctl get contract status " + s.contract + "`"})
+		}
+		if m.Id == s.id && m.State == "closed" {
+			s.closed = true
+		}
+	}
+}
+
+// reportLocked is this session's part of a heartbeat.
+func (s *session) reportLocked() *swarmv1.SessionReport {
+	r := &swarmv1.SessionReport{Session: s.id, Contract: s.contract, Run: s.run, Progress: s.progressLocked()}
+	committed := s.committedLocked()
+	switch {
+	case s.held != committed:
+		// Not ready before the committed model is here.
+	case s.closed:
+		r.Ready = &swarmv1.Ready{Seq: s.lastSeq, BaseRound: s.held.round, BaseDigest: s.held.digest, Weight: s.closedWeight()}
+	case s.offered != nil && s.base == committed:
+		r.Ready = &swarmv1.Ready{Seq: s.offered.seq, BaseRound: s.base.round, BaseDigest: s.base.digest, Weight: s.offered.weight}
+	}
+	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
+		r.Done, r.Failed = s.attempt.done, s.attempt.failed
+	}
+	return r
+}
+
+func (s *session) closedWeight() uint32 {
+	if s.open.CheckinMode == modeInactive {
+		return 0
+	}
+	return s.open.Weight
+}
+
+func (s *session) progressLocked() *swarmv1.Progress {
+	p, _ := proto.Clone(s.progress).(*swarmv1.Progress)
+	p.Phase = s.phaseLocked()
+	return p
+}
+
+func (s *session) phaseLocked() string {
+	switch {
+	case s.finished:
+		return "finished"
+	case s.attempt.running():
+		return "merging"
+	case s.closing:
+		return "closed"
+	case s.offered != nil:
+		return "ready"
+	}
+	return "training"
+}
+
+// committedLocked is the contract's last committed model as this node knows it.
+func (s *session) committedLocked() model {
+	c := s.view.GetCommitted()
+	return model{round: c.GetRound(), digest: c.GetDigest()}
+}
