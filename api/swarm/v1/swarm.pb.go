@@ -489,6 +489,86 @@ func (x *RegisterResponse) GetSns() []*Node {
 	return nil
 }
 
+type ForgetNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeRequest) Reset() {
+	*x = ForgetNodeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeRequest) ProtoMessage() {}
+
+func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
+func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ForgetNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ForgetNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeResponse) Reset() {
+	*x = ForgetNodeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeResponse) ProtoMessage() {}
+
+func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
+func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+}
+
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -497,7 +577,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +589,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +602,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
 }
 
 type ListNodesResponse struct {
@@ -534,7 +614,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +626,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +639,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -576,13 +656,14 @@ type Terms struct {
 	Layout        []byte                 `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"`                                 // canonical JSON layout; at most 1 MiB
 	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`                                 // "mean"
 	MinPeers      uint32                 `protobuf:"varint,4,opt,name=min_peers,json=minPeers,proto3" json:"min_peers,omitempty"`
+	Leaves        uint64                 `protobuf:"varint,5,opt,name=leaves,proto3" json:"leaves,omitempty"` // number of leaves of the layout; only in answers, servers compute it from the layout
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +675,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +688,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -638,6 +719,13 @@ func (x *Terms) GetMinPeers() uint32 {
 	return 0
 }
 
+func (x *Terms) GetLeaves() uint64 {
+	if x != nil {
+		return x.Leaves
+	}
+	return 0
+}
+
 type OpenSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // 32 hex digits, chosen by the caller
@@ -655,7 +743,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +755,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +768,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -755,7 +843,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +855,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +868,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -800,7 +888,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +900,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +913,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -844,7 +932,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +944,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +957,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -892,7 +980,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +992,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1005,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -957,7 +1045,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1057,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1070,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -1046,7 +1134,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1146,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1159,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1115,7 +1203,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1215,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1228,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -1191,7 +1279,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1291,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1304,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -1270,7 +1358,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1370,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1383,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -1363,7 +1451,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1463,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1476,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -1411,13 +1499,14 @@ type ContractView struct {
 	Index         uint64                 `protobuf:"varint,8,opt,name=index,proto3" json:"index,omitempty"` // raft index of this view: never goes back on one SN
 	Phase         string                 `protobuf:"bytes,9,opt,name=phase,proto3" json:"phase,omitempty"`  // "uninitialised", "enrolling", "training", "finalising", "completed"
 	ExpectedPeers uint32                 `protobuf:"varint,10,opt,name=expected_peers,json=expectedPeers,proto3" json:"expected_peers,omitempty"`
+	PendingReason string                 `protobuf:"bytes,11,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"` // why the last attempt was given up or repeated; empty after a commit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1518,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1531,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContractView) GetName() string {
@@ -1515,6 +1604,13 @@ func (x *ContractView) GetExpectedPeers() uint32 {
 	return 0
 }
 
+func (x *ContractView) GetPendingReason() string {
+	if x != nil {
+		return x.PendingReason
+	}
+	return ""
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1532,13 +1628,14 @@ type Session struct {
 	ExitCode      int32                  `protobuf:"varint,13,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	Progress      *Progress              `protobuf:"bytes,14,opt,name=progress,proto3" json:"progress,omitempty"`                              // only in GetContractStatus
 	ExpectedBase  bool                   `protobuf:"varint,15,opt,name=expected_base,json=expectedBase,proto3" json:"expected_base,omitempty"` // reserved for status: holds the committed model
+	Run           uint64                 `protobuf:"varint,16,opt,name=run,proto3" json:"run,omitempty"`                                       // after a forced reset the sessions of the run before are still shown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1647,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1660,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Session) GetId() string {
@@ -1671,6 +1768,13 @@ func (x *Session) GetExpectedBase() bool {
 	return false
 }
 
+func (x *Session) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
 type CommittedRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -1687,7 +1791,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1803,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1816,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -1786,7 +1890,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1902,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1915,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -1880,7 +1984,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +1996,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2009,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Participant) GetSession() string {
@@ -1984,7 +2088,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2100,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2113,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -2056,7 +2160,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2172,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2185,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -2104,7 +2208,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2220,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2233,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -2175,7 +2279,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2291,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2304,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 type ListContractsRequest struct {
@@ -2211,7 +2315,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2327,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2340,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 type ListContractsResponse struct {
@@ -2248,7 +2352,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2364,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2377,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -2299,7 +2403,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2415,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2428,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -2392,7 +2496,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2508,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2521,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -2441,7 +2545,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2557,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2570,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -2515,13 +2619,14 @@ type ResetContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"` // the run to end, so that a repeated call does no harm; 0: whichever it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2638,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2651,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -2563,6 +2668,13 @@ func (x *ResetContractRequest) GetForce() bool {
 	return false
 }
 
+func (x *ResetContractRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
 type ResetContractResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -2572,7 +2684,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2696,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2709,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -2618,7 +2730,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +2742,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +2755,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -2698,15 +2810,19 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12 \n" +
-	"\x03sns\x18\x03 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\"\x12\n" +
+	"\x03sns\x18\x03 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\"'\n" +
+	"\x11ForgetNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
+	"\x12ForgetNodeResponse\"\x12\n" +
 	"\x10ListNodesRequest\"9\n" +
 	"\x11ListNodesResponse\x12$\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x0e.swarm.v1.NodeR\x05nodes\"y\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x0e.swarm.v1.NodeR\x05nodes\"\x91\x01\n" +
 	"\x05Terms\x12#\n" +
 	"\rlayout_digest\x18\x01 \x01(\tR\flayoutDigest\x12\x16\n" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
-	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\"\xb9\x02\n" +
+	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xb9\x02\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -2766,7 +2882,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\ftotal_epochs\x18\a \x01(\rR\vtotalEpochs\x12\x14\n" +
 	"\x05phase\x18\b \x01(\tR\x05phase\"2\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xcd\x02\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xf4\x02\n" +
 	"\fContractView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
@@ -2778,7 +2894,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05index\x18\b \x01(\x04R\x05index\x12\x14\n" +
 	"\x05phase\x18\t \x01(\tR\x05phase\x12%\n" +
 	"\x0eexpected_peers\x18\n" +
-	" \x01(\rR\rexpectedPeers\"\xa3\x03\n" +
+	" \x01(\rR\rexpectedPeers\x12%\n" +
+	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\"\xb5\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -2797,7 +2914,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"end_reason\x18\f \x01(\tR\tendReason\x12\x1b\n" +
 	"\texit_code\x18\r \x01(\x05R\bexitCode\x12.\n" +
 	"\bprogress\x18\x0e \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12#\n" +
-	"\rexpected_base\x18\x0f \x01(\bR\fexpectedBase\"\x8b\x02\n" +
+	"\rexpected_base\x18\x0f \x01(\bR\fexpectedBase\x12\x10\n" +
+	"\x03run\x18\x10 \x01(\x04R\x03run\"\x8b\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -2861,21 +2979,24 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x15waiting_since_unix_ms\x18\x03 \x01(\x03R\x12waitingSinceUnixMs\x120\n" +
 	"\x06recent\x18\x04 \x03(\v2\x18.swarm.v1.CommittedRoundR\x06recent\x12\x16\n" +
 	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"H\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"Z\n" +
 	"\x14ResetContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\")\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\x04R\x03run\")\n" +
 	"\x15ResetContractResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2Q\n" +
 	"\fSwarmService\x12A\n" +
-	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse2\xdc\x01\n" +
+	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse2\xa5\x02\n" +
 	"\vNodeService\x12D\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\x12A\n" +
 	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\x12D\n" +
-	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse2\xfc\x02\n" +
+	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\x12G\n" +
+	"\n" +
+	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse2\xfc\x02\n" +
 	"\x0eSessionService\x12J\n" +
 	"\vOpenSession\x12\x1c.swarm.v1.OpenSessionRequest\x1a\x1d.swarm.v1.OpenSessionResponse\x12;\n" +
 	"\x06Report\x12\x17.swarm.v1.ReportRequest\x1a\x18.swarm.v1.ReportResponse\x12I\n" +
@@ -2900,7 +3021,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -2909,87 +3030,91 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ChallengeResponse)(nil),         // 4: swarm.v1.ChallengeResponse
 	(*RegisterRequest)(nil),           // 5: swarm.v1.RegisterRequest
 	(*RegisterResponse)(nil),          // 6: swarm.v1.RegisterResponse
-	(*ListNodesRequest)(nil),          // 7: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 8: swarm.v1.ListNodesResponse
-	(*Terms)(nil),                     // 9: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 10: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 11: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 12: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 13: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 14: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 15: swarm.v1.SessionReport
-	(*Ready)(nil),                     // 16: swarm.v1.Ready
-	(*Done)(nil),                      // 17: swarm.v1.Done
-	(*Failed)(nil),                    // 18: swarm.v1.Failed
-	(*Progress)(nil),                  // 19: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 20: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 21: swarm.v1.ContractView
-	(*Session)(nil),                   // 22: swarm.v1.Session
-	(*CommittedRound)(nil),            // 23: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 24: swarm.v1.Plan
-	(*Participant)(nil),               // 25: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 26: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 27: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 28: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 29: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 30: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 31: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 32: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 33: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 34: swarm.v1.GetContractStatusResponse
-	(*ResetContractRequest)(nil),      // 35: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 36: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 37: swarm.v1.ErrorReason
+	(*ForgetNodeRequest)(nil),         // 7: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),        // 8: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),          // 9: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 10: swarm.v1.ListNodesResponse
+	(*Terms)(nil),                     // 11: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),        // 12: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),       // 13: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),             // 14: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),            // 15: swarm.v1.ReportResponse
+	(*ForwardedReport)(nil),           // 16: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 17: swarm.v1.SessionReport
+	(*Ready)(nil),                     // 18: swarm.v1.Ready
+	(*Done)(nil),                      // 19: swarm.v1.Done
+	(*Failed)(nil),                    // 20: swarm.v1.Failed
+	(*Progress)(nil),                  // 21: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 22: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 23: swarm.v1.ContractView
+	(*Session)(nil),                   // 24: swarm.v1.Session
+	(*CommittedRound)(nil),            // 25: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 26: swarm.v1.Plan
+	(*Participant)(nil),               // 27: swarm.v1.Participant
+	(*CloseSessionRequest)(nil),       // 28: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 29: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 30: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 31: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 32: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 33: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 34: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 35: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 36: swarm.v1.GetContractStatusResponse
+	(*ResetContractRequest)(nil),      // 37: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 38: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 39: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	2,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
 	2,  // 1: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
 	2,  // 2: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
 	2,  // 3: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	9,  // 4: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	21, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	15, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	12, // 7: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	16, // 8: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	17, // 9: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	18, // 10: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	19, // 11: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	9,  // 12: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	23, // 13: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	24, // 14: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	22, // 15: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	19, // 16: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	25, // 17: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	21, // 18: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	32, // 19: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	21, // 20: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	23, // 21: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	11, // 4: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	23, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	17, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	14, // 7: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	18, // 8: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	19, // 9: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	20, // 10: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	21, // 11: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	11, // 12: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	25, // 13: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	26, // 14: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	24, // 15: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	21, // 16: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	27, // 17: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	23, // 18: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	34, // 19: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	23, // 20: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	25, // 21: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
 	0,  // 22: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
 	3,  // 23: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
 	5,  // 24: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	7,  // 25: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	10, // 26: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	12, // 27: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	20, // 28: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	26, // 29: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	28, // 30: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	30, // 31: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	33, // 32: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	35, // 33: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	1,  // 34: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,  // 35: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	6,  // 36: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	8,  // 37: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	11, // 38: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	13, // 39: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	21, // 40: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	27, // 41: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	29, // 42: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	31, // 43: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	34, // 44: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	36, // 45: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	34, // [34:46] is the sub-list for method output_type
-	22, // [22:34] is the sub-list for method input_type
+	9,  // 25: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	7,  // 26: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	12, // 27: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	14, // 28: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	22, // 29: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	28, // 30: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	30, // 31: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	32, // 32: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	35, // 33: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	37, // 34: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	1,  // 35: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,  // 36: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	6,  // 37: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	10, // 38: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	8,  // 39: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	13, // 40: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	15, // 41: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	23, // 42: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	29, // 43: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	31, // 44: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	33, // 45: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	36, // 46: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	38, // 47: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	35, // [35:48] is the sub-list for method output_type
+	22, // [22:35] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -3006,7 +3131,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

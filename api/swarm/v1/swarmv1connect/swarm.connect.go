@@ -52,6 +52,8 @@ const (
 	NodeServiceRegisterProcedure = "/swarm.v1.NodeService/Register"
 	// NodeServiceListNodesProcedure is the fully-qualified name of the NodeService's ListNodes RPC.
 	NodeServiceListNodesProcedure = "/swarm.v1.NodeService/ListNodes"
+	// NodeServiceForgetNodeProcedure is the fully-qualified name of the NodeService's ForgetNode RPC.
+	NodeServiceForgetNodeProcedure = "/swarm.v1.NodeService/ForgetNode"
 	// SessionServiceOpenSessionProcedure is the fully-qualified name of the SessionService's
 	// OpenSession RPC.
 	SessionServiceOpenSessionProcedure = "/swarm.v1.SessionService/OpenSession"
@@ -158,6 +160,8 @@ type NodeServiceClient interface {
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
+	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
+	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the swarm.v1.NodeService service. By default, it
@@ -189,14 +193,21 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("ListNodes")),
 			connect.WithClientOptions(opts...),
 		),
+		forgetNode: connect.NewClient[v1.ForgetNodeRequest, v1.ForgetNodeResponse](
+			httpClient,
+			baseURL+NodeServiceForgetNodeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("ForgetNode")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	challenge *connect.Client[v1.ChallengeRequest, v1.ChallengeResponse]
-	register  *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
-	listNodes *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
+	challenge  *connect.Client[v1.ChallengeRequest, v1.ChallengeResponse]
+	register   *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
+	listNodes  *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
+	forgetNode *connect.Client[v1.ForgetNodeRequest, v1.ForgetNodeResponse]
 }
 
 // Challenge calls swarm.v1.NodeService.Challenge.
@@ -214,6 +225,11 @@ func (c *nodeServiceClient) ListNodes(ctx context.Context, req *connect.Request[
 	return c.listNodes.CallUnary(ctx, req)
 }
 
+// ForgetNode calls swarm.v1.NodeService.ForgetNode.
+func (c *nodeServiceClient) ForgetNode(ctx context.Context, req *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error) {
+	return c.forgetNode.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the swarm.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Challenge returns a nonce for one Register call on the same connection. It is valid for one minute.
@@ -223,6 +239,8 @@ type NodeServiceHandler interface {
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
+	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
+	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -250,6 +268,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("ListNodes")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceForgetNodeHandler := connect.NewUnaryHandler(
+		NodeServiceForgetNodeProcedure,
+		svc.ForgetNode,
+		connect.WithSchema(nodeServiceMethods.ByName("ForgetNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceChallengeProcedure:
@@ -258,6 +282,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceRegisterHandler.ServeHTTP(w, r)
 		case NodeServiceListNodesProcedure:
 			nodeServiceListNodesHandler.ServeHTTP(w, r)
+		case NodeServiceForgetNodeProcedure:
+			nodeServiceForgetNodeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -277,6 +303,10 @@ func (UnimplementedNodeServiceHandler) Register(context.Context, *connect.Reques
 
 func (UnimplementedNodeServiceHandler) ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.ListNodes is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.ForgetNode is not implemented"))
 }
 
 // SessionServiceClient is a client for the swarm.v1.SessionService service.
