@@ -1,0 +1,136 @@
+// Package report turns what a local run left behind into summary.json, the closing table and report.html.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/swarmd/swarmd/internal/swci/metrics"
+)
+
+// Summary is summary.json. Its fields are described in docs/reference/local.md and only ever grow.
+type Summary struct {
+	Rounds      int64   `json:"rounds"`       // committed rounds, first and final included
+	WallSeconds float64 `json:"wall_seconds"` // from the command's start to the last program's end
+	Peers       []Peer  `json:"peers"`
+	Program     string  `json:"program"`
+	Platform    string  `json:"platform"`
+	Contract    string  `json:"contract"` // empty when the programs used none
+	SNs         int     `json:"sns"`
+	MinPeers    int     `json:"min_peers"`
+	ModelsEqual bool    `json:"models_equal"` // all peers ended with the same bytes, and all are known
+	Started     string  `json:"started"`      // RFC 3339, UTC
+}
+
+// Peer is one peer's result. What was not measured is nil.
+type Peer struct {
+	Name          string   `json:"name"`
+	LocalAccuracy *float64 `json:"local_accuracy"`
+	SwarmAccuracy *float64 `json:"swarm_accuracy"`
+	ModelSHA256   *string  `json:"model_sha256"`
+	LocalLoss     *float64 `json:"local_loss"`
+	SwarmLoss     *float64 `json:"swarm_loss"`
+	Rounds        int64    `json:"rounds"` // that this peer loaded a model of
+	ModelDir      string   `json:"model_dir"`
+}
+
+// Events is what one peer's programs wrote.
+type Events struct {
+	Name     string
+	ModelDir string
+	Swarm    []metrics.Event
+	Local    []metrics.Event // the baseline's; nil without one
+}
+
+// Summarise fills the peers' part of a summary, and ModelsEqual. rounds is what the swarm says was committed; 0 takes the
+// programs' word.
+func (s *Summary) Summarise(peers []Events, rounds int64) {
+	s.Peers, s.Rounds, s.ModelsEqual = nil, rounds, len(peers) > 0
+	for _, e := range peers {
+		p := Peer{Name: e.Name, ModelDir: e.ModelDir}
+		p.LocalLoss, p.LocalAccuracy = final(e.Local)
+		p.SwarmLoss, p.SwarmAccuracy = final(e.Swarm)
+		for _, ev := range e.Swarm {
+			if ev.Kind == metrics.Merge {
+				p.Rounds = max(p.Rounds, ev.Round)
+			}
+			if ev.Kind == metrics.End {
+				p.Rounds = max(p.Rounds, ev.Rounds, ev.Round)
+				if ev.ModelSHA256 != "" {
+					p.ModelSHA256 = &ev.ModelSHA256
+				}
+			}
+		}
+		s.Rounds = max(s.Rounds, p.Rounds)
+		s.Peers = append(s.Peers, p)
+		s.ModelsEqual = s.ModelsEqual && p.ModelSHA256 != nil && *p.ModelSHA256 == *s.Peers[0].ModelSHA256
+	}
+}
+
+// Differ reports whether two peers are known to have ended with different models: the swarm's first promise broken.
+func (s *Summary) Differ() bool {
+	seen := map[string]bool{}
+	for _, p := range s.Peers {
+		if p.ModelSHA256 != nil {
+			seen[*p.ModelSHA256] = true
+		}
+	}
+	return len(seen) > 1
+}
+
+// final returns loss and metric of the model that training ended with, or the last ones measured before.
+func final(events []metrics.Event) (loss, metric *float64) {
+	for _, e := range events {
+		if e.Kind == metrics.Start {
+			continue
+		}
+		if e.Loss != nil {
+			loss = e.Loss
+		}
+		if e.Metric != nil {
+			metric = e.Metric
+		}
+	}
+	return loss, metric
+}
+
+// WriteJSON writes the summary as indented JSON.
+func (s *Summary) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(s); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	return nil
+}
+
+// WriteTable writes the closing table for people.
+func (s *Summary) WriteTable(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "PEER\tLOCAL ONLY\tSWARM\tMODEL\tROUNDS")
+	for _, p := range s.Peers {
+		digest := "unknown"
+		if p.ModelSHA256 != nil {
+			digest = (*p.ModelSHA256)[:12]
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\n", p.Name, Number(p.LocalAccuracy), Number(p.SwarmAccuracy), digest, p.Rounds)
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+// Number renders a measured value with four significant digits, or a dash.
+func Number(f *float64) string {
+	if f == nil {
+		return "-"
+	}
+	if *f >= 0 && *f <= 1 {
+		return strconv.FormatFloat(*f, 'f', 4, 64)
+	}
+	return strconv.FormatFloat(*f, 'g', 4, 64)
+}
