@@ -1,0 +1,413 @@
+// Package cluster brings up a whole swarm of swarmd processes on this machine and takes it down again.
+//
+// Nothing outlives Close: not a process (each child also dies with this one), not a socket, not a temporary file. What
+// stays is the folder of logs that the caller named.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+const (
+	startWait = 60 * time.Second // for a daemon to become ready
+	stopGrace = 8 * time.Second  // between TERM and KILL
+	snMarker  = "Starting SWARM-API-SERVER on port"
+	programID = "program | "
+)
+
+// Config describes a swarm on this machine.
+type Config struct {
+	Swarmd  string // path of the binary
+	SNs     int    // at least 1; the first is the Sentinel
+	LogDir  string // one file per daemon; made if missing
+	Keep    bool   // leave the temporary folder (not the processes)
+	OnLine  func(name, line string, program bool)
+	Environ []string // of the daemons; nil means this process's own
+}
+
+// Cluster is a swarm on this machine. Start, then StartSL any number of times, then Close.
+type Cluster struct {
+	cfg    Config
+	dir    string // temporary, 0700
+	bridge string // folder of the bridges, on tmpfs when there is one
+	ports  ports
+	apis   []string
+	exits  chan Exit
+
+	mu      sync.Mutex
+	procs   []*Proc
+	logs    []*logFile
+	closing bool
+}
+
+// New makes the temporary folders. Without error, Close must be called.
+func New(cfg Config) (*Cluster, error) {
+	if cfg.Environ == nil {
+		cfg.Environ = os.Environ()
+	}
+	if cfg.OnLine == nil {
+		cfg.OnLine = func(string, string, bool) {}
+	}
+	if err := os.MkdirAll(cfg.LogDir, 0o750); err != nil {
+		return nil, fmt.Errorf("make log folder: %w", err)
+	}
+	dir, err := os.MkdirTemp(shortTemp(), "swarm-")
+	if err != nil {
+		return nil, fmt.Errorf("make temporary folder: %w", err)
+	}
+	c := &Cluster{cfg: cfg, dir: dir, ports: ports{given: map[int]bool{}}, exits: make(chan Exit, 64)}
+	c.bridge = filepath.Join(dir, "bridge")
+	if shm, err := os.MkdirTemp("/dev/shm", "swarm-"); err == nil {
+		c.bridge = shm
+	}
+	return c, nil
+}
+
+// shortTemp is the folder for temporary files, unless sockets below it would have names that Linux refuses (108 bytes).
+func shortTemp() string {
+	if dir := os.TempDir(); len(dir) <= 50 {
+		return dir
+	}
+	return "/tmp"
+}
+
+// Identity is the value for --identity with which the daemons and swarmctl find the authority.
+func (c *Cluster) Identity() string { return "embedded=" + c.authorityDir() }
+
+func (c *Cluster) authorityDir() string { return filepath.Join(c.dir, "id") }
+
+// Dir is the temporary folder.
+func (c *Cluster) Dir() string { return c.dir }
+
+// APIs returns the SNs' API addresses, the Sentinel's first. Valid after Start.
+func (c *Cluster) APIs() []string { return slices.Clone(c.apis) }
+
+// Exits delivers every process's end that Close did not ask for.
+func (c *Cluster) Exits() <-chan Exit { return c.exits }
+
+// Procs returns all processes started so far.
+func (c *Cluster) Procs() []*Proc {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.procs)
+}
+
+// Start brings up the authority and the SNs and returns when all are ready.
+func (c *Cluster) Start(ctx context.Context) error {
+	if err := os.Mkdir(c.authorityDir(), 0o700); err != nil {
+		return fmt.Errorf("make authority folder: %w", err)
+	}
+	authority, err := c.launch("authority", Authority, nil, "run-authority", "--dir", c.authorityDir())
+	if err != nil {
+		return err
+	}
+	sock := filepath.Join(c.authorityDir(), "sn.sock")
+	if err := c.await(ctx, authority, "its socket", func() bool { return answers(sock) }); err != nil {
+		return err
+	}
+	var sentinelFS int
+	for i := range c.cfg.SNs {
+		args, fs, err := c.snArgs(i, sentinelFS)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			sentinelFS = fs
+		}
+		ready := make(chan struct{})
+		var once sync.Once
+		p, err := c.launch("sn-"+strconv.Itoa(i), SN, func(line string) {
+			if strings.Contains(line, snMarker) {
+				once.Do(func() { close(ready) })
+			}
+		}, args...)
+		if err != nil {
+			return err
+		}
+		// One after the other: the Sentinel must be there to be joined, and a joiner to be a voter before the next.
+		if err := c.await(ctx, p, "its API", func() bool { return closed(ready) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// snArgs is the command line of the SN with index i. Each SN has a loopback address of its own, because an SN whose
+// --host-ip is the Sentinel's would be the Sentinel.
+func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
+	host := SNHost(i)
+	var p [3]int
+	for k := range p {
+		if p[k], err = c.ports.take(host); err != nil {
+			return nil, 0, err
+		}
+	}
+	if i == 0 {
+		sentinelFS = p[2]
+	}
+	name := "sn-" + strconv.Itoa(i)
+	c.apis = append(c.apis, net.JoinHostPort(host, strconv.Itoa(p[1])))
+	return []string{
+		"run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", SNHost(0),
+		"--sn-p2p-port", strconv.Itoa(p[0]), "--sn-api-port", strconv.Itoa(p[1]), "--sn-fs-port", strconv.Itoa(p[2]),
+		"--sentinel-fs-port", strconv.Itoa(sentinelFS),
+		"--identity", c.Identity(), "--state-dir", filepath.Join(c.dir, name),
+	}, p[2], nil
+}
+
+// SNHost is the loopback address of the SN with index i.
+func SNHost(i int) string { return "127.0.0." + strconv.Itoa(1+i) }
+
+// SLSpec describes one SL. Without Program it waits for a program that is started by hand.
+type SLSpec struct {
+	Index    int
+	Expected int // peers of the swarm
+	DataDir  string
+	ModelDir string
+	Program  string
+	Platform string
+	Python   string
+	Env      []string // K=V for the program
+	Linger   time.Duration
+}
+
+// SLName is the name of the SL with index i.
+func SLName(i int) string { return "sl-" + strconv.Itoa(i) }
+
+// StartSL starts an SL; it connects to the SNs in turn. It does not wait for it.
+func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
+	fs, err := c.ports.take("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	bridge := c.bridgeDir(s.Index)
+	if err := os.MkdirAll(bridge, 0o700); err != nil {
+		return nil, fmt.Errorf("make bridge folder: %w", err)
+	}
+	host, port, err := net.SplitHostPort(c.apis[s.Index%len(c.apis)])
+	if err != nil {
+		return nil, fmt.Errorf("address of SN: %w", err)
+	}
+	name := SLName(s.Index)
+	args := []string{
+		"run-sl", "--name", name, "--host-ip", "127.0.0.1", "--sn-ip", host, "--sn-api-port", port,
+		"--sl-fs-port", strconv.Itoa(fs), "--identity", c.Identity(), "--state-dir", filepath.Join(c.dir, name),
+		"--bridge-dir", bridge, "--expected-peers", strconv.Itoa(s.Expected),
+	}
+	if s.Program == "" {
+		args = append(args, "--attach")
+	} else {
+		args = append(args, "--data-dir", s.DataDir, "--model-dir", s.ModelDir, "--model-program", s.Program, "--sl-platform", s.Platform, "--runtime", "process")
+	}
+	if s.Python != "" {
+		args = append(args, "--python", s.Python)
+	}
+	if s.Linger > 0 {
+		args = append(args, "--linger", s.Linger.String())
+	}
+	for _, kv := range s.Env {
+		args = append(args, "-e", kv)
+	}
+	return c.launch(name, SL, nil, args...)
+}
+
+func (c *Cluster) bridgeDir(i int) string { return filepath.Join(c.bridge, SLName(i)) }
+
+// AwaitBridge returns the folder for SWARM_BRIDGE_DIR of an SL that waits for a program, once its socket answers.
+func (c *Cluster) AwaitBridge(ctx context.Context, i int, p *Proc) (string, error) {
+	var found string
+	err := c.await(ctx, p, "its bridge", func() bool {
+		for _, pattern := range []string{"bridge.sock", "*/bridge.sock", "*/*/bridge.sock"} {
+			socks, err := filepath.Glob(filepath.Join(c.bridgeDir(i), pattern))
+			if err == nil && len(socks) > 0 && answers(socks[0]) {
+				found = filepath.Dir(socks[0])
+				return true
+			}
+		}
+		return false
+	})
+	return found, err
+}
+
+// launch starts swarmd with args, logging to LogDir/name.log.
+func (c *Cluster) launch(name string, role Role, watch func(line string), args ...string) (*Proc, error) {
+	log, err := openLog(filepath.Join(c.cfg.LogDir, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	if watch == nil {
+		watch = func(string) {}
+	}
+	return c.adopt(log, spec{
+		name: name, role: role, argv: append([]string{c.cfg.Swarmd}, args...), env: c.cfg.Environ,
+		onOut: func(line string) {
+			text, program := strings.CutPrefix(line, programID)
+			if !program {
+				watch(line)
+				log.line(line)
+			}
+			c.cfg.OnLine(name, text, program)
+		},
+		onErr: func(line string) {
+			watch(line)
+			log.line(line)
+			c.cfg.OnLine(name, line, false)
+		},
+	})
+}
+
+// RunProgram starts an ML program without a daemon, in a folder, with a whole environment. All its lines go to onLine.
+// Its end is not sent to Exits.
+func (c *Cluster) RunProgram(name, dir string, argv, env []string, onLine func(string)) (*Proc, error) {
+	return c.adopt(nil, spec{name: name, role: Program, argv: argv, dir: dir, env: env, onOut: onLine, onErr: onLine})
+}
+
+func (c *Cluster) adopt(log *logFile, s spec) (*Proc, error) {
+	s.onExit = func(e Exit) {
+		if s.role == Program {
+			return
+		}
+		c.mu.Lock()
+		closing := c.closing
+		c.mu.Unlock()
+		if !closing {
+			c.exits <- e
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if log != nil {
+		c.logs = append(c.logs, log)
+	}
+	if c.closing {
+		return nil, errors.New("start " + s.name + ": swarm is being stopped")
+	}
+	if len(c.procs) >= cap(c.exits) {
+		return nil, fmt.Errorf("start %s: more than %d processes", s.name, cap(c.exits))
+	}
+	p, err := start(s)
+	if err != nil {
+		return nil, err
+	}
+	c.procs = append(c.procs, p)
+	return p, nil
+}
+
+// await polls until ready, and fails when the process ends or time is up. It polls because readiness of a socket sends
+// no event.
+func (c *Cluster) await(ctx context.Context, p *Proc, what string, ready func() bool) error {
+	timeout := time.NewTimer(startWait)
+	defer timeout.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.Done():
+			return Failure(p.Exit())
+		case <-timeout.C:
+			return &exit.Error{Status: exit.TimedOut, Err: fmt.Errorf("%s: %s is not ready after %s%s", p.Name, what, startWait, quote(p.Tail())), Hint: "its whole log is " + filepath.Join(c.cfg.LogDir, p.Name+".log")}
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Failure is the error for a process that ended when it should not have: its name, exit code and last lines.
+func Failure(e Exit) error {
+	return fmt.Errorf("%s%s", e, quote(e.Tail))
+}
+
+// quote renders last lines below a message.
+func quote(tail []string) string {
+	if len(tail) == 0 {
+		return " and said nothing"
+	}
+	return ", last lines:\n    " + strings.Join(tail, "\n    ")
+}
+
+// Close ends all processes, programs and SLs first, and removes the temporary folders. It is safe to call twice.
+func (c *Cluster) Close() {
+	c.mu.Lock()
+	c.closing = true
+	procs, logs := slices.Clone(c.procs), c.logs
+	c.logs = nil
+	c.mu.Unlock()
+	roots := make([]int, len(procs))
+	for i, p := range procs {
+		roots[i] = p.PID()
+	}
+	family := descendants(roots)
+	for _, roles := range [][]Role{{Program, SL}, {SN}, {Authority}} {
+		var group []*Proc
+		for _, p := range procs {
+			if slices.Contains(roles, p.Role) {
+				group = append(group, p)
+			}
+		}
+		stop(group)
+	}
+	// Workers that an ML program started are no children of ours, and outlive one that was killed.
+	killLeft(family)
+	for _, l := range logs {
+		l.close()
+	}
+	if c.cfg.Keep {
+		return
+	}
+	_ = os.RemoveAll(c.dir)
+	_ = os.RemoveAll(c.bridge)
+}
+
+// stop sends TERM to all, waits, and sends KILL to the rest.
+func stop(procs []*Proc) {
+	for _, p := range procs {
+		p.signal(syscall.SIGTERM)
+	}
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	for _, p := range procs {
+		select {
+		case <-p.Done():
+		case <-grace.C:
+			for _, q := range procs {
+				q.signal(syscall.SIGKILL)
+			}
+			<-p.Done()
+			grace.Reset(0)
+		}
+	}
+}
+
+// answers reports whether something accepts connections on a unix socket.
+func answers(path string) bool {
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	maxLine  = 16 << 10 // bytes of one log line that are kept
+	tailSize = 20       // last lines kept of each process
+)
+
+// Exit tells how a process ended.
+type Exit struct {
+	Name   string
+	Code   int    // exit code; 128 plus the signal when one ended it
+	Signal string // name of the signal, empty without
+	Tail   []string
+}
+
+// String says it in words.
+func (e Exit) String() string {
+	if e.Signal != "" {
+		return fmt.Sprintf("%s was ended by signal: %s", e.Name, e.Signal)
+	}
+	return fmt.Sprintf("%s ended with exit code %d", e.Name, e.Code)
+}
+
+// Proc is one child process in a process group of its own.
+type Proc struct {
+	Name string
+	Role Role
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	exit Exit // valid once done is closed
+
+	mu   sync.Mutex
+	tail []string
+}
+
+// Role says what a process is for.
+type Role int
+
+// The roles, in the order in which they are started. They are stopped in reverse.
+const (
+	Authority Role = iota
+	SN
+	SL
+	Program // an ML program started by swarmctl itself
+)
+
+// spec describes a process to start.
+type spec struct {
+	name    string
+	role    Role
+	argv    []string
+	dir     string
+	env     []string                 // whole environment
+	onOut   func(line string)        // each line of standard output
+	onErr   func(line string)        // each line of standard error
+	onExit  func(Exit)               // called once, after the last line
+}
+
+// start runs s. The child dies with this process: Pdeathsig is bound to the thread that forks, and Go's threads live as
+// long as the process unless a goroutine locked to one ends, which nothing here does.
+func start(s spec) (*Proc, error) {
+	p := &Proc{Name: s.name, Role: s.role, done: make(chan struct{})}
+	cmd := exec.Command(s.argv[0], s.argv[1:]...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	// A grandchild that keeps the pipes open must not keep Wait.
+	cmd.WaitDelay = 2 * time.Second
+	out := &lineWriter{emit: func(line string) {
+		p.remember(line)
+		s.onOut(line)
+	}}
+	errs := &lineWriter{emit: func(line string) {
+		p.remember(line)
+		s.onErr(line)
+	}}
+	cmd.Stdout, cmd.Stderr = out, errs
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.name, err)
+	}
+	p.cmd = cmd
+	go func() {
+		err := cmd.Wait()
+		out.flush()
+		errs.flush()
+		p.exit = p.describe(err)
+		close(p.done)
+		s.onExit(p.exit)
+	}()
+	return p, nil
+}
+
+// PID is the child's process ID.
+func (p *Proc) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended and its output is read.
+func (p *Proc) Done() <-chan struct{} { return p.done }
+
+// Exit tells how it ended; only valid after Done.
+func (p *Proc) Exit() Exit { return p.exit }
+
+func (p *Proc) remember(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tail = append(p.tail, line)
+	if len(p.tail) > tailSize {
+		p.tail = p.tail[1:]
+	}
+}
+
+// Tail returns the process's last lines.
+func (p *Proc) Tail() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.tail...)
+}
+
+func (p *Proc) describe(err error) Exit {
+	e := Exit{Name: p.Name, Code: p.cmd.ProcessState.ExitCode(), Tail: p.Tail()}
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		e.Code, e.Signal = 128+int(status.Signal()), status.Signal().String()
+	}
+	if err != nil && e.Code == 0 && !errors.Is(err, exec.ErrWaitDelay) {
+		e.Code = 1
+	}
+	return e
+}
+
+// signal sends sig to the process's group; nothing happens when it is gone.
+func (p *Proc) signal(sig syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = syscall.Kill(-p.PID(), sig)
+	}
+}
+
+// lineWriter cuts a stream into lines. What a carriage return has overwritten is left out, as on a terminal.
+type lineWriter struct {
+	emit func(string)
+	buf  []byte
+}
+
+// Write implements io.Writer. os/exec calls it from one goroutine.
+func (w *lineWriter) Write(data []byte) (int, error) {
+	n := len(data)
+	for {
+		head, rest, found := bytes.Cut(data, []byte{'\n'})
+		if room := maxLine - len(w.buf); len(head) > room {
+			head = head[:room]
+		}
+		w.buf = append(w.buf, head...)
+		if !found {
+			return n, nil
+		}
+		w.flushLine()
+		data = rest
+	}
+}
+
+func (w *lineWriter) flushLine() {
+	line := strings.TrimRight(strings.ToValidUTF8(string(w.buf), "?"), "\r")
+	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
+		line = line[i+1:]
+	}
+	w.buf = w.buf[:0]
+	w.emit(line)
+}
+
+func (w *lineWriter) flush() {
+	if len(w.buf) > 0 {
+		w.flushLine()
+	}
+}
+
+// logFile appends lines to a file; its methods are safe for concurrent use. A file that can't be written loses lines
+// silently: the run matters more than its log.
+type logFile struct {
+	mu sync.Mutex
+	f  *os.File
+}
+
+func openLog(path string) (*logFile, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return &logFile{f: f}, nil
+}
+
+func (l *logFile) line(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.f.WriteString(s + "\n")
+}
+
+func (l *logFile) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.f.Close()
+}
