@@ -1,0 +1,262 @@
+package lead
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// sitOutRounds is how many rounds a node sits out for what it was blamed for.
+const sitOutRounds = 3
+
+// failure is one participant's report that the running attempt failed.
+type failure struct {
+	node, blamed, reason string
+	at                   time.Time
+}
+
+// attempt follows the running attempt.
+func (d *decider) attempt() {
+	done, failures, pending := d.gather()
+	if len(done) == len(d.c.Plan.Participants) {
+		if minority := d.disagree(done); minority != nil {
+			d.failed(minority, nil)
+			return
+		}
+		d.commit(done)
+		return
+	}
+	if gone, why := d.gone(); gone != nil {
+		d.without(gone, why)
+		return
+	}
+	if len(failures) > 0 {
+		d.failed(failures, pending)
+		return
+	}
+	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason})
+}
+
+// gather sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
+func (d *decider) gather() (done map[string]*Done, failures []failure, pending []string) {
+	p := d.c.Plan
+	done = map[string]*Done{}
+	for _, part := range p.Participants {
+		r := d.in.Reports[part.Session]
+		switch {
+		case r.Done != nil && r.Done.Round == p.Round && r.Done.Attempt == p.Attempt:
+			if len(r.Done.ModelDigest) != 64 || strings.Trim(r.Done.ModelDigest, "0123456789abcdef") != "" {
+				failures = append(failures, failure{node: part.Node, reason: "reported a malformed digest", at: r.At})
+				continue
+			}
+			done[part.Session] = r.Done
+		case r.Failed != nil && r.Failed.Round == p.Round && r.Failed.Attempt == p.Attempt:
+			failures = append(failures, failure{node: part.Node, blamed: r.Failed.Blamed, reason: r.Failed.Reason, at: r.FailedAt})
+		default:
+			pending = append(pending, part.Node)
+		}
+	}
+	return done, failures, pending
+}
+
+// disagree returns the participants whose digests are not those of most, as failures; nil when all agree. Without a
+// majority nobody is named.
+func (d *decider) disagree(done map[string]*Done) []failure {
+	groups := map[string][]string{}
+	for _, part := range d.c.Plan.Participants {
+		key := done[part.Session].ModelDigest + " " + strings.Join(done[part.Session].ShardDigests, " ")
+		groups[key] = append(groups[key], part.Node)
+	}
+	if len(groups) == 1 {
+		return nil
+	}
+	total := len(d.c.Plan.Participants)
+	var out []failure
+	for _, part := range d.c.Plan.Participants { // In plan order, so that the message is the same each time.
+		key := done[part.Session].ModelDigest + " " + strings.Join(done[part.Session].ShardDigests, " ")
+		if 2*len(groups[key]) > total {
+			continue
+		}
+		f := failure{node: part.Node, reason: "digest differs from the others'", at: d.in.Now}
+		for _, members := range groups {
+			if 2*len(members) > total {
+				f.blamed = part.Node
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (d *decider) commit(done map[string]*Done) {
+	p := d.c.Plan
+	d.propose(state.CommitRound{
+		Contract: d.c.Name, Run: d.c.Run, Round: p.Round, Attempt: p.Attempt,
+		Digest: done[p.Participants[0].Session].ModelDigest, NextInterval: d.nextInterval(), AtMS: d.in.Now.UnixMilli(),
+	}, fmt.Sprintf("round %d", p.Round))
+}
+
+// gone returns the participants that can't finish: their session has ended or their node is dead.
+func (d *decider) gone() (nodes []string, why string) {
+	for _, part := range d.c.Plan.Participants {
+		s, n := d.c.Sessions[part.Session], d.in.View.Nodes[part.Node]
+		reason := ""
+		switch {
+		case s == nil || s.State == state.SessionEnded:
+			reason = part.Node + " has left"
+		case n == nil || !n.Live:
+			reason = part.Node + " is lost"
+		default:
+			continue
+		}
+		nodes = append(nodes, part.Node)
+		if why == "" {
+			why = reason
+		}
+	}
+	return nodes, why
+}
+
+// without repeats the attempt at once without some nodes, or gives it up when too few remain.
+func (d *decider) without(out []string, reason string) {
+	p := d.c.Plan
+	parts := make([]state.Participant, 0, len(p.Participants))
+	for _, part := range p.Participants {
+		if !slices.Contains(out, part.Node) && !slices.Contains(d.mem.excluded, part.Node) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 {
+		d.planRound(parts, reason)
+		return
+	}
+	d.propose(state.CancelPlan{
+		Contract: d.c.Name, Run: d.c.Run, Round: p.Round, Attempt: p.Attempt, Reason: reason, AtMS: d.in.Now.UnixMilli(),
+	}, fmt.Sprintf("giving up round %d (attempt %d): %s", p.Round, p.Attempt, reason))
+}
+
+// failed judges a failed attempt once, after a short while in which the others may report too, and repeats it after a
+// pause.
+func (d *decider) failed(failures []failure, pending []string) {
+	p := d.c.Plan
+	if d.mem.evaluated != p.Attempt {
+		first := failures[0].at
+		for _, f := range failures {
+			if f.at.Before(first) {
+				first = f.at
+			}
+		}
+		if len(pending) > 0 && d.in.Now.Sub(first) < d.cfg.Gather {
+			d.wait(Waiting{Kind: WaitMerging, Attempt: p.Attempt, For: pending, Detail: describe(failures)})
+			return
+		}
+		d.judge(failures)
+	}
+	if d.in.Now.Before(d.mem.notBefore) {
+		d.wait(Waiting{Kind: WaitRetry, Attempt: p.Attempt, Detail: d.mem.reason, Until: d.mem.notBefore})
+		return
+	}
+	d.without(nil, d.mem.reason)
+}
+
+// judge decides who takes part in the next attempt and when it begins.
+func (d *decider) judge(failures []failure) {
+	p := d.c.Plan
+	d.mem.evaluated, d.mem.reason = p.Attempt, describe(failures)
+	if d.mem.failSince.IsZero() {
+		d.mem.failSince = d.in.Now
+	}
+	pause := d.cfg.BackoffMax
+	if d.mem.failures < 16 {
+		pause = min(pause, d.cfg.BackoffMin<<d.mem.failures)
+	}
+	d.mem.failures++
+	d.mem.notBefore = d.in.Now.Add(pause)
+
+	named := namedNodes(failures)
+	var out []string
+	if d.mem.namedAttempt+1 == p.Attempt {
+		for _, node := range named {
+			if slices.Contains(d.mem.named, node) {
+				out = append(out, node)
+			}
+		}
+	}
+	d.mem.named, d.mem.namedAttempt = named, p.Attempt
+	if len(out) == 0 && d.in.Now.Sub(d.mem.failSince) >= d.cfg.StallGrace {
+		out = d.unconnected(failures)
+	}
+	if len(out) == 0 || !d.enoughWithout(out) {
+		return
+	}
+	for _, node := range out {
+		d.mem.excluded = append(d.mem.excluded, node)
+		d.mem.sitOut[node] = p.Round + sitOutRounds
+	}
+}
+
+// enoughWithout tells whether the attempt could go on without some nodes.
+func (d *decider) enoughWithout(out []string) bool {
+	var rest []state.Participant
+	for _, part := range d.c.Plan.Participants {
+		if !slices.Contains(out, part.Node) && !slices.Contains(d.mem.excluded, part.Node) {
+			rest = append(rest, part)
+		}
+	}
+	return len(rest) >= int(d.c.Terms.MinPeers) && weight(rest) > 0
+}
+
+// unconnected returns the participants outside the largest set in which nobody failed because of another.
+func (d *decider) unconnected(failures []failure) []string {
+	var nodes []string
+	for _, part := range d.c.Plan.Participants {
+		nodes = append(nodes, part.Node)
+	}
+	keep := connected(nodes, failures)
+	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
+}
+
+// namedNodes returns who was named as the cause by two others, or by its own signed digest, sorted.
+func namedNodes(failures []failure) []string {
+	count := map[string]int{}
+	for _, f := range failures {
+		switch f.blamed {
+		case "":
+		case f.node:
+			count[f.blamed] += 2 // Its own signature proves it.
+		default:
+			count[f.blamed]++
+		}
+	}
+	var named []string
+	for node, n := range count {
+		if n >= 2 {
+			named = append(named, node)
+		}
+	}
+	slices.Sort(named)
+	return named
+}
+
+// describe names at most three failures.
+func describe(failures []failure) string {
+	var lines []string
+	for i, f := range failures {
+		if i == 3 {
+			lines = append(lines, fmt.Sprintf("and %d more", len(failures)-i))
+			break
+		}
+		line := f.node
+		if f.blamed != "" && f.blamed != f.node {
+			line += " could not go on with " + f.blamed
+		}
+		if f.reason != "" {
+			line += ": " + f.reason
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,46 @@
+package lead
+
+import "time"
+
+// Config are the leader's times. A zero field takes the default.
+type Config struct {
+	// Self is the name of the node that runs the leader; it is never declared dead by itself.
+	Self string
+	// HeartbeatTimeout is the silence after which a node is declared dead. Default 5 s.
+	HeartbeatTimeout time.Duration
+	// QuorumWait is how long a round waits for the peers beyond minPeers (SL_WAIT_FOR_FULL_QUORUM_SECONDS). Default
+	// 30 s; negative: none.
+	QuorumWait time.Duration
+	// StallGrace is how long the same set is tried again while all who are blamed are alive. Default 60 s.
+	StallGrace time.Duration
+	// Gather is how long after the first failure of an attempt the others' reports are waited for. Default 300 ms.
+	Gather time.Duration
+	// BackoffMin and BackoffMax bound the pause between failed attempts, which doubles. Default 200 ms and 5 s.
+	BackoffMin, BackoffMax time.Duration
+	// Tick is the longest time between two decisions. Default 100 ms.
+	Tick time.Duration
+	// ProposeTimeout bounds one proposal. Default 5 s.
+	ProposeTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.HeartbeatTimeout, 5 * time.Second},
+		{&c.QuorumWait, 30 * time.Second},
+		{&c.StallGrace, time.Minute},
+		{&c.Gather, 300 * time.Millisecond},
+		{&c.BackoffMin, 200 * time.Millisecond},
+		{&c.BackoffMax, 5 * time.Second},
+		{&c.Tick, 100 * time.Millisecond},
+		{&c.ProposeTimeout, 5 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	c.QuorumWait = max(0, c.QuorumWait)
+	return c
+}

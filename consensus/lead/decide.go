@@ -1,0 +1,306 @@
+package lead
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Inputs are everything that a decision depends on. Decide changes nothing in them.
+type Inputs struct {
+	Now      time.Time
+	View     *state.State
+	Contract string
+	Reports  map[string]Report // by session, of the contract's current run
+	Memory   Memory            // what the last Decision for this contract returned
+	Config   Config
+}
+
+// Decision is what to do for one contract now.
+type Decision struct {
+	Command state.Command // to propose; nil: nothing
+	Waiting Waiting       // why not more; always set
+	Memory  Memory        // for the next call, whether the proposal succeeds or not
+}
+
+// decider is one call of Decide.
+type decider struct {
+	in  Inputs
+	cfg Config
+	c   *state.Contract
+	mem Memory
+	out Decision
+}
+
+// Decide looks at one contract and says what to propose, at most one command, and what is waited for.
+//
+// When all who are ready have weight 0 there is nothing to merge: a due final round then ends the contract with the last
+// model, any other round waits, with that as its reason.
+func Decide(in Inputs) Decision {
+	c := in.View.Contracts[in.Contract]
+	if c == nil {
+		return Decision{}
+	}
+	d := &decider{in: in, cfg: in.Config.withDefaults(), c: c, mem: in.Memory.of(c)}
+	switch {
+	case c.Over:
+		d.wait(Waiting{Kind: WaitCompleted, Round: c.Round()})
+	case c.Plan != nil:
+		d.attempt()
+	case c.Terms == nil:
+		d.enrolling()
+	default:
+		d.plan()
+	}
+	d.out.Memory = d.mem
+	return d.out
+}
+
+// wait sets the reason. One that began earlier keeps its time, unless w names its own.
+func (d *decider) wait(w Waiting) {
+	w.Phase = d.c.Phase()
+	if w.Round == 0 {
+		w.Round = d.c.Round() + 1
+	}
+	if key := w.key(); key != d.mem.waitKey {
+		d.mem.waitKey, d.mem.waitSince = key, d.in.Now
+	}
+	if w.Since.IsZero() {
+		w.Since = d.mem.waitSince
+	}
+	d.out.Waiting = w
+}
+
+func (d *decider) propose(c state.Command, detail string) {
+	d.out.Command = c
+	d.wait(Waiting{Kind: WaitCommand, Attempt: d.c.Attempt, Detail: detail})
+}
+
+// peer is one active session as the leader sees it.
+type peer struct {
+	session *state.Session
+	live    bool
+	ready   bool
+	sitting bool
+	seq     uint64
+	weight  uint32
+}
+
+// roster judges all active sessions, in the order in which they were opened.
+func (d *decider) roster() []peer {
+	active := d.c.Active()
+	peers := make([]peer, 0, len(active))
+	for _, s := range active {
+		n := d.in.View.Nodes[s.Node]
+		p := peer{session: s, live: n != nil && n.Live, sitting: d.mem.sitting(s.Node)}
+		if s.State == state.SessionClosed {
+			d.judgeClosed(&p)
+		} else {
+			d.judgeOpen(&p)
+		}
+		p.weight = min(p.weight, state.MaxWeight)
+		peers = append(peers, p)
+	}
+	return peers
+}
+
+// judgeOpen: an open session is ready when it waits for a round with weights that were trained from the last model.
+func (d *decider) judgeOpen(p *peer) {
+	r := d.in.Reports[p.session.ID].Ready
+	if r == nil || r.Seq <= p.session.LastSeq {
+		return // Not ready, or a report that the last round has answered already.
+	}
+	p.ready, p.seq, p.weight = d.onBase(r), r.Seq, r.Weight
+}
+
+// judgeClosed: a closed session is always ready. As snapshot its base does not matter; as active it must hold the last
+// model, which it is believed to unless it says otherwise.
+func (d *decider) judgeClosed(p *peer) {
+	p.ready, p.seq, p.weight = true, max(p.session.LastSeq, p.session.ClosedSeq)+1, p.session.Weight
+	if r := d.in.Reports[p.session.ID].Ready; r != nil {
+		p.seq, p.weight = max(r.Seq, p.seq), r.Weight
+		if p.session.CheckinMode == state.CheckinActive {
+			p.ready = d.onBase(r)
+		}
+	}
+	if p.session.CheckinMode == state.CheckinInactive {
+		p.weight = 0
+	}
+}
+
+func (d *decider) onBase(r *Ready) bool {
+	if d.c.Committed == nil {
+		return r.BaseRound == 0
+	}
+	return r.BaseRound == d.c.Committed.Round && r.BaseDigest == d.c.Committed.Digest
+}
+
+// enrolling: the terms are open, so fewer sessions are there than any of them asks for.
+func (d *decider) enrolling() {
+	w := Waiting{Kind: WaitPeers}
+	for _, p := range d.roster() {
+		if need := int(p.session.Terms.MinPeers); w.Need == 0 || need < w.Need {
+			w.Need = need
+		}
+		if p.live {
+			w.Have = append(w.Have, p.session.Node)
+		} else {
+			w.Lost = append(w.Lost, p.session.Node)
+		}
+	}
+	if w.Need == 0 {
+		w.Kind = WaitSessions
+	}
+	d.wait(w)
+}
+
+// plan decides whether the next round begins.
+func (d *decider) plan() {
+	var enrolled, ready, pick, late, lost, sitting []string
+	var picked, all []peer
+	for _, p := range d.roster() {
+		node := p.session.Node
+		if !p.live {
+			lost = append(lost, node) // Known to be dead: nobody waits for it.
+			continue
+		}
+		enrolled = append(enrolled, node)
+		if p.ready {
+			ready, all = append(ready, node), append(all, p)
+		}
+		switch {
+		case p.sitting:
+			sitting = append(sitting, node)
+		case p.ready:
+			pick, picked = append(pick, node), append(picked, p)
+		default:
+			late = append(late, node)
+		}
+	}
+	need := int(d.c.Terms.MinPeers)
+	if len(pick) < need && len(ready) >= need {
+		pick, picked, sitting = ready, all, nil // Who sits out is needed after all.
+	}
+	base := Waiting{Have: pick, For: late, Lost: lost, Sitting: sitting, Need: need, Detail: d.c.PendingReason}
+	if len(pick) < need {
+		d.tooFew(base, enrolled)
+		return
+	}
+	d.mem.finalSince = time.Time{}
+	if d.mem.readySince.IsZero() {
+		d.mem.readySince = d.in.Now
+	}
+	if w, wait := d.quorum(base); wait {
+		d.wait(w)
+		return
+	}
+	d.start(base, picked)
+}
+
+// tooFew waits below minPeers. A final round that can't be held for one quorum wait ends the contract.
+func (d *decider) tooFew(w Waiting, enrolled []string) {
+	d.mem.readySince = time.Time{}
+	w.Kind = WaitTraining
+	switch {
+	case len(enrolled)+len(w.Lost) == 0:
+		w.Kind = WaitSessions
+	case len(enrolled) < w.Need:
+		w.Kind, w.Have, w.For = WaitPeers, enrolled, w.Lost
+	}
+	if d.c.FinalDue() && d.c.Committed != nil {
+		if d.mem.finalSince.IsZero() {
+			d.mem.finalSince = d.in.Now
+		}
+		if w.Until = d.mem.finalSince.Add(d.cfg.QuorumWait); !d.in.Now.Before(w.Until) {
+			d.finish(fmt.Sprintf("%d of %d peers for the final round", len(w.Have), w.Need))
+			return
+		}
+	}
+	d.wait(w)
+}
+
+func (d *decider) finish(reason string) {
+	d.propose(state.FinishContract{
+		Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round(), Reason: reason, AtMS: d.in.Now.UnixMilli(),
+	}, "ending with the model of round "+fmt.Sprint(d.c.Round())+": "+reason)
+}
+
+// quorum tells whether a round that has minPeers waits for more, and for whom.
+func (d *decider) quorum(w Waiting) (Waiting, bool) {
+	expected := int(d.c.ExpectedPeers) - len(w.Sitting)
+	first := d.c.Committed == nil
+	missing := first && len(w.Have) < expected
+	if len(w.For) == 0 && !missing || expected > 0 && len(w.Have) >= expected {
+		return w, false
+	}
+	w.Since = d.mem.readySince
+	w.Until = w.Since.Add(d.quorumWait())
+	if !d.in.Now.Before(w.Until) {
+		return w, false
+	}
+	w.Kind = WaitTraining
+	if missing && len(w.For) == 0 {
+		w.Kind, w.Need = WaitExpected, expected
+	}
+	return w, true
+}
+
+// quorumWait is the full wait in the first and every fifth round, so that slow peers are heard; in between no more than
+// twice the usual time between rounds.
+func (d *decider) quorumWait() time.Duration {
+	full := d.cfg.QuorumWait
+	median := d.c.MedianIntervalMS()
+	if round := d.c.Round() + 1; round == 1 || round%5 == 0 || median <= 0 {
+		return full
+	}
+	return min(full, 2*time.Duration(median)*time.Millisecond)
+}
+
+// start proposes the first attempt, or the next one after a cancelled plan.
+func (d *decider) start(w Waiting, picked []peer) {
+	parts := make([]state.Participant, 0, len(picked))
+	for _, p := range picked {
+		parts = append(parts, state.Participant{Session: p.session.ID, Node: p.session.Node, Weight: p.weight, Seq: p.seq})
+	}
+	if weight(parts) == 0 {
+		if d.c.FinalDue() && d.c.Committed != nil {
+			d.finish("all peers have weight 0")
+			return
+		}
+		w.Kind = WaitWeight
+		d.wait(w)
+		return
+	}
+	d.planRound(parts, "")
+}
+
+// planRound proposes the next attempt with these participants and equal shards.
+func (d *decider) planRound(parts []state.Participant, reason string) {
+	share(parts, d.c.Terms.Leaves)
+	d.propose(state.PlanRound{
+		Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round() + 1, Attempt: d.c.Attempt + 1, Participants: parts,
+		Final: d.c.FinalDue(), Reason: reason, AtMS: d.in.Now.UnixMilli(),
+	}, fmt.Sprintf("plan of round %d (attempt %d)", d.c.Round()+1, d.c.Attempt+1))
+}
+
+// share gives every participant a contiguous run of leaves, as equal as can be.
+func share(parts []state.Participant, leaves uint64) {
+	n, next := uint64(len(parts)), uint64(0)
+	for i := range parts {
+		own := leaves / n
+		if uint64(i) < leaves%n {
+			own++
+		}
+		parts[i].ShardFirst, parts[i].ShardLeaves = next, own
+		next += own
+	}
+}
+
+func weight(parts []state.Participant) uint64 {
+	sum := uint64(0)
+	for _, p := range parts {
+		sum += uint64(p.Weight)
+	}
+	return sum
+}

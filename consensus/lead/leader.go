@@ -1,0 +1,245 @@
+package lead
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Log is the raft group as the leader needs it.
+type Log interface {
+	// Propose commits a command and returns when it was applied here.
+	Propose(ctx context.Context, c state.Command) (state.Result, error)
+	// View returns the state as applied here.
+	View() *state.State
+	// Changed returns a channel that is closed at the next change of View.
+	Changed() <-chan struct{}
+	// IsLeader tells whether this node leads the group.
+	IsLeader() bool
+}
+
+// maxRecent bounds the rounds that the leader remembers per contract.
+const maxRecent = 1000
+
+// forgetAfter is when a report on a session that has ended or is unknown is dropped.
+const forgetAfter = 30 * time.Second
+
+// Leader carries out the leader's duties while this node leads. All methods are safe for concurrent use.
+type Leader struct {
+	cfg      Config
+	raft     Log
+	log      *slog.Logger
+	reports  *Reports
+	liveness *Liveness
+	wake     chan struct{} // holds one, so that many wake-ups are one
+
+	mu        sync.Mutex
+	leading   bool
+	contracts map[string]*contract
+}
+
+// contract is what the leader remembers of one.
+type contract struct {
+	memory  Memory
+	waiting Waiting
+	said    string // the last reason that was logged
+	run     uint64
+	recent  []state.CommittedRound // newest last
+}
+
+// Status is what the leader knows of a contract beside the state.
+type Status struct {
+	Leading  bool                   // false: the rest is empty, ask the leader
+	Waiting  Waiting                // the zero value until the first decision
+	Recent   []state.CommittedRound // of this run since this node leads, newest last, at most 1,000
+	Progress map[string]Progress    // by session
+}
+
+// New returns a leader that does nothing until Run.
+func New(cfg Config, raft Log, log *slog.Logger) *Leader {
+	cfg = cfg.withDefaults()
+	return &Leader{
+		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: NewLiveness(cfg.HeartbeatTimeout, cfg.Self),
+		wake: make(chan struct{}, 1), contracts: map[string]*contract{},
+	}
+}
+
+// Touch records a sign of life of a node. It does not block.
+func (l *Leader) Touch(node string) {
+	l.liveness.Touch(node, time.Now())
+	if n := l.raft.View().Nodes[node]; n != nil && !n.Live {
+		l.awake()
+	}
+}
+
+// Record takes a session's report, which is also a sign of life of r.Node. The caller has proven that r.Node speaks and
+// owns the session, and checked Done's signature. It does not block.
+func (l *Leader) Record(r Report) {
+	now := time.Now()
+	l.liveness.Touch(r.Node, now)
+	l.reports.Record(r, now)
+	l.awake()
+}
+
+// Status returns what the leader knows of a contract.
+func (l *Leader) Status(name string) Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Leading: l.leading, Progress: map[string]Progress{}}
+	if !l.leading {
+		return s
+	}
+	if c := l.contracts[name]; c != nil {
+		s.Waiting, s.Recent = c.waiting, slices.Clone(c.recent)
+	}
+	if c := l.raft.View().Contracts[name]; c != nil {
+		for id, r := range l.reports.Of(name, c.Run) {
+			if r.Progress != nil {
+				s.Progress[id] = *r.Progress
+			}
+		}
+	}
+	return s
+}
+
+// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Proposals are made one after
+// the other by Run itself, so no contract ever has two in flight.
+func (l *Leader) Run(ctx context.Context) error {
+	tick := time.NewTicker(l.cfg.Tick)
+	defer tick.Stop()
+	for {
+		changed := l.raft.Changed()
+		if l.lead() {
+			l.step(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			l.setLeading(false)
+			return nil
+		case <-tick.C:
+		case <-changed:
+		case <-l.wake:
+		}
+	}
+}
+
+// lead follows changes of leadership: a new term begins with nothing remembered.
+func (l *Leader) lead() bool {
+	leading := l.raft.IsLeader()
+	l.setLeading(leading)
+	return leading
+}
+
+func (l *Leader) setLeading(leading bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if leading == l.leading {
+		return
+	}
+	l.leading = leading
+	clear(l.contracts)
+	if leading {
+		l.liveness.Begin(time.Now())
+		l.reports.Clear()
+	}
+	l.log.Info("raft leadership changed", "leading", leading)
+}
+
+// step proposes what is due now.
+func (l *Leader) step(ctx context.Context) {
+	now := time.Now()
+	view := l.raft.View()
+	for _, c := range l.liveness.Changes(view, now) {
+		if !l.propose(ctx, c) {
+			return
+		}
+		l.log.Info("node liveness changed", "node", c.Node, "live", c.Live)
+	}
+	l.reports.Forget(view, now.Add(-forgetAfter))
+	view = l.raft.View()
+	l.mu.Lock()
+	maps.DeleteFunc(l.contracts, func(name string, _ *contract) bool { return view.Contracts[name] == nil })
+	l.mu.Unlock()
+	for _, name := range view.ContractNames() {
+		if command := l.decide(name, now); command != nil && !l.propose(ctx, command) {
+			return
+		}
+	}
+}
+
+// decide runs Decide for one contract, on the newest view, and keeps what it says.
+func (l *Leader) decide(name string, now time.Time) state.Command {
+	view := l.raft.View()
+	c := view.Contracts[name]
+	if c == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.contracts[name]
+	if known == nil {
+		known = &contract{}
+		l.contracts[name] = known
+	}
+	known.remember(c)
+	d := Decide(Inputs{
+		Now: now, View: view, Contract: name, Reports: l.reports.Of(name, c.Run), Memory: known.memory, Config: l.cfg,
+	})
+	known.memory, known.waiting = d.Memory, d.Waiting
+	if said := d.Waiting.key(); said != known.said {
+		known.said = said
+		l.log.Debug("contract waits", "contract", name, "reason", d.Waiting.String())
+	}
+	return d.Command
+}
+
+// remember adds the last committed round, if it is new.
+func (k *contract) remember(c *state.Contract) {
+	if k.run != c.Run {
+		k.run, k.recent = c.Run, nil
+	}
+	if c.Committed == nil {
+		return
+	}
+	if n := len(k.recent); n > 0 && k.recent[n-1].Round == c.Committed.Round {
+		k.recent[n-1] = *c.Committed // It may have become final.
+		return
+	}
+	k.recent = append(k.recent, *c.Committed)
+	if len(k.recent) > maxRecent {
+		k.recent = slices.Delete(k.recent, 0, len(k.recent)-maxRecent)
+	}
+}
+
+// propose returns false when the group can't commit right now. A rejection is no such error: the state has moved on, and
+// the next decision sees it.
+func (l *Leader) propose(ctx context.Context, c state.Command) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.ProposeTimeout)
+	defer cancel()
+	_, err := l.raft.Propose(ctx, c)
+	if err == nil {
+		l.awake() // One decision often makes the next one due.
+		return true
+	}
+	if reason := state.ReasonOf(err); reason != "" {
+		l.log.Debug("proposal rejected", "command", c.Type(), "reason", reason, "error", err)
+		return true
+	}
+	if !errors.Is(err, context.Canceled) {
+		l.log.Warn("proposal not committed", "command", c.Type(), "error", err)
+	}
+	return false
+}
+
+func (l *Leader) awake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,69 @@
+package lead
+
+import (
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Liveness knows when each node was last heard. It is safe for concurrent use.
+type Liveness struct {
+	timeout time.Duration
+	self    string
+
+	mu    sync.Mutex
+	begin time.Time            // when this leader's term began
+	last  map[string]time.Time // by node name
+	since map[string]int64     // LiveSinceMS of nodes last seen alive in the state
+}
+
+// NewLiveness returns a watch in which self is always alive.
+func NewLiveness(timeout time.Duration, self string) *Liveness {
+	return &Liveness{timeout: timeout, self: self, last: map[string]time.Time{}, since: map[string]int64{}}
+}
+
+// Begin forgets all that was heard: a new term of leadership begins now.
+func (l *Liveness) Begin(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begin = now
+	clear(l.last)
+	clear(l.since)
+}
+
+// Touch records a heartbeat of a node.
+func (l *Liveness) Touch(node string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[node] = at
+}
+
+// Changes returns the changes of liveness to commit. Nobody is found dead in the first two timeouts of a term, as silence
+// then may only mean that nodes have not found the new leader yet.
+func (l *Liveness) Changes(view *state.State, now time.Time) []state.SetLive {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var changes []state.SetLive
+	for _, n := range view.NodesByRole("") {
+		if n.Live && l.since[n.Name] != n.LiveSinceMS {
+			// It registered, or this leader sees it for the first time: that is a sign of life too.
+			l.since[n.Name] = n.LiveSinceMS
+			if l.last[n.Name].IsZero() || now.Sub(l.last[n.Name]) > l.timeout {
+				l.last[n.Name] = now
+			}
+		}
+		heard, known := l.last[n.Name]
+		alive := n.Name == l.self || known && now.Sub(heard) <= l.timeout
+		if n.Live && !alive && now.Sub(l.begin) >= 2*l.timeout || !n.Live && alive {
+			changes = append(changes, state.SetLive{Node: n.Name, Live: alive, AtMS: now.UnixMilli()})
+		}
+	}
+	for name := range l.last {
+		if view.Nodes[name] == nil && now.Sub(l.last[name]) > l.timeout {
+			delete(l.last, name)
+			delete(l.since, name)
+		}
+	}
+	return changes
+}

@@ -1,0 +1,54 @@
+package lead
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Memory is what Decide remembers of one contract between two calls. The zero value is a new leader's.
+type Memory struct {
+	run, round uint64
+
+	readySince time.Time // since when minPeers are ready
+	finalSince time.Time // since when the final round lacks minPeers
+
+	evaluated uint64    // the failed attempt whose reports were judged
+	failSince time.Time // the round's first failure
+	failures  int
+	notBefore time.Time // earliest time of the next attempt
+	excluded  []string  // nodes left out of the round's next attempts
+	reason    string    // why the attempt failed
+
+	named        []string          // nodes that were named as the cause by two others
+	namedAttempt uint64            // in this attempt
+	sitOut       map[string]uint64 // node → last round that it sits out
+
+	loss lossHistory
+
+	waitKey   string
+	waitSince time.Time
+}
+
+// of returns a copy that fits the contract as it is now: a new run or round forgets what belonged to the old one.
+func (m Memory) of(c *state.Contract) Memory {
+	if m.run != c.Run {
+		m = Memory{run: c.Run, waitKey: m.waitKey, waitSince: m.waitSince}
+	}
+	if m.round != c.Round()+1 {
+		m = Memory{
+			run: c.Run, round: c.Round() + 1, sitOut: m.sitOut, loss: m.loss,
+			waitKey: m.waitKey, waitSince: m.waitSince,
+		}
+	}
+	m.excluded, m.named, m.sitOut = slices.Clone(m.excluded), slices.Clone(m.named), maps.Clone(m.sitOut)
+	if m.sitOut == nil {
+		m.sitOut = map[string]uint64{}
+	}
+	maps.DeleteFunc(m.sitOut, func(_ string, last uint64) bool { return last < m.round })
+	return m
+}
+
+func (m *Memory) sitting(node string) bool { return m.sitOut[node] >= m.round }

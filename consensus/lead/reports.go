@@ -1,0 +1,126 @@
+package lead
+
+import (
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Report is everything that one session told the leader last.
+type Report struct {
+	Session  string
+	Contract string
+	Run      uint64
+	Node     string    // name of the node that reported, proven by the caller's token
+	Ready    *Ready    // set while the session waits for a round
+	Done     *Done     // set after an exchange until it is committed or superseded
+	Failed   *Failed   // set after a failed exchange until superseded
+	Progress *Progress // nil keeps what was reported before
+
+	At       time.Time // when it was recorded; set by Record
+	FailedAt time.Time // when this Failed was first recorded; set by Record
+}
+
+// Ready says that a session's weights are ready to be merged.
+type Ready struct {
+	Seq        uint64 // the program's Sync number
+	BaseRound  uint64 // the round that training started from; 0: none
+	BaseDigest string // hex; empty for none
+	Weight     uint32
+}
+
+// Done says that a session holds the merged model of an attempt. Whoever records it has checked the signature.
+type Done struct {
+	Round, Attempt uint64
+	ModelDigest    string   // hex BLAKE3
+	ShardDigests   []string // of each participant's shard, in plan order
+	Signature      []byte   // by the node key
+}
+
+// Failed says that a session gave an attempt up.
+type Failed struct {
+	Round, Attempt uint64
+	Blamed         string // node name; empty when nobody is to blame
+	Reason         string
+	Bytes          uint64 // received in this attempt
+}
+
+// Progress is shown to users; of it only the loss is used, for the adaptive interval.
+type Progress struct {
+	Round              uint64 // the model that loss and metric were measured on; 0: local training
+	Loss, Metric       float64
+	HasLoss, HasMetric bool
+	EpochsDone         uint32
+	TotalEpochs        uint32
+	Phase              string
+}
+
+// maxReports bounds the memory of sessions that the state does not know (yet).
+const maxReports = 16384
+
+// Reports keeps the latest report of each session. It is safe for concurrent use; what it returns shares pointers that
+// nobody may write through.
+type Reports struct {
+	mu sync.Mutex
+	by map[string]Report
+}
+
+// NewReports returns an empty store.
+func NewReports() *Reports { return &Reports{by: map[string]Report{}} }
+
+// Record replaces the session's report by r, received at the given time.
+func (rs *Reports) Record(r Report, at time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	old, had := rs.by[r.Session]
+	if had && old.Node != r.Node || !had && len(rs.by) >= maxReports {
+		return // The session belongs to who opened it; its first report was checked against the state by the caller.
+	}
+	r.At = at
+	if r.Progress == nil && old.Run == r.Run {
+		r.Progress = old.Progress
+	}
+	if r.Failed != nil {
+		r.FailedAt = at
+		if old.Failed != nil && old.Run == r.Run && old.Failed.Round == r.Failed.Round && old.Failed.Attempt == r.Failed.Attempt {
+			r.FailedAt = old.FailedAt
+		}
+	}
+	rs.by[r.Session] = r
+}
+
+// Of returns the latest reports of a contract's run by session.
+func (rs *Reports) Of(contract string, run uint64) map[string]Report {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	found := map[string]Report{}
+	for id, r := range rs.by {
+		if r.Contract == contract && r.Run == run {
+			found[id] = r
+		}
+	}
+	return found
+}
+
+// Forget drops the reports of sessions that have ended, and those unknown to the view that are older than before.
+func (rs *Reports) Forget(view *state.State, before time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for id, r := range rs.by {
+		if r.At.After(before) {
+			continue
+		}
+		c := view.Contracts[r.Contract]
+		if c == nil || c.Sessions[id] == nil || c.Sessions[id].State == state.SessionEnded {
+			delete(rs.by, id)
+		}
+	}
+}
+
+// Clear drops everything: a new leader begins with what it hears itself.
+func (rs *Reports) Clear() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	clear(rs.by)
+}
