@@ -1029,75 +1029,6 @@ func (x *ForwardedReport) GetReport() *ReportRequest {
 	return nil
 }
 
-// LeaderReply is the leader's answer to another SN: a payload or a refusal, which keeps its code and reason on the way.
-type LeaderReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
-	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // Connect's code of the refusal, 0 for none
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Error         *ErrorReason           `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LeaderReply) Reset() {
-	*x = LeaderReply{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LeaderReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LeaderReply) ProtoMessage() {}
-
-func (x *LeaderReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LeaderReply.ProtoReflect.Descriptor instead.
-func (*LeaderReply) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *LeaderReply) GetPayload() []byte {
-	if x != nil {
-		return x.Payload
-	}
-	return nil
-}
-
-func (x *LeaderReply) GetCode() uint32 {
-	if x != nil {
-		return x.Code
-	}
-	return 0
-}
-
-func (x *LeaderReply) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *LeaderReply) GetError() *ErrorReason {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
 // SessionReport is everything the leader may need to know of one session, now.
 type SessionReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1114,7 +1045,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1057,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1070,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -1203,7 +1134,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1146,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1159,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1272,7 +1203,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1215,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1228,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -1348,7 +1279,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1291,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1304,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -1427,7 +1358,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1370,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1383,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -1520,7 +1451,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1463,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1476,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -1575,7 +1506,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1518,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1531,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContractView) GetName() string {
@@ -1704,7 +1635,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1647,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1660,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Session) GetId() string {
@@ -1860,7 +1791,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1803,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1816,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -1959,7 +1890,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +1902,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +1915,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -2053,7 +1984,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +1996,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2009,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Participant) GetSession() string {
@@ -2157,7 +2088,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2100,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2113,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -2229,7 +2160,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2172,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2185,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -2277,7 +2208,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2220,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2233,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -2348,7 +2279,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2291,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2304,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 type ListContractsRequest struct {
@@ -2384,7 +2315,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2327,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2340,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 type ListContractsResponse struct {
@@ -2421,7 +2352,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2364,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2377,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -2472,7 +2403,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2415,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2428,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -2565,7 +2496,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2508,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2521,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -2614,7 +2545,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2557,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2570,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -2695,7 +2626,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2638,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2651,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -2753,7 +2684,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2696,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2709,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -2799,7 +2730,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2742,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2755,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -2911,12 +2842,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
-	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\x82\x01\n" +
-	"\vLeaderReply\x12\x18\n" +
-	"\apayload\x18\x01 \x01(\fR\apayload\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\x12+\n" +
-	"\x05error\x18\x04 \x01(\v2\x15.swarm.v1.ErrorReasonR\x05error\"\xfc\x01\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xfc\x01\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -3095,7 +3021,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -3114,30 +3040,29 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ReportRequest)(nil),             // 14: swarm.v1.ReportRequest
 	(*ReportResponse)(nil),            // 15: swarm.v1.ReportResponse
 	(*ForwardedReport)(nil),           // 16: swarm.v1.ForwardedReport
-	(*LeaderReply)(nil),               // 17: swarm.v1.LeaderReply
-	(*SessionReport)(nil),             // 18: swarm.v1.SessionReport
-	(*Ready)(nil),                     // 19: swarm.v1.Ready
-	(*Done)(nil),                      // 20: swarm.v1.Done
-	(*Failed)(nil),                    // 21: swarm.v1.Failed
-	(*Progress)(nil),                  // 22: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 23: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 24: swarm.v1.ContractView
-	(*Session)(nil),                   // 25: swarm.v1.Session
-	(*CommittedRound)(nil),            // 26: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 27: swarm.v1.Plan
-	(*Participant)(nil),               // 28: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 29: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 30: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 31: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 32: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 33: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 34: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 35: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 36: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 37: swarm.v1.GetContractStatusResponse
-	(*ResetContractRequest)(nil),      // 38: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 39: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 40: swarm.v1.ErrorReason
+	(*SessionReport)(nil),             // 17: swarm.v1.SessionReport
+	(*Ready)(nil),                     // 18: swarm.v1.Ready
+	(*Done)(nil),                      // 19: swarm.v1.Done
+	(*Failed)(nil),                    // 20: swarm.v1.Failed
+	(*Progress)(nil),                  // 21: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 22: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 23: swarm.v1.ContractView
+	(*Session)(nil),                   // 24: swarm.v1.Session
+	(*CommittedRound)(nil),            // 25: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 26: swarm.v1.Plan
+	(*Participant)(nil),               // 27: swarm.v1.Participant
+	(*CloseSessionRequest)(nil),       // 28: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 29: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 30: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 31: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 32: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 33: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 34: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 35: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 36: swarm.v1.GetContractStatusResponse
+	(*ResetContractRequest)(nil),      // 37: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 38: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 39: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	2,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -3145,55 +3070,54 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	2,  // 2: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
 	2,  // 3: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
 	11, // 4: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	24, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	18, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	23, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	17, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	14, // 7: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	40, // 8: swarm.v1.LeaderReply.error:type_name -> swarm.v1.ErrorReason
-	19, // 9: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	20, // 10: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	21, // 11: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	22, // 12: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	11, // 13: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	26, // 14: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	27, // 15: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	25, // 16: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	22, // 17: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	28, // 18: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	24, // 19: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	35, // 20: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	24, // 21: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	26, // 22: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	0,  // 23: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,  // 24: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	5,  // 25: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	9,  // 26: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	7,  // 27: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	12, // 28: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	14, // 29: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	23, // 30: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	29, // 31: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	31, // 32: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	33, // 33: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	36, // 34: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	38, // 35: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	1,  // 36: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,  // 37: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	6,  // 38: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	10, // 39: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	8,  // 40: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	13, // 41: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	15, // 42: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	24, // 43: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	30, // 44: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	32, // 45: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	34, // 46: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	37, // 47: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	39, // 48: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	36, // [36:49] is the sub-list for method output_type
-	23, // [23:36] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	18, // 8: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	19, // 9: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	20, // 10: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	21, // 11: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	11, // 12: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	25, // 13: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	26, // 14: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	24, // 15: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	21, // 16: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	27, // 17: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	23, // 18: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	34, // 19: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	23, // 20: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	25, // 21: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	0,  // 22: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,  // 23: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	5,  // 24: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	9,  // 25: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	7,  // 26: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	12, // 27: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	14, // 28: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	22, // 29: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	28, // 30: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	30, // 31: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	32, // 32: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	35, // 33: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	37, // 34: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	1,  // 35: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,  // 36: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	6,  // 37: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	10, // 38: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	8,  // 39: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	13, // 40: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	15, // 41: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	23, // 42: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	29, // 43: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	31, // 44: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	33, // 45: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	36, // 46: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	38, // 47: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	35, // [35:48] is the sub-list for method output_type
+	22, // [22:35] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -3207,7 +3131,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   4,
 		},
