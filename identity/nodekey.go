@@ -1,0 +1,155 @@
+package identity
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/crypto/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+const (
+	nodeKeyFile = "node.key"
+	maxSmall    = 64 << 10 // bound of the small files that are read whole
+)
+
+// LoadOrCreateNodeKey returns the node's Ed25519 libp2p key from dir/node.key. It makes dir (0700) and the key (0600)
+// if they are missing, whole or not at all. A key that others may read, or a damaged one, is an error: a new key
+// would be a new node, whose name belongs to the old one.
+func LoadOrCreateNodeKey(dir string) (crypto.PrivKey, error) {
+	if err := ensurePrivateDir(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, nodeKeyFile)
+	raw, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return createNodeKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load node key: %w", err)
+	}
+	key, err := crypto.UnmarshalPrivateKey(raw)
+	if err != nil || key.Type() != pb.KeyType_Ed25519 {
+		return nil, fmt.Errorf("load node key: %s is damaged: restore it from a backup, or delete the state directory %s to make a new node", path, dir)
+	}
+	return key, nil
+}
+
+func createNodeKey(path string) (crypto.PrivKey, error) {
+	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("create node key: %w", err)
+	}
+	raw, err := crypto.MarshalPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("create node key: %w", err)
+	}
+	if err := writeNew(path, raw); err != nil {
+		return nil, fmt.Errorf("create node key: %w", err)
+	}
+	return key, nil
+}
+
+// PeerID returns the libp2p peer ID of a node key.
+func PeerID(key crypto.PrivKey) (peer.ID, error) {
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		return "", fmt.Errorf("derive peer ID: %w", err)
+	}
+	return id, nil
+}
+
+// VerifyNodeSignature checks a signature that the node key behind the peer ID made over msg. Only Ed25519 peer IDs,
+// which hold their public key, are accepted. Errors of a wrong signature wrap ErrBadSignature.
+func VerifyNodeSignature(peerID string, msg, sig []byte) error {
+	id, err := peer.Decode(peerID)
+	if err != nil {
+		return fmt.Errorf("verify node signature: peer ID %.80q: %w", peerID, err)
+	}
+	key, err := id.ExtractPublicKey()
+	if err != nil || key.Type() != pb.KeyType_Ed25519 {
+		return fmt.Errorf("verify node signature: peer ID %s holds no Ed25519 key", id)
+	}
+	if ok, err := key.Verify(msg, sig); err != nil || !ok {
+		return fmt.Errorf("verify node signature of %s: %w", id, ErrBadSignature)
+	}
+	return nil
+}
+
+// ensurePrivateDir makes dir with mode 0700, or checks that an existing one is ours and closed to others.
+func ensurePrivateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make state directory: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("check state directory: %w", err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("state directory %s belongs to uid %d, not to uid %d that runs this: change its owner or use another --state-dir", dir, st.Uid, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("state directory %s has mode %04o: others may read it; run chmod 0700 %s", dir, info.Mode().Perm(), dir)
+	}
+	return nil
+}
+
+// readPrivate reads a small file that must be closed to other users.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s has mode %04o: others may read it; run chmod 0600 %s", path, info.Mode().Perm(), path)
+	}
+	if info.Size() > maxSmall {
+		return nil, fmt.Errorf("%s has %d bytes: too large", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
+
+// writeNew writes a file whole or not at all and never over an existing one: a rename would let the second of two
+// processes take the first one's key away, a link fails instead.
+func writeNew(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Link(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+)
+
+// ErrBadSignature reports a signature that its message and key do not make.
+var ErrBadSignature = errors.New("signature does not match")
+
+// RegistrationMessage is what a node key signs to register: a server's nonce and the TLS exporter value of the very
+// connection, so that it can not be replayed, and the name that the node wants.
+func RegistrationMessage(nonce, exporter []byte, swarmID, name string, role Role, peerID string) []byte {
+	return message("swarm registration 1", nonce, exporter, []byte(swarmID), []byte(name), []byte(role), []byte(peerID))
+}
+
+// OwnershipMessage is what an SVID's key signs: that this swarm, name and node key belong to its SPIFFE ID. It holds
+// no nonce, since it stands in the ledger for later proof.
+func OwnershipMessage(swarmID, name, peerID string) []byte {
+	return message("swarm ownership 1", []byte(swarmID), []byte(name), []byte(peerID))
+}
+
+// message joins a domain and fields with length prefixes: no two lists of fields give the same bytes.
+func message(domain string, fields ...[]byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(domain)))
+	b = append(b, domain...)
+	for _, f := range fields {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(f)))
+		b = append(b, f...)
+	}
+	return b
+}
+
+// SignWithSVID signs the message with the SVID's key: ECDSA (ASN.1) or RSA (PSS) over SHA-256, or Ed25519.
+func SignWithSVID(svid *x509svid.SVID, msg []byte) ([]byte, error) {
+	sum := sha256.Sum256(msg)
+	var (
+		sig []byte
+		err error
+	)
+	switch svid.PrivateKey.Public().(type) {
+	case *ecdsa.PublicKey:
+		sig, err = svid.PrivateKey.Sign(rand.Reader, sum[:], crypto.SHA256)
+	case *rsa.PublicKey:
+		sig, err = svid.PrivateKey.Sign(rand.Reader, sum[:], &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256})
+	case ed25519.PublicKey:
+		sig, err = svid.PrivateKey.Sign(nil, msg, crypto.Hash(0))
+	default:
+		return nil, fmt.Errorf("sign with SVID: key type %T is not supported: use ECDSA, RSA or Ed25519", svid.PrivateKey.Public())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sign with SVID: %w", err)
+	}
+	return sig, nil
+}
+
+// VerifySVIDSignature checks a signature of SignWithSVID against the leaf certificate's key. It does not verify the
+// certificate: see VerifySVID. Errors wrap ErrBadSignature.
+func VerifySVIDSignature(leaf *x509.Certificate, msg, sig []byte) error {
+	sum := sha256.Sum256(msg)
+	ok := false
+	switch key := leaf.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		ok = ecdsa.VerifyASN1(key, sum[:], sig)
+	case *rsa.PublicKey:
+		ok = rsa.VerifyPSS(key, crypto.SHA256, sum[:], sig, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+	case ed25519.PublicKey:
+		ok = ed25519.Verify(key, msg, sig)
+	default:
+		return fmt.Errorf("verify SVID signature: key type %T is not supported: %w", leaf.PublicKey, ErrBadSignature)
+	}
+	if !ok {
+		return fmt.Errorf("verify SVID signature: %w", ErrBadSignature)
+	}
+	return nil
+}

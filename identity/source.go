@@ -1,0 +1,259 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+	"github.com/spiffe/go-spiffe/v2/workloadapi"
+)
+
+const (
+	// waitNotice is how often a node that waits for its first SVID says so.
+	waitNotice = 5 * time.Second
+	// maxUnixPath is the longest path of a unix socket on Linux, its final zero byte not counted.
+	maxUnixPath = 107
+)
+
+// SourceConfig says where a node's identity comes from and which one it is.
+type SourceConfig struct {
+	// Socket is the Workload API's unix socket: a path or a unix:// URL.
+	Socket string
+	// Role is the node's role. "" takes any swarm role, as a tool does that only shows its identity.
+	Role Role
+	// Name is the node's name: an SVID /swarm/<role>/<Name> is preferred, and once one was used a shared
+	// /swarm/<role> is never taken again.
+	Name string
+	// Log receives waits, rotations and errors of the Workload API.
+	Log *slog.Logger
+}
+
+// WorkloadSource is a Source kept fresh by the SPIFFE Workload API. It is safe for concurrent use.
+type WorkloadSource struct {
+	cfg    SourceConfig
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	svid    *x509svid.SVID
+	id      ID
+	bundles *x509bundle.Set
+	changed chan struct{}
+	lastErr error
+	closed  bool
+}
+
+var _ Source = (*WorkloadSource)(nil)
+
+// OpenSource waits until the Workload API's socket exists and gives an SVID for the node, and says every few seconds
+// what it waits for. It ends early only when ctx does. The caller closes the source; ctx bounds only the opening.
+func OpenSource(ctx context.Context, cfg SourceConfig) (*WorkloadSource, error) {
+	addr, err := socketAddr(cfg.Socket)
+	if err != nil {
+		return nil, err
+	}
+	client, err := workloadapi.New(ctx, workloadapi.WithAddr(addr), workloadapi.WithBackoffStrategy(retryStrategy{}))
+	if err != nil {
+		return nil, fmt.Errorf("open identity source: %w", err)
+	}
+	watchCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &WorkloadSource{cfg: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		defer func() { _ = client.Close() }()
+		err := client.WatchX509Context(watchCtx, s)
+		if err != nil && watchCtx.Err() == nil {
+			s.OnX509ContextWatchError(err)
+		}
+	}()
+	if err := s.waitFirst(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *WorkloadSource) waitFirst(ctx context.Context) error {
+	tick := time.NewTicker(waitNotice)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		ready, changed, lastErr := s.svid != nil, s.changed, s.lastErr
+		s.mu.Unlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-s.done:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return fmt.Errorf("open identity source: workload API at %s: %w", s.cfg.Socket, s.lastErr)
+		case <-ctx.Done():
+			if lastErr != nil {
+				return fmt.Errorf("open identity source: no SVID from %s: %w (last answer: %w)", s.cfg.Socket, context.Cause(ctx), lastErr)
+			}
+			return fmt.Errorf("open identity source: no SVID from %s: %w", s.cfg.Socket, context.Cause(ctx))
+		case <-tick.C:
+			s.cfg.Log.Info("waiting for an identity", "socket", s.cfg.Socket, "want", s.want(), "last_error", lastErr)
+		}
+	}
+}
+
+// OnX509ContextUpdate takes an update of the Workload API; only its client calls it.
+func (s *WorkloadSource) OnX509ContextUpdate(update *workloadapi.X509Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bundles = update.Bundles // always: a bundle's rotation must count even where no SVID fits
+	svid, id, err := s.pick(update.SVIDs)
+	if err != nil {
+		if s.svid != nil {
+			s.cfg.Log.Warn("no usable SVID in the update, keeping the last one until it expires", "error", err, "spiffe_id", s.id.String(), "expires", s.svid.Certificates[0].NotAfter)
+		}
+		s.lastErr = err
+	} else {
+		s.svid, s.id, s.lastErr = svid, id, nil
+		s.cfg.Log.Debug("identity updated", "spiffe_id", id.String(), "expires", svid.Certificates[0].NotAfter)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// OnX509ContextWatchError takes an error of the Workload API; its client retries by itself.
+func (s *WorkloadSource) OnX509ContextWatchError(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastErr = err
+	if s.svid != nil && !s.closed {
+		s.cfg.Log.Warn("workload API does not answer, keeping the last identity", "error", err, "socket", s.cfg.Socket, "expires", s.svid.Certificates[0].NotAfter)
+	}
+}
+
+// pick chooses the SVID of the node's own name, else a shared one of its role unless an own one was ever used.
+func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error) {
+	var (
+		shared   *x509svid.SVID
+		sharedID ID
+		got      []string
+	)
+	for _, svid := range svids {
+		got = append(got, svid.ID.String())
+		id, err := ParseID(svid.ID)
+		if err != nil || s.cfg.Role != "" && id.Role() != s.cfg.Role {
+			continue
+		}
+		switch {
+		case id.NodeName() != "" && (id.NodeName() == s.cfg.Name || s.cfg.Name == ""):
+			return svid, id, nil
+		case id.NodeName() == "" && shared == nil:
+			shared, sharedID = svid, id
+		}
+	}
+	if shared == nil {
+		return nil, ID{}, fmt.Errorf("workload API gives no SVID for %s (it gives: %s): check the registration entries", s.want(), strings.Join(got, ", "))
+	}
+	if s.id.NodeName() != "" {
+		return nil, ID{}, fmt.Errorf("workload API no longer gives %s: a shared SVID is not taken instead", s.id)
+	}
+	return shared, sharedID, nil
+}
+
+func (s *WorkloadSource) want() string {
+	role := string(s.cfg.Role)
+	if role == "" {
+		role = "ROLE"
+	}
+	if s.cfg.Name == "" {
+		return pathPrefix + role
+	}
+	return pathPrefix + role + "/" + s.cfg.Name + " or " + pathPrefix + role
+}
+
+// GetX509SVID returns the current SVID. It may have expired if the Workload API stopped renewing it.
+func (s *WorkloadSource) GetX509SVID() (*x509svid.SVID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.svid == nil {
+		return nil, errors.New("get SVID: identity source is closed")
+	}
+	return s.svid, nil
+}
+
+// GetX509BundleForTrustDomain returns the current bundle of a trust domain.
+func (s *WorkloadSource) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*x509bundle.Bundle, error) {
+	s.mu.Lock()
+	bundles, closed := s.bundles, s.closed
+	s.mu.Unlock()
+	if closed || bundles == nil {
+		return nil, errors.New("get bundle: identity source is closed")
+	}
+	return bundles.GetX509BundleForTrustDomain(td)
+}
+
+// ID returns the identity of the current SVID.
+func (s *WorkloadSource) ID() ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// Changed returns a channel that is closed at the next update of SVID or bundles.
+func (s *WorkloadSource) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Close stops watching and waits until that has ended. The source gives nothing any more.
+func (s *WorkloadSource) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	<-s.done
+	return nil
+}
+
+// socketAddr turns a path or URL into the address that go-spiffe takes.
+func socketAddr(socket string) (string, error) {
+	path := strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
+	if path == "" {
+		return "", errors.New("open identity source: no workload API socket given: use --socket-path or SPIFFE_ENDPOINT_SOCKET")
+	}
+	if strings.HasPrefix(socket, "tcp:") {
+		return "", fmt.Errorf("open identity source: %s: only unix sockets are supported", socket)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("open identity source: %w", err)
+	}
+	if len(abs) > maxUnixPath {
+		return "", fmt.Errorf("open identity source: socket path %s has %d bytes: unix sockets allow %d; use a shorter path", abs, len(abs), maxUnixPath)
+	}
+	return "unix://" + abs, nil
+}
+
+// retryStrategy retries a Workload API that does not answer soon at first, since a node is often started with its
+// agent, and every few seconds later.
+type retryStrategy struct{}
+
+func (retryStrategy) NewBackoff() workloadapi.Backoff { return &retryBackoff{next: 50 * time.Millisecond} }
+
+type retryBackoff struct{ next time.Duration }
+
+func (b *retryBackoff) Next() time.Duration {
+	d := b.next
+	b.next = min(2*b.next, 5*time.Second)
+	return d
+}
+
+func (b *retryBackoff) Reset() { b.next = 50 * time.Millisecond }
