@@ -1,0 +1,202 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Bounds of what a program may send.
+const (
+	MaxOpenBody  = 8 << 20  // bytes of a session's request, which lists the tensors
+	MaxOtherBody = 64 << 10 // bytes of every other request
+	maxPeers     = 10_000
+	maxCount     = math.MaxInt32
+	maxText      = 1024
+)
+
+// OpenRequest is a validated wire.OpenRequest: defaults are filled in and Layout is made of its tensors.
+type OpenRequest struct {
+	wire.OpenRequest
+	Layout *merge.Layout
+}
+
+// DecodeOpen reads and validates the body of POST /v1/session. Its errors are ReasonedErrors that name the field.
+func DecodeOpen(body []byte) (OpenRequest, error) {
+	req := OpenRequest{OpenRequest: wire.OpenRequest{
+		Contract: wire.DefaultContract, Weight: 100, Method: "mean", CheckinMode: "snapshot", SyncFrequency: 1,
+	}}
+	if err := decode(body, &req.OpenRequest); err != nil {
+		return OpenRequest{}, err
+	}
+	if req.Contract == "" {
+		req.Contract = wire.DefaultContract
+	}
+	if req.Method == "" {
+		req.Method = "mean"
+	}
+	if req.CheckinMode == "" {
+		req.CheckinMode = "snapshot"
+	}
+	err := errors.Join(
+		checkName("contract", req.Contract),
+		checkRange("min_peers", req.MinPeers, 1, maxPeers),
+		checkRange("sync_frequency", req.SyncFrequency, 1, maxCount),
+		checkRange("weight", req.Weight, 1, 100),
+		checkRange("total_epochs", req.TotalEpochs, 0, maxCount),
+		checkMode("checkin_mode", req.CheckinMode),
+		checkName("method", req.Method),
+		checkText("client", req.Client),
+		checkText("framework", req.Framework),
+	)
+	if err != nil {
+		return OpenRequest{}, badRequest("%s", oneLine(err))
+	}
+	req.Layout, err = layoutOf(req.Tensors)
+	return req, err
+}
+
+func layoutOf(tensors []wire.Tensor) (*merge.Layout, error) {
+	list := make([]merge.Tensor, len(tensors))
+	for i, t := range tensors {
+		d, err := merge.ParseDType(t.DType)
+		if err != nil {
+			return nil, &Error{ReasonBadRequest, fmt.Sprintf("tensors[%d] %q: %v", i, clip(t.Name), err), "leave this tensor out or convert it"}
+		}
+		list[i] = merge.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
+	}
+	l, err := merge.NewLayout(list)
+	if err != nil {
+		return nil, badRequest("tensors: %s", oneLine(err))
+	}
+	return l, nil
+}
+
+// DecodeSync reads and validates the body of POST /v1/sync. An absent weight becomes defaultWeight.
+func DecodeSync(body []byte, defaultWeight int) (wire.SyncRequest, error) {
+	req := wire.SyncRequest{Weight: defaultWeight}
+	if err := decode(body, &req); err != nil {
+		return wire.SyncRequest{}, err
+	}
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 1, 100))
+}
+
+// DecodeReport reads and validates the body of POST /v1/report.
+func DecodeReport(body []byte) (wire.ReportRequest, error) {
+	var req wire.ReportRequest
+	if err := decode(body, &req); err != nil {
+		return wire.ReportRequest{}, err
+	}
+	return req, check(checkSession(req.Session), checkRange("epochs_done", req.EpochsDone, 0, maxCount),
+		checkRange("total_epochs", req.TotalEpochs, 0, maxCount))
+}
+
+// DecodeClose reads and validates the body of POST /v1/close.
+func DecodeClose(body []byte) (wire.CloseRequest, error) {
+	var req wire.CloseRequest
+	if err := decode(body, &req); err != nil {
+		return wire.CloseRequest{}, err
+	}
+	var mode error
+	if req.Mode != "" {
+		mode = checkMode("mode", req.Mode)
+	}
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 0), mode)
+}
+
+// DecodeAbort reads and validates the body of POST /v1/abort. A long reason is cut, so that giving up never fails for it.
+func DecodeAbort(body []byte) (wire.AbortRequest, error) {
+	var req wire.AbortRequest
+	if err := decode(body, &req); err != nil {
+		return wire.AbortRequest{}, err
+	}
+	req.Reason = clip(oneLine(errors.New(req.Reason)))
+	return req, check(checkSession(req.Session))
+}
+
+func decode(body []byte, into any) error {
+	err := json.Unmarshal(body, into)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return badRequest("field %s: got %s, want %s", clip(wrong.Field), clip(wrong.Value), wrong.Type)
+	case errors.As(err, &wrong):
+		return badRequest("body is a JSON %s, want an object", clip(wrong.Value))
+	}
+	return badRequest("body is not JSON: %s", clip(oneLine(err)))
+}
+
+func check(errs ...error) error {
+	if err := errors.Join(errs...); err != nil {
+		return badRequest("%s", oneLine(err))
+	}
+	return nil
+}
+
+func checkRange(field string, v, low, high int) error {
+	if v < low || v > high {
+		return fmt.Errorf("field %s: %d is not between %d and %d", field, v, low, high)
+	}
+	return nil
+}
+
+func checkSeq(seq, low uint64) error {
+	if seq < low || seq > math.MaxInt64 {
+		return fmt.Errorf("field seq: %d, want %d or more", seq, low)
+	}
+	return nil
+}
+
+func checkSession(id string) error {
+	if id == "" || len(id) > 64 {
+		return errors.New("field session: want the id that POST /v1/session returned")
+	}
+	return nil
+}
+
+func checkMode(field, mode string) error {
+	switch mode {
+	case "snapshot", "inactive", "active":
+		return nil
+	}
+	return fmt.Errorf("field %s: %q is not snapshot, inactive or active", field, clip(mode))
+}
+
+// checkName holds the rule for names of contracts, and keeps methods to the same.
+func checkName(field, name string) error {
+	ok := name != "" && len(name) <= 128
+	for i := range len(name) {
+		c := name[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		ok = ok && (alnum || i > 0 && (c == '.' || c == '_' || c == '-'))
+	}
+	if !ok {
+		return fmt.Errorf("field %s: %q is not a name of 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit", field, clip(name))
+	}
+	return nil
+}
+
+func checkText(field, s string) error {
+	if len(s) > maxText || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
+		return fmt.Errorf("field %s: want at most %d bytes without control characters", field, maxText)
+	}
+	return nil
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }), "; ")
+}
+
+func clip(s string) string {
+	if len(s) > maxText {
+		return strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}

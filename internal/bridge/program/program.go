@@ -1,0 +1,233 @@
+// Package program is a small client of the bridge: it stands in for an ML program in benchmarks and tests. It speaks the
+// same HTTP and maps the same files as the Python package does, and knows nothing of the daemon's side.
+package program
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+)
+
+const maxSocketPath = 107
+
+// OpenOptions are the terms of a session and the tensors of the model.
+type OpenOptions = wire.OpenRequest
+
+// Result is a committed model, as Sync and Close return it.
+type Result = wire.SyncResponse
+
+// Error is the daemon's refusal of a call.
+type Error struct {
+	Status  int    // HTTP
+	Reason  string // UPPER_SNAKE
+	Message string
+	Remedy  string
+}
+
+// Error returns the daemon's message and reason.
+func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Message, e.Reason) }
+
+// Session is an open session. Its methods may be called from one goroutine at a time, Report from any.
+type Session struct {
+	// Info is the daemon's answer to Open: identifier, offsets, length.
+	Info wire.OpenResponse
+	// OnWaiting, if set, is called with the daemon's words each time a Sync or Close is still pending.
+	OnWaiting func(waiting string)
+
+	dir    string
+	client *http.Client
+	local  []byte
+	seq    uint64
+
+	mu        sync.Mutex
+	mapped    map[string][]byte // by slot path
+	committed []byte
+}
+
+// Open opens a session at the daemon that serves dir and maps the weight files. The caller ends it with Close or Abort,
+// and in any case with Release.
+func Open(ctx context.Context, dir string, opts OpenOptions) (*Session, error) {
+	socket := filepath.Join(dir, wire.SocketName)
+	if len(socket) > maxSocketPath {
+		return nil, fmt.Errorf("socket path %s has %d bytes, unix sockets allow %d", socket, len(socket), maxSocketPath)
+	}
+	s := &Session{dir: dir, mapped: make(map[string][]byte), client: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}}
+	if err := s.call(ctx, wire.PathSession, opts, &s.Info); err != nil {
+		s.client.CloseIdleConnections()
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	if err := s.mapSlots(); err != nil {
+		return nil, errors.Join(err, s.Abort(ctx, "map weight files"), s.Release())
+	}
+	return s, nil
+}
+
+// mapSlots maps all three files at once: the daemon may remove their names when the session is over.
+func (s *Session) mapSlots() (err error) {
+	path := s.resolve(s.Info.Local)
+	if s.local, err = mapFile(path, s.Info.Bytes, true); err != nil {
+		return err
+	}
+	for _, name := range []string{wire.Merged0Name, wire.Merged1Name} {
+		p := filepath.Join(filepath.Dir(path), name)
+		if s.mapped[p], err = mapFile(p, s.Info.Bytes, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) resolve(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.dir, name)
+}
+
+// Local returns the program's own weights, mapped shared: what is written here is what Sync offers. It must not be
+// written while a Sync runs, nor used after Release.
+func (s *Session) Local() []byte { return s.local }
+
+// WriteLocal copies p to the byte offset off of the program's weights.
+func (s *Session) WriteLocal(off int64, p []byte) error {
+	if off < 0 || off > int64(len(s.local)) || int64(len(p)) > int64(len(s.local))-off {
+		return fmt.Errorf("write weights: %d bytes at %d are beyond the model's %d", len(p), off, len(s.local))
+	}
+	copy(s.local[off:], p)
+	return nil
+}
+
+// Committed returns the model that the last Sync or Close brought, read-only (writing to it faults); nil before. It is
+// valid until the next Sync or Close begins, and not after Release.
+func (s *Session) Committed() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.committed
+}
+
+// Sync offers the local weights and blocks until the swarm has committed a model, asking again while it is pending. After
+// an error the next Sync repeats the same one.
+func (s *Session) Sync(ctx context.Context) (Result, error) {
+	res, err := s.poll(ctx, wire.PathSync, wire.SyncRequest{Session: s.Info.Session, Seq: s.seq + 1})
+	if err != nil {
+		return Result{}, fmt.Errorf("sync: %w", err)
+	}
+	s.seq++
+	return res, nil
+}
+
+// Report tells the daemon what was measured. The session's ID is filled in.
+func (s *Session) Report(ctx context.Context, r wire.ReportRequest) error {
+	r.Session = s.Info.Session
+	if err := s.call(ctx, wire.PathReport, r, &struct{}{}); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// Close ends training and blocks until the final model is here, which Committed then returns.
+func (s *Session) Close(ctx context.Context) (Result, error) {
+	res, err := s.poll(ctx, wire.PathClose, wire.CloseRequest{Session: s.Info.Session, Seq: s.seq})
+	if err != nil {
+		return Result{}, fmt.Errorf("close session: %w", err)
+	}
+	return res, nil
+}
+
+// Abort tells the daemon that the program gives up.
+func (s *Session) Abort(ctx context.Context, reason string) error {
+	if err := s.call(ctx, wire.PathAbort, wire.AbortRequest{Session: s.Info.Session, Reason: reason}, &struct{}{}); err != nil {
+		return fmt.Errorf("abort session: %w", err)
+	}
+	return nil
+}
+
+// Release unmaps the files and closes the connections. The session itself stays as it is.
+func (s *Session) Release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := []error{unmap(s.local)}
+	for _, m := range s.mapped {
+		errs = append(errs, unmap(m))
+	}
+	s.local, s.committed, s.mapped = nil, nil, nil
+	s.client.CloseIdleConnections()
+	return errors.Join(errs...)
+}
+
+func (s *Session) poll(ctx context.Context, path string, body any) (Result, error) {
+	for {
+		var res Result
+		if err := s.call(ctx, path, body, &res); err != nil {
+			return Result{}, err
+		}
+		if !res.Pending {
+			return res, s.take(res.Slot)
+		}
+		if s.OnWaiting != nil {
+			s.OnWaiting(res.Waiting)
+		}
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// take makes a slot the committed one.
+func (s *Session) take(slot string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := s.resolve(slot)
+	m, known := s.mapped[path]
+	if !known {
+		return fmt.Errorf("daemon names weight file %q, which is not one of the session's", slot)
+	}
+	s.committed = m
+	return nil
+}
+
+func (s *Session) call(ctx context.Context, path string, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bridge"+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var e wire.ErrorResponse
+		if json.Unmarshal(answer, &e) != nil || e.Error.Reason == "" {
+			return fmt.Errorf("daemon answered %s", resp.Status)
+		}
+		return &Error{resp.StatusCode, e.Error.Reason, e.Error.Message, e.Error.Remedy}
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
+}

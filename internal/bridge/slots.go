@@ -1,0 +1,240 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+)
+
+const spillName = "bridge-slots"
+
+// Slot is one weight file, open in the daemon. It is safe for concurrent use; after its Slots are closed every call
+// fails. Length and offsets are in bytes.
+type Slot struct {
+	name string // as the program knows it
+	path string
+	size int64
+	file *os.File
+}
+
+var (
+	_ io.ReaderAt = (*Slot)(nil)
+	_ io.WriterAt = (*Slot)(nil)
+)
+
+// Name returns the slot's path as the program is told: relative to the bridge directory, or absolute.
+func (s *Slot) Name() string { return s.name }
+
+// Size returns the length that the file must have.
+func (s *Slot) Size() int64 { return s.size }
+
+// check finds a program's truncation before it can be taken for weights.
+func (s *Slot) check() error {
+	info, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("stat weight file %s: %w", s.name, err)
+	}
+	if info.Size() != s.size {
+		return &Error{
+			"SLOT_SIZE", fmt.Sprintf("weight file %s is %d bytes, want %d: the program must not truncate or extend it", s.name, info.Size(), s.size),
+			"map the file shared and write it in place",
+		}
+	}
+	return nil
+}
+
+// ReadAt implements io.ReaderAt. A file of the wrong length is an error.
+func (s *Slot) ReadAt(p []byte, off int64) (int, error) {
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	n, err := s.file.ReadAt(p, off)
+	if errors.Is(err, io.EOF) && off+int64(n) < s.size {
+		// Truncated between the check and the read.
+		err = errors.Join(s.check(), io.ErrUnexpectedEOF)
+	}
+	return n, err
+}
+
+// WriteAt implements io.WriterAt. It never extends the file.
+func (s *Slot) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > s.size || int64(len(p)) > s.size-off {
+		return 0, fmt.Errorf("write weight file %s: %d bytes at %d are beyond its %d", s.name, len(p), off, s.size)
+	}
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	return s.file.WriteAt(p, off)
+}
+
+// close removes the file if the name still leads to it: a newer session may have taken the name.
+func (s *Slot) close() error {
+	own, err := s.file.Stat()
+	if err == nil {
+		if now, statErr := os.Lstat(s.path); statErr == nil && os.SameFile(own, now) {
+			err = os.Remove(s.path)
+		}
+	}
+	return errors.Join(err, s.file.Close())
+}
+
+// Slots are the three weight files of one session. Safe for concurrent use.
+type Slots struct {
+	local  *Slot
+	merged [2]*Slot
+
+	mu        sync.Mutex
+	committed int // index in merged, -1 before the first Commit
+	closed    bool
+}
+
+// CreateSlots makes the three files of the given length in dir, with all their space allocated. If dir's file system is
+// too full they go to a folder of spillDir, with a log line, and their names are absolute paths. Files that an earlier
+// session left under the same names are replaced. The caller closes the Slots, which removes the files.
+func CreateSlots(dir, spillDir string, bytes int64, log *slog.Logger) (*Slots, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("create weight files: length %d is negative", bytes)
+	}
+	s, err := createSlots(dir, false, bytes)
+	if noSpace(err) && spillDir != "" {
+		spill := filepath.Join(spillDir, spillName)
+		log.Warn("weight files do not fit into the bridge directory, the state directory takes them",
+			"dir", dir, "spill_dir", spill, "bytes", 3*bytes, "err", err)
+		if spill, err = filepath.Abs(spill); err == nil {
+			err = os.MkdirAll(spill, 0o700)
+		}
+		if err == nil {
+			s, err = createSlots(spill, true, bytes)
+		}
+	}
+	if noSpace(err) {
+		return nil, &Error{
+			ReasonNoSpace, fmt.Sprintf("no space for three weight files of %d bytes: %v", bytes, err),
+			"free space, or name a directory on a larger file system with --bridge-dir",
+		}
+	}
+	return s, err
+}
+
+func createSlots(dir string, absolute bool, bytes int64) (*Slots, error) {
+	s := &Slots{committed: -1}
+	for i, into := range []**Slot{&s.local, &s.merged[0], &s.merged[1]} {
+		name := [...]string{wire.LocalName, wire.Merged0Name, wire.Merged1Name}[i]
+		slot := &Slot{name: name, path: filepath.Join(dir, name), size: bytes}
+		if absolute {
+			slot.name = slot.path
+		}
+		var err error
+		if slot.file, err = allocate(slot.path, bytes); err != nil {
+			return nil, errors.Join(fmt.Errorf("create weight file %s: %w", slot.path, err), s.Close())
+		}
+		*into = slot
+	}
+	return s, nil
+}
+
+// allocate makes the file anew and reserves its space, so that no later write can find the file system full.
+func allocate(path string, bytes int64) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for bytes > 0 {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, bytes)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		// The file system can not reserve (NFS before 4.2): writing zeros does the same, slower.
+		_, err = io.CopyN(f, zeros{}, bytes)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return f, nil
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+}
+
+// Local returns the slot that the program writes.
+func (s *Slots) Local() *Slot { return s.local }
+
+// Merging returns the slot to receive the next model into: never the committed one.
+func (s *Slots) Merging() *Slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.merged[s.mergingLocked()]
+}
+
+func (s *Slots) mergingLocked() int {
+	if s.committed == 0 {
+		return 1
+	}
+	return 0
+}
+
+// Committed returns the slot of the committed model, nil before the first Commit.
+func (s *Slots) Committed() *Slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.committed < 0 {
+		return nil
+	}
+	return s.merged[s.committed]
+}
+
+// CommittedName returns the committed slot's name for the program, empty before the first Commit.
+func (s *Slots) CommittedName() string {
+	if c := s.Committed(); c != nil {
+		return c.Name()
+	}
+	return ""
+}
+
+// Commit makes the merging slot the committed one and returns its name for the program.
+func (s *Slots) Commit() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.committed = s.mergingLocked()
+	return s.merged[s.committed].Name()
+}
+
+// Close removes the files and frees the daemon's descriptors; a program that has them open or mapped keeps its view.
+// Closing twice is allowed.
+func (s *Slots) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	for _, slot := range []*Slot{s.local, s.merged[0], s.merged[1]} {
+		if slot != nil {
+			errs = append(errs, slot.close())
+		}
+	}
+	return errors.Join(errs...)
+}
