@@ -1,0 +1,173 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+const (
+	// attemptTimeout bounds one attempt of a unary call; SNs answer with a reason before that.
+	attemptTimeout = 10 * time.Second
+	firstDelay     = 200 * time.Millisecond
+	maxDelay       = 3 * time.Second
+)
+
+// Headers of the API, as internal/rpc names them; a test holds them equal.
+const (
+	headerSwarmID = "Swarm-Id"
+	headerNode    = "Swarm-Node"
+	headerToken   = "Swarm-Token"
+)
+
+// manner says how a call is made.
+type manner struct {
+	speaks   bool // for our node: name and token go along
+	anySwarm bool // needs no swarm ID
+	once     bool // not idempotent: never repeated once it may have been sent
+}
+
+type method[Req, Res any] func(*stubs, context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
+
+// call makes a unary call on the SN in use, and elsewhere if that fails.
+func call[Req, Res any](ctx context.Context, c *Client, how manner, req *Req, m method[Req, Res]) (*Res, error) {
+	if !how.anySwarm {
+		if err := c.ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var out *Res
+	err := c.try(ctx, how, func(ctx context.Context, sn string) error {
+		s, err := c.stubs(sn)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
+		r := connect.NewRequest(req)
+		c.address(r.Header(), how)
+		res, err := m(s, ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := c.checkSwarm(sn, res.Header()); err != nil {
+			return err
+		}
+		out = res.Msg
+		return nil
+	})
+	return out, err
+}
+
+// ready makes sure that the swarm ID is pinned, and asks for the list of SNs after a move. Only the first is needed.
+func (c *Client) ready(ctx context.Context) error {
+	c.mu.Lock()
+	pinned, refresh := c.swarmID != "", c.refresh
+	c.refresh = false
+	c.mu.Unlock()
+	if pinned && !refresh {
+		return nil
+	}
+	if !pinned {
+		_, err := c.GetSwarm(ctx)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if _, err := c.GetSwarm(ctx); err != nil {
+		c.cfg.Log.DebugContext(ctx, "could not refresh the list of SNs", "err", err)
+	}
+	return nil
+}
+
+// try runs attempts until one succeeds, the context ends, or a failure is final.
+func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.Context, sn string) error) error {
+	var last *failure
+	registered := false
+	delay := firstDelay
+	for n := 1; ; n++ {
+		if ctx.Err() != nil {
+			return waited(ctx, last)
+		}
+		sn, _ := c.where()
+		used := c.currentToken()
+		err := attempt(ctx, sn)
+		if err == nil {
+			c.wait("")
+			return nil
+		}
+		f := sortOut(sn, err)
+		if ctx.Err() != nil && f.Reason == ReasonUnreachable {
+			if last == nil && !errors.Is(ctx.Err(), context.Canceled) {
+				last = f
+			}
+			return waited(ctx, last)
+		}
+		last = f
+		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
+		if f.Reason == ReasonTokenRefused && how.speaks && !registered && c.canRegister() {
+			if err := c.registerAgain(ctx, used); err != nil {
+				return fmt.Errorf("register again: %w", err)
+			}
+			registered = true
+			continue
+		}
+		if !f.elsewhere || how.once && f.sent && f.Reason != ReasonNoLeader {
+			return f.Error
+		}
+		if known := c.moveFrom(sn); n%known == 0 {
+			c.wait(f.Message + "; trying again")
+			if !sleep(ctx, jitter(delay)) {
+				return waited(ctx, last)
+			}
+			delay = min(2*delay, maxDelay)
+		}
+	}
+}
+
+// address puts on what every call carries.
+func (c *Client) address(h http.Header, how manner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.swarmID != "" {
+		h.Set(headerSwarmID, c.swarmID)
+	}
+	if how.speaks && c.speaker != nil {
+		h.Set(headerNode, c.speaker.Node.Name)
+		h.Set(headerToken, c.token)
+	}
+}
+
+// checkSwarm refuses an answer from an SN of another swarm.
+func (c *Client) checkSwarm(sn string, h http.Header) error {
+	got, want := h.Get(headerSwarmID), c.PinnedSwarmID()
+	if want == "" || got == want {
+		return nil
+	}
+	return &Error{
+		Reason: ReasonWrongSwarm, Code: connect.CodePermissionDenied, err: errors.New("wrong swarm"),
+		Message: fmt.Sprintf("SN %s belongs to swarm %.64q, expected %q", sn, got, want),
+		Remedy:  "check the SN's address; to join another swarm forget the pinned swarm ID (state directory or context)",
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// jitter spreads clients that lost the same SN over half to the whole of d.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // no secret
+}

@@ -1,0 +1,171 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// Config is what a client needs. It must not be changed after [New].
+type Config struct {
+	// SNs to begin with, as host:port of their APIs. At least one; the others are learned.
+	SNs []string
+	// SwarmID pins the swarm. Empty: the first SN that answers tells it.
+	SwarmID string
+	// Source of our own SVID and of the bundles that SNs are checked against. Not closed by the client.
+	Source identity.Source
+	// Domains are the accepted trust domains.
+	Domains identity.Domains
+	// OnWait is told why a call is not done yet, when that changes; nil: nobody is. It must not block.
+	OnWait func(msg string)
+	// OnLearn is told the swarm ID and the SNs when they change, so that they can be kept. May be nil; must not block.
+	OnLearn func(swarmID string, sns []string)
+	// Log gets what a debugging operator wants to see. Required.
+	Log *slog.Logger
+	// Transport replaces HTTP/2 over TLS in tests in memory; then Exporter must stand in for the TLS exporter.
+	Transport http.RoundTripper
+	// Exporter is used with Transport only.
+	Exporter func() ([]byte, error)
+}
+
+// Client speaks to one SN of the swarm at a time. Safe for concurrent use.
+type Client struct {
+	cfg Config
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	swarmID  string
+	first    []string // as configured: never forgotten
+	sns      []string // all known, host:port
+	current  string
+	moved    chan struct{} // closed when current changes
+	refresh  bool          // we moved: ask the next SN for the list
+	lastWait string
+	link     *link // connections with the SVID of now
+	token    string
+	speaker  *Registration // what Register was given, nil before
+
+	// registering serialises registrations, so that many refused calls register once.
+	registering sync.Mutex
+}
+
+// New makes a client. It connects to nothing; the first call does.
+func New(cfg Config) (*Client, error) {
+	if len(cfg.SNs) == 0 {
+		return nil, errors.New("no SN is known: name at least one as HOST:PORT")
+	}
+	for _, sn := range cfg.SNs {
+		if _, _, err := net.SplitHostPort(sn); err != nil {
+			return nil, fmt.Errorf("read SN address %q: want HOST:PORT: %w", sn, err)
+		}
+	}
+	if cfg.Source == nil && cfg.Transport == nil {
+		return nil, errors.New("a client needs a source of SVIDs")
+	}
+	if cfg.Log == nil {
+		return nil, errors.New("a client needs a log")
+	}
+	return &Client{
+		cfg: cfg, swarmID: cfg.SwarmID,
+		first: slices.Clone(cfg.SNs), sns: slices.Clone(cfg.SNs), current: cfg.SNs[0],
+		moved: make(chan struct{}),
+	}, nil
+}
+
+// Close ends idle connections. Calls that run are not ended: end their contexts first.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil {
+		c.link.close()
+		c.link = nil
+	}
+	return nil
+}
+
+// SNs returns all SNs known now as host:port, the one in use first.
+func (c *Client) SNs() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := []string{c.current}
+	for _, sn := range c.sns {
+		if sn != c.current {
+			out = append(out, sn)
+		}
+	}
+	return out
+}
+
+// PinnedSwarmID returns the swarm ID that is pinned, or "" before the first answer.
+func (c *Client) PinnedSwarmID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.swarmID
+}
+
+// where returns the SN in use, and a channel that is closed when another one is.
+func (c *Client) where() (string, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current, c.moved
+}
+
+// moveFrom goes to the next SN unless somebody did so already. It returns how many SNs are known.
+func (c *Client) moveFrom(sn string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == sn && len(c.sns) > 1 {
+		i := slices.Index(c.sns, sn)
+		c.current = c.sns[(i+1)%len(c.sns)]
+		c.refresh = true
+		close(c.moved)
+		c.moved = make(chan struct{})
+	}
+	return len(c.sns)
+}
+
+// learn pins the swarm ID and replaces the list of SNs. The configured ones stay at its end: the swarm may have
+// forgotten how we reach it.
+func (c *Client) learn(swarmID string, sns []string) {
+	c.mu.Lock()
+	list := slices.Clone(sns)
+	for _, sn := range c.first {
+		if !slices.Contains(list, sn) {
+			list = append(list, sn)
+		}
+	}
+	if !slices.Contains(list, c.current) {
+		list = append(list, c.current)
+	}
+	changed := !slices.Equal(list, c.sns) || c.swarmID != swarmID
+	if c.swarmID == "" {
+		c.swarmID = swarmID
+	}
+	c.sns, c.refresh = list, false
+	c.mu.Unlock()
+	if changed && c.cfg.OnLearn != nil {
+		c.cfg.OnLearn(swarmID, sns)
+	}
+}
+
+// wait tells why we wait, once per reason; "" means that we don't any more.
+func (c *Client) wait(msg string) {
+	c.mu.Lock()
+	changed := c.lastWait != msg
+	c.lastWait = msg
+	c.mu.Unlock()
+	if changed && msg != "" && c.cfg.OnWait != nil {
+		c.cfg.OnWait(msg)
+	}
+}
+
+func hostPort(host string, port uint32) string {
+	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
+}

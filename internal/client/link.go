@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/identity"
+)
+
+const (
+	// dialTimeout bounds TCP and TLS handshake together.
+	dialTimeout = 3 * time.Second
+	// A silent connection is probed after pingAfter and given up pingFor later, so a dead SN is found in about ten seconds.
+	pingAfter = 5 * time.Second
+	pingFor   = 4 * time.Second
+	// maxMessage is the largest answer that is read, in bytes: a contract's layout of 1 MiB and many sessions fit.
+	maxMessage = 16 << 20
+)
+
+// link is a set of connections that were all made with one SVID.
+type link struct {
+	svid *x509svid.SVID // nil with Config.Transport
+	rt   http.RoundTripper
+	idle func()
+}
+
+func (l *link) close() {
+	if l.idle != nil {
+		l.idle()
+	}
+}
+
+// stubs are the services of one SN.
+type stubs struct {
+	swarm    swarmv1connect.SwarmServiceClient
+	node     swarmv1connect.NodeServiceClient
+	session  swarmv1connect.SessionServiceClient
+	contract swarmv1connect.ContractServiceClient
+}
+
+// stubs returns the services of an SN over connections with our newest SVID. After a rotation new calls get new
+// connections; streams that are open stay on theirs until the server ends them.
+func (c *Client) stubs(sn string) (*stubs, error) {
+	l, err := c.fresh()
+	if err != nil {
+		return nil, err
+	}
+	return newStubs(l.rt, sn), nil
+}
+
+func newStubs(rt http.RoundTripper, sn string) *stubs {
+	h := &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	url, opt := "https://"+sn, connect.WithReadMaxBytes(maxMessage)
+	return &stubs{
+		swarm:    swarmv1connect.NewSwarmServiceClient(h, url, opt),
+		node:     swarmv1connect.NewNodeServiceClient(h, url, opt),
+		session:  swarmv1connect.NewSessionServiceClient(h, url, opt),
+		contract: swarmv1connect.NewContractServiceClient(h, url, opt),
+	}
+}
+
+func (c *Client) fresh() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cfg.Transport != nil {
+		return &link{rt: c.cfg.Transport}, nil
+	}
+	svid, err := c.cfg.Source.GetX509SVID()
+	if err != nil {
+		return nil, &dialError{fmt.Errorf("get own SVID: %w", err)}
+	}
+	if c.link != nil && c.link.svid.Certificates[0].Equal(svid.Certificates[0]) {
+		return c.link, nil
+	}
+	if c.link != nil {
+		c.link.close()
+	}
+	t := newTransport()
+	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return c.dial(ctx, svid, addr) }
+	c.link = &link{svid: svid, rt: t, idle: t.CloseIdleConnections}
+	return c.link, nil
+}
+
+func newTransport() *http.Transport {
+	t := &http.Transport{
+		Protocols:       new(http.Protocols),
+		HTTP2:           &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingFor},
+		IdleConnTimeout: 2 * time.Minute,
+	}
+	t.Protocols.SetHTTP2(true)
+	return t
+}
+
+// dial makes a TLS 1.3 connection to an SN with this SVID; the other side must have the role sn.
+func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr string) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, &dialError{err}
+	}
+	cfg := identity.ClientTLS(fixed{svid, c.cfg.Source}, c.cfg.Domains, identity.RoleSN)
+	cfg.NextProtos = []string{"h2"}
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close() // the handshake's error says more
+		return nil, &dialError{err}
+	}
+	return conn, nil
+}
+
+// fixed is a source with one SVID, so that it is known with which one a connection was made.
+type fixed struct {
+	*x509svid.SVID
+	x509bundle.Source
+}

@@ -1,0 +1,108 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// The methods below repeat their call, on other SNs too, until it succeeds, is refused or ctx ends.
+
+// GetSwarm returns the swarm's ID, SNs and leader. It pins the ID and learns the SNs.
+func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error) {
+	res, err := call(ctx, c, manner{anySwarm: true}, &swarmv1.GetSwarmRequest{},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
+			return s.swarm.GetSwarm(ctx, r)
+		})
+	if err != nil {
+		return nil, err
+	}
+	c.learn(res.GetSwarmId(), addresses(res.GetSns()))
+	return res, nil
+}
+
+// ListNodes returns all registered nodes, sorted by role and name.
+func (c *Client) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
+	res, err := call(ctx, c, manner{}, &swarmv1.ListNodesRequest{},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
+			return s.node.ListNodes(ctx, r)
+		})
+	return res.GetNodes(), err
+}
+
+// OpenSession enrols a session of our node. Needs Register before, as do the other session calls.
+func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	res, err := call(ctx, c, manner{speaks: true}, req,
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.OpenSessionRequest]) (*connect.Response[swarmv1.OpenSessionResponse], error) {
+			return s.session.OpenSession(ctx, r)
+		})
+	return res.GetContract(), err
+}
+
+// Report is one heartbeat of our node. It returns the name of the leader that took it.
+func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (string, error) {
+	res, err := call(ctx, c, manner{speaks: true}, req,
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
+			return s.session.Report(ctx, r)
+		})
+	return res.GetLeader(), err
+}
+
+// CloseSession tells that a session's training ended.
+func (c *Client) CloseSession(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+	res, err := call(ctx, c, manner{speaks: true}, req,
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.CloseSessionRequest]) (*connect.Response[swarmv1.CloseSessionResponse], error) {
+			return s.session.CloseSession(ctx, r)
+		})
+	return res.GetContract(), err
+}
+
+// EndSession tells that a session is gone.
+func (c *Client) EndSession(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+	_, err := call(ctx, c, manner{speaks: true}, req,
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.EndSessionRequest]) (*connect.Response[swarmv1.EndSessionResponse], error) {
+			return s.session.EndSession(ctx, r)
+		})
+	return err
+}
+
+// ListContracts returns all contracts, sorted by name.
+func (c *Client) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
+	res, err := call(ctx, c, manner{}, &swarmv1.ListContractsRequest{},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
+			return s.contract.ListContracts(ctx, r)
+		})
+	return res.GetContracts(), err
+}
+
+// GetContractStatus returns a contract with progress and the reason why no round is running.
+func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarmv1.GetContractStatusResponse, error) {
+	return call(ctx, c, manner{}, &swarmv1.GetContractStatusRequest{Contract: contract},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
+			return s.contract.GetContractStatus(ctx, r)
+		})
+}
+
+// ResetContract begins a new run of a contract and returns its number. It is not repeated once it may have arrived.
+func (c *Client) ResetContract(ctx context.Context, contract string, force bool) (uint64, error) {
+	res, err := call(ctx, c, manner{once: true}, &swarmv1.ResetContractRequest{Contract: contract, Force: force},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
+			return s.contract.ResetContract(ctx, r)
+		})
+	return res.GetRun(), err
+}
+
+func addresses(sns []*swarmv1.Node) []string {
+	var out []string
+	for _, n := range sns {
+		if n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535 {
+			out = append(out, hostPort(n.GetHost(), n.GetApiPort()))
+		}
+	}
+	return out
+}
+
+func encodeToken(t []byte) string { return base64.RawURLEncoding.EncodeToString(t) }

@@ -1,0 +1,205 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"connectrpc.com/connect"
+	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
+)
+
+// Binding of a registration to its TLS connection, as internal/rpc has it; a test holds them equal.
+const (
+	exporterLabel = "EXPORTER-swarmd-registration-1"
+	exporterBytes = 32
+)
+
+// NodeInfo is what a node tells about itself when it registers.
+type NodeInfo struct {
+	Name    string
+	Role    identity.Role // SL or SWOP; SNs join instead
+	Host    string        // advertised address or host name
+	FSPort  uint32        // 0 for a node without file server
+	Runtime string        // "process" or "docker"
+}
+
+// Registration is what it takes to register a node, now and again when the swarm refuses the token.
+type Registration struct {
+	Node NodeInfo
+	Key  p2pcrypto.PrivKey // the node key
+}
+
+// Register makes this client speak for a node: it proves the node key and the SVID on one connection and keeps the
+// token. It retries until ctx ends or the swarm refuses. Later calls that are refused for their token register again by
+// themselves. The client keeps the key.
+func (c *Client) Register(ctx context.Context, reg Registration) error {
+	c.registering.Lock()
+	defer c.registering.Unlock()
+	return c.register(ctx, reg)
+}
+
+// register does it; the caller holds registering.
+func (c *Client) register(ctx context.Context, reg Registration) error {
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	err := c.try(ctx, manner{anySwarm: true}, func(ctx context.Context, sn string) error {
+		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
+		return c.registerAt(ctx, sn, reg)
+	})
+	if err != nil {
+		return fmt.Errorf("register node %q: %w", reg.Node.Name, err)
+	}
+	return nil
+}
+
+func (c *Client) currentToken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.token
+}
+
+func (c *Client) canRegister() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.speaker != nil
+}
+
+// registerAgain registers unless another call has done so since the refused token was read.
+func (c *Client) registerAgain(ctx context.Context, refused string) error {
+	c.registering.Lock()
+	defer c.registering.Unlock()
+	c.mu.Lock()
+	reg, token := c.speaker, c.token
+	c.mu.Unlock()
+	if token != refused {
+		return nil
+	}
+	return c.register(ctx, *reg)
+}
+
+// registerAt is one attempt on one SN.
+func (c *Client) registerAt(ctx context.Context, sn string, reg Registration) error {
+	p, err := c.openProof(ctx, sn)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	chal := connect.NewRequest(&swarmv1.ChallengeRequest{})
+	c.address(chal.Header(), manner{})
+	challenge, err := p.stubs.node.Challenge(ctx, chal)
+	if err != nil {
+		return err
+	}
+	if err := c.checkSwarm(sn, challenge.Header()); err != nil {
+		return err
+	}
+	msg, err := c.proof(reg, challenge.Msg.GetNonce(), p)
+	if err != nil {
+		return &Error{Message: err.Error(), err: err}
+	}
+	req := connect.NewRequest(msg)
+	c.address(req.Header(), manner{})
+	res, err := p.stubs.node.Register(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := c.checkSwarm(sn, res.Header()); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.token, c.speaker = encodeToken(res.Msg.GetToken()), &reg
+	c.mu.Unlock()
+	c.learn(res.Msg.GetSwarmId(), addresses(res.Msg.GetSns()))
+	return nil
+}
+
+// proof is one connection with what is known of it.
+type proof struct {
+	stubs    *stubs
+	exporter []byte
+	svid     *x509svid.SVID // that the connection was made with
+	close    func()
+}
+
+// openProof makes a connection of its own: both calls of a registration must travel on it, because the second one signs
+// the value that its TLS session exports.
+func (c *Client) openProof(ctx context.Context, sn string) (*proof, error) {
+	var svid *x509svid.SVID
+	if c.cfg.Source != nil {
+		var err error
+		if svid, err = c.cfg.Source.GetX509SVID(); err != nil {
+			return nil, &dialError{fmt.Errorf("get own SVID: %w", err)}
+		}
+	}
+	if c.cfg.Transport != nil {
+		if svid == nil || c.cfg.Exporter == nil {
+			return nil, &Error{Message: "to register over a transport of one's own takes a source and an exporter"}
+		}
+		exporter, err := c.cfg.Exporter()
+		return &proof{newStubs(c.cfg.Transport, sn), exporter, svid, func() {}}, err
+	}
+	conn, err := c.dial(ctx, svid, sn)
+	if err != nil {
+		return nil, err
+	}
+	state := conn.ConnectionState()
+	exporter, err := state.ExportKeyingMaterial(exporterLabel, nil, exporterBytes)
+	if err != nil {
+		_ = conn.Close() // the exporter's error says more
+		return nil, fmt.Errorf("export keying material: %w", err)
+	}
+	t := newTransport()
+	t.DialTLSContext = only(conn)
+	return &proof{newStubs(t, sn), exporter, svid, func() {
+		t.CloseIdleConnections()
+		_ = conn.Close() // nothing is in flight
+	}}, nil
+}
+
+// only hands out this connection once: whoever asks for a second one has lost the first, and with it the challenge.
+func only(conn *tls.Conn) func(context.Context, string, string) (net.Conn, error) {
+	var used atomic.Bool
+	return func(context.Context, string, string) (net.Conn, error) {
+		if used.Swap(true) {
+			return nil, errors.New("connection lost during registration")
+		}
+		return conn, nil
+	}
+}
+
+// proof signs: the node key signs challenge and connection, the SVID's key signs for the node key.
+func (c *Client) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.RegisterRequest, error) {
+	id, err := identity.PeerID(reg.Key)
+	if err != nil {
+		return nil, err
+	}
+	public, err := p2pcrypto.MarshalPublicKey(reg.Key.GetPublic())
+	if err != nil {
+		return nil, fmt.Errorf("encode node key: %w", err)
+	}
+	swarm, n := c.PinnedSwarmID(), reg.Node
+	nodeSig, err := reg.Key.Sign(identity.RegistrationMessage(nonce, p.exporter, swarm, n.Name, n.Role, id.String()))
+	if err != nil {
+		return nil, fmt.Errorf("sign with node key: %w", err)
+	}
+	svidSig, err := identity.SignWithSVID(p.svid, identity.OwnershipMessage(swarm, n.Name, id.String()))
+	if err != nil {
+		return nil, fmt.Errorf("sign with SVID key: %w", err)
+	}
+	return &swarmv1.RegisterRequest{
+		Node: &swarmv1.Node{
+			Name: n.Name, Role: string(n.Role), PeerId: id.String(), Host: n.Host, FsPort: n.FSPort, Runtime: n.Runtime,
+		},
+		NodePublicKey: public, Nonce: nonce, NodeSignature: nodeSig, SvidSignature: svidSig,
+	}, nil
+}

@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+const (
+	// An SN sends an unchanged view every 15 s: after this much silence the stream is taken as dead.
+	watchSilence = 40 * time.Second
+	// An SN that shows nothing newer than what another one has shown for so long lags: another may be better.
+	watchLag = 30 * time.Second
+)
+
+// WatchContract calls fn with the contract's view, first the current one and then each newer one, until ctx ends, the
+// contract is refused, or fn returns an error, which is returned as it is. It changes SNs by itself, also when other
+// calls of this client do. A view that is older than one seen before is dropped, so fn never sees the contract go back.
+// fn runs on the caller's goroutine; views are skipped, not queued, while it runs long.
+func (c *Client) WatchContract(ctx context.Context, contract string, fn func(*swarmv1.ContractView) error) error {
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	w := &watch{client: c, contract: contract, fn: fn}
+	for {
+		err := c.try(ctx, manner{speaks: true}, w.stream)
+		if w.err != nil {
+			return w.err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+type watch struct {
+	client   *Client
+	contract string
+	fn       func(*swarmv1.ContractView) error
+	seen     *swarmv1.ContractView
+	err      error // what fn returned: ends everything
+}
+
+var (
+	errSilent = errors.New("nothing heard from it")
+	errLags   = errors.New("it lags behind the swarm")
+)
+
+// stream follows one SN. It returns nil when the stream is to be opened anew, at once, on the client's SN of then.
+func (w *watch) stream(ctx context.Context, sn string) error {
+	s, err := w.client.stubs(sn)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	current, moved := w.client.where()
+	if current != sn {
+		return nil
+	}
+	silence := time.AfterFunc(watchSilence, func() { cancel(errSilent) })
+	defer silence.Stop()
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-moved:
+			cancel(errMoved)
+		case <-done:
+		}
+	}()
+	defer func() { close(done); <-stopped }()
+
+	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: w.contract})
+	w.client.address(req.Header(), manner{speaks: true})
+	stream, err := s.session.WatchContract(ctx, req)
+	if err != nil {
+		return whyEnded(ctx, err)
+	}
+	defer func() { _ = stream.Close() }() // its error was returned by Err
+	fresh := time.Now()
+	for stream.Receive() {
+		silence.Reset(watchSilence)
+		if err := w.client.checkSwarm(sn, stream.ResponseHeader()); err != nil {
+			return err
+		}
+		w.client.wait("")
+		switch newer(stream.Msg(), w.seen) {
+		case 1:
+			fresh = time.Now()
+			w.seen = stream.Msg()
+			if w.err = w.fn(stream.Msg()); w.err != nil {
+				return nil
+			}
+		case 0:
+			fresh = time.Now()
+		default:
+			if time.Since(fresh) > watchLag {
+				return errLags
+			}
+		}
+	}
+	return whyEnded(ctx, stream.Err())
+}
+
+var errMoved = errors.New("another SN is in use")
+
+// whyEnded prefers our own reason to the "canceled" that the stream reports for it.
+func whyEnded(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errMoved):
+		return nil
+	case errors.Is(cause, errSilent):
+		return errSilent
+	case err == nil:
+		return connect.NewError(connect.CodeUnavailable, io.EOF) // a server that stops ends its streams
+	default:
+		return err
+	}
+}
+
+// newer compares a view with the newest one seen: 1 newer, 0 the same, -1 older. The raft index is the swarm's, so it
+// compares across SNs; what was committed is compared too, so that nothing a program has seen is ever taken back.
+func newer(got, seen *swarmv1.ContractView) int {
+	if seen == nil {
+		return 1
+	}
+	for _, p := range [][2]uint64{
+		{got.GetRun(), seen.GetRun()},
+		{got.GetCommitted().GetRound(), seen.GetCommitted().GetRound()},
+	} {
+		if p[0] != p[1] {
+			return order(p[0], p[1])
+		}
+	}
+	g, s := got.GetPlan(), seen.GetPlan()
+	if g != nil && s != nil && g.GetAttempt() < s.GetAttempt() {
+		return -1
+	}
+	return order(got.GetIndex(), seen.GetIndex())
+}
+
+func order(a, b uint64) int {
+	switch {
+	case a > b:
+		return 1
+	case a < b:
+		return -1
+	default:
+		return 0
+	}
+}
