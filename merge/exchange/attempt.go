@@ -1,0 +1,201 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Bounds of what a plan may say.
+const (
+	MaxContract     = 128  // bytes of a contract's name
+	MaxParticipants = 4096 // of one attempt
+)
+
+// ErrPlan is wrapped by errors about an attempt that can not be run as planned.
+var ErrPlan = errors.New("plan is not valid")
+
+// ErrSuperseded is wrapped when a newer attempt of the contract is known.
+var ErrSuperseded = errors.New("attempt is superseded")
+
+// Participant is one entry of a plan. Its index in the plan names it on the
+// wire and fixes the order of summation.
+type Participant struct {
+	Node    string      // proven name of the node
+	Session string      // session at that node; only compared, may be empty
+	Weight  uint32      // 0: contributes nothing, only receives
+	Shard   merge.Shard // what it owns; no leaves: nothing
+}
+
+// Attempt is one planned exchange as this node sees it. All participants must
+// hold equal values but for Self.
+type Attempt struct {
+	Contract           string
+	Run, Round, Number uint64 // Number counts from 1 within the round
+	Participants       []Participant
+	Self               int // index of this node
+	Layout             *merge.Layout
+	Method             string
+}
+
+// Slots are the weight files of an attempt. Both must hold Layout.Bytes bytes
+// and stay unchanged by others until Run returns; neither is closed. What was
+// merged stays in Merged after a failed attempt so that the next one resumes:
+// give the same slot again, or another name if the contents are not the same.
+type Slots struct {
+	Name   string // names the contents of Merged across attempts of a round
+	Local  io.ReaderAt
+	Merged interface {
+		io.ReaderAt
+		io.WriterAt
+	}
+}
+
+// Result is what a complete attempt yields. The bytes count payload and framing
+// on all streams of the attempt.
+type Result struct {
+	ModelDigest   merge.Digest
+	ShardDigests  []merge.Digest // one per participant in plan order, as received
+	SentBytes     uint64
+	ReceivedBytes uint64
+}
+
+// Failure is the error of an attempt that could not complete. Use errors.As.
+type Failure struct {
+	Blamed        int    // participant index; -1: nobody
+	Node          string // the blamed participant's node; empty for nobody
+	Reason        string // one line
+	BytesReceived uint64 // progress of this attempt here
+	cause         error
+}
+
+// Error names the blamed node and the reason.
+func (f *Failure) Error() string {
+	if f.Node == "" {
+		return "exchange: " + f.Reason
+	}
+	return "exchange: " + f.Node + ": " + f.Reason
+}
+
+// Unwrap returns the underlying error, such as *merge.NonFinite, if it arose here.
+func (f *Failure) Unwrap() error { return f.cause }
+
+// Config holds the times of the protocol. Zero fields take the defaults.
+type Config struct {
+	StallTimeout time.Duration // no byte for so long on a stream that is owed one fails the attempt; 10 s
+	ParkTime     time.Duration // how long a stream may wait for its plan; 2 s
+	Grace        time.Duration // how long a failing side tries to say why; 1 s
+}
+
+func (c Config) withDefaults() Config {
+	if c.StallTimeout <= 0 {
+		c.StallTimeout = 10 * time.Second
+	}
+	if c.ParkTime <= 0 {
+		c.ParkTime = 2 * time.Second
+	}
+	if c.Grace <= 0 {
+		c.Grace = time.Second
+	}
+	return c
+}
+
+// check validates what Run relies on.
+func (a *Attempt) check() error {
+	if a.Contract == "" || len(a.Contract) > MaxContract {
+		return fmt.Errorf("%w: contract name has %d bytes, want 1 to %d", ErrPlan, len(a.Contract), MaxContract)
+	}
+	n := len(a.Participants)
+	if a.Layout == nil || a.Number == 0 || n == 0 || n > MaxParticipants || a.Self < 0 || a.Self >= n {
+		return fmt.Errorf("%w: attempt %d, %d participants, self %d", ErrPlan, a.Number, n, a.Self)
+	}
+	if err := merge.CheckMethod(a.Method); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	shards := make([]merge.Shard, n)
+	seen := make(map[string]bool, n)
+	var weight uint64
+	for i, p := range a.Participants {
+		if p.Node == "" || seen[p.Node] {
+			return fmt.Errorf("%w: participant %d %q is unnamed or named twice", ErrPlan, i, p.Node)
+		}
+		seen[p.Node] = true
+		shards[i] = p.Shard
+		weight += uint64(p.Weight)
+	}
+	if weight == 0 {
+		return fmt.Errorf("%w: %w", ErrPlan, merge.ErrWeights)
+	}
+	if err := merge.CheckShards(a.Layout.Leaves(), shards); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	return nil
+}
+
+// before orders attempts of one contract.
+func before(run, round, number, run2, round2, number2 uint64) bool {
+	if run != run2 {
+		return run < run2
+	}
+	if round != round2 {
+		return round < round2
+	}
+	return number < number2
+}
+
+// planDigest covers everything that participants must agree on but the
+// attempt's number: two attempts with equal digests may resume one another.
+func (a *Attempt) planDigest() merge.Digest {
+	b := []byte("swarmd merge plan 1\x00")
+	b = appendText(b, a.Contract)
+	b = binary.LittleEndian.AppendUint64(b, a.Run)
+	b = binary.LittleEndian.AppendUint64(b, a.Round)
+	b = appendText(b, a.Method)
+	layout := a.Layout.Digest()
+	b = append(b, layout[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(a.Participants)))
+	for _, p := range a.Participants {
+		b = appendText(b, p.Node)
+		b = appendText(b, p.Session)
+		b = binary.LittleEndian.AppendUint32(b, p.Weight)
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Shard.First))
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Shard.Leaves))
+	}
+	return merge.Sum(b)
+}
+
+func appendText(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
+	return append(b, s...)
+}
+
+// Outcome identifies the result that a participant signs.
+type Outcome struct {
+	Contract           string
+	Run, Round, Number uint64
+	Node               string
+	ModelDigest        merge.Digest
+	ShardDigests       []merge.Digest // in plan order
+}
+
+// DoneMessage returns the canonical bytes that a node's key signs to report an
+// outcome: domain separated and length prefixed, so that no two outcomes and no
+// other message of the project have the same bytes.
+func DoneMessage(o Outcome) []byte {
+	b := []byte("swarmd merge done 1\x00")
+	b = appendText(b, o.Contract)
+	b = binary.LittleEndian.AppendUint64(b, o.Run)
+	b = binary.LittleEndian.AppendUint64(b, o.Round)
+	b = binary.LittleEndian.AppendUint64(b, o.Number)
+	b = appendText(b, o.Node)
+	b = append(b, o.ModelDigest[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(o.ShardDigests)))
+	for _, d := range o.ShardDigests {
+		b = append(b, d[:]...)
+	}
+	return b
+}

@@ -1,0 +1,164 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Deadlines are those of net.Conn.
+type Deadlines interface {
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+}
+
+// Stream is one bidirectional byte stream to a peer. Close ends both
+// directions and lets what was written arrive; Reset drops everything.
+type Stream interface {
+	io.ReadWriteCloser
+	Deadlines
+	CloseWrite() error
+	Reset() error
+}
+
+// counters of one attempt.
+type counters struct{ sent, received atomic.Uint64 }
+
+// conn adds framing, stall detection and counting to a stream. One goroutine
+// reads and one writes.
+type conn struct {
+	s     Stream
+	stall time.Duration
+	count atomic.Pointer[counters]
+	armed time.Time // when the reader last set its deadline
+	torn  bool      // the writer broke off within a frame
+
+	mu      sync.Mutex // guards winding, so that no deadline moves back after wind
+	winding bool
+}
+
+func newConn(s Stream, stall time.Duration) *conn {
+	c := &conn{s: s, stall: stall}
+	c.count.Store(new(counters))
+	return c
+}
+
+// wind bounds everything that still happens on the stream, now and later.
+func (c *conn) wind(grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.winding {
+		return
+	}
+	c.winding = true
+	end := time.Now().Add(grace)
+	_ = c.s.SetReadDeadline(end) // An error means the stream is gone, which ends it too.
+	_ = c.s.SetWriteDeadline(end)
+}
+
+func (c *conn) deadline(set func(time.Time) error, t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.winding {
+		_ = set(t) // An error shows at the read or write that follows.
+	}
+}
+
+// patient removes the read deadline: nothing is owed.
+func (c *conn) patient() {
+	c.armed = time.Time{}
+	c.deadline(c.s.SetReadDeadline, time.Time{})
+}
+
+// Read fails when no byte came for the stall time. The deadline is moved only
+// when an eighth of it has passed, so reads stay cheap.
+func (c *conn) Read(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(c.armed) >= c.stall/8 {
+		c.armed = now
+		c.deadline(c.s.SetReadDeadline, now.Add(c.stall))
+	}
+	return c.rawRead(p)
+}
+
+func (c *conn) rawRead(p []byte) (int, error) {
+	n, err := c.s.Read(p)
+	c.count.Load().received.Add(uint64(n))
+	return n, err
+}
+
+// reader is c with or without stall detection.
+func (c *conn) reader(owed bool) io.Reader {
+	if owed {
+		return c
+	}
+	return readerFunc(c.rawRead)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// next reads a header. io.EOF means the end between two frames.
+func (c *conn) next(owed bool) (header, error) {
+	var b [headerSize]byte
+	if _, err := io.ReadFull(c.reader(owed), b[:]); err != nil {
+		return header{}, err
+	}
+	return decodeHeader(b), nil
+}
+
+// payload reads the rest of a small frame.
+func (c *conn) payload(h header, limit uint32) ([]byte, error) {
+	if h.length > limit {
+		return nil, fmt.Errorf("%w: %d bytes of kind %d, at most %d are allowed", errFrame, h.length, h.kind, limit)
+	}
+	b := make([]byte, h.length)
+	_, err := io.ReadFull(c, b)
+	return b, err
+}
+
+// write sends whole frames. If bounded, it fails when the peer takes no byte
+// for the stall time; else it waits as long as the stream lives.
+func (c *conn) write(b []byte, bounded bool) error {
+	started := false
+	for len(b) > 0 {
+		end := time.Time{}
+		if bounded {
+			end = time.Now().Add(c.stall)
+		}
+		c.deadline(c.s.SetWriteDeadline, end)
+		n, err := c.s.Write(b)
+		c.count.Load().sent.Add(uint64(n))
+		started = started || n > 0
+		b = b[n:]
+		if err == nil {
+			continue
+		}
+		c.mu.Lock()
+		winding := c.winding
+		c.mu.Unlock()
+		if n > 0 && !winding && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue // Slow is not dead.
+		}
+		c.torn = started
+		return err
+	}
+	return nil
+}
+
+// farewell says why this side ends and closes its direction; after wind.
+func (c *conn) farewell(f failFrame) {
+	if !c.torn {
+		_ = c.write(f.append(nil), false) // Best effort: the peer may be the one that died.
+	}
+	_ = c.s.CloseWrite()
+}
+
+// drain discards what still comes until the end of the stream or of the grace.
+func (c *conn) drain() {
+	_, _ = io.Copy(io.Discard, readerFunc(c.rawRead))
+}

@@ -1,0 +1,285 @@
+package exchange_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// slot is a weight file in memory. It counts writes per leaf.
+type slot struct {
+	mu     sync.Mutex
+	b      []byte
+	writes map[int64]int
+}
+
+func newSlot(n int64) *slot { return &slot{b: make([]byte, n), writes: map[int64]int{}} }
+
+func (s *slot) ReadAt(p []byte, off int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.NewReader(s.b).ReadAt(p, off)
+}
+
+func (s *slot) WriteAt(p []byte, off int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes[off]++
+	return copy(s.b[off:], p), nil
+}
+
+// pipe is a stream with half-close over two unbuffered pipes.
+type pipe struct{ in, out net.Conn }
+
+func newPipe() (a, b *pipe) {
+	x1, x2 := net.Pipe()
+	y1, y2 := net.Pipe()
+	return &pipe{in: x1, out: y1}, &pipe{in: y2, out: x2}
+}
+
+func (p *pipe) Read(b []byte) (int, error)         { return p.in.Read(b) }
+func (p *pipe) Write(b []byte) (int, error)        { return p.out.Write(b) }
+func (p *pipe) CloseWrite() error                  { return p.out.Close() }
+func (p *pipe) Close() error                       { return errors.Join(p.out.Close(), p.in.Close()) }
+func (p *pipe) Reset() error                       { return p.Close() }
+func (p *pipe) SetReadDeadline(t time.Time) error  { return p.in.SetReadDeadline(t) }
+func (p *pipe) SetWriteDeadline(t time.Time) error { return p.out.SetWriteDeadline(t) }
+
+type tcp struct{ *net.TCPConn }
+
+func (c tcp) Reset() error { _ = c.SetLinger(0); return c.Close() }
+
+// swarm is N hubs joined by in-memory or loopback streams.
+type swarm struct {
+	t       testing.TB
+	hubs    []*exchange.Hub
+	serving sync.WaitGroup
+	ctx     context.Context
+	dials   func(from, to int) (exchange.Stream, exchange.Stream, error)
+	wrap    func(from, to int, s exchange.Stream) exchange.Stream // dialling end
+	mu      sync.Mutex
+	served  []error
+	dialed  int
+}
+
+func pipes(int, int) (exchange.Stream, exchange.Stream, error) {
+	a, b := newPipe()
+	return a, b, nil
+}
+
+func newSwarm(t testing.TB, n int, cfg exchange.Config) *swarm {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &swarm{t: t, ctx: ctx, dials: pipes}
+	for range n {
+		s.hubs = append(s.hubs, exchange.NewHub(cfg))
+	}
+	t.Cleanup(func() {
+		for _, h := range s.hubs {
+			h.Close()
+		}
+		cancel()
+		s.serving.Wait()
+	})
+	return s
+}
+
+func node(i int) string { return fmt.Sprintf("sl-%d", i) }
+
+// dial opens a stream from the hub of one node to another by plan index; ids
+// maps plan index to hub.
+func (s *swarm) dial(self int, ids []int) exchange.Dial {
+	return func(_ context.Context, j int) (exchange.Stream, error) {
+		to := ids[j]
+		a, b, err := s.dials(self, to)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.dialed++
+		s.mu.Unlock()
+		s.serving.Go(func() {
+			err := s.hubs[to].Serve(s.ctx, b, node(self))
+			s.mu.Lock()
+			s.served = append(s.served, err)
+			s.mu.Unlock()
+		})
+		if s.wrap != nil {
+			return s.wrap(self, to, a), nil
+		}
+		return a, nil
+	}
+}
+
+type outcome struct {
+	res exchange.Result
+	err error
+}
+
+// runAll runs one attempt at every participant whose slot is given.
+func (s *swarm) runAll(ctx context.Context, a exchange.Attempt, local, merged []*slot) []outcome {
+	out := make([]outcome, len(a.Participants))
+	ids := make([]int, len(a.Participants))
+	for i, p := range a.Participants {
+		_, _ = fmt.Sscanf(p.Node, "sl-%d", &ids[i])
+	}
+	var wg sync.WaitGroup
+	for i := range a.Participants {
+		if local[i] == nil {
+			continue
+		}
+		wg.Go(func() {
+			mine := a
+			mine.Self = i
+			out[i].res, out[i].err = s.hubs[ids[i]].Run(ctx, mine,
+				exchange.Slots{Name: "merged-0", Local: local[i], Merged: merged[i]}, s.dial(ids[i], ids))
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+var someTypes = []merge.DType{
+	merge.Float32, merge.Float64, merge.Float16, merge.BFloat16, merge.Int8, merge.Uint8,
+	merge.Int16, merge.Uint16, merge.Int32, merge.Uint32, merge.Int64, merge.Uint64, merge.Bool,
+}
+
+func randomLayout(t testing.TB, rng *rand.Rand) *merge.Layout {
+	t.Helper()
+	tensors := make([]merge.Tensor, 1+rng.IntN(20))
+	for i := range tensors {
+		tensors[i] = merge.Tensor{
+			Name: fmt.Sprintf("t%d", i), DType: someTypes[rng.IntN(len(someTypes))],
+			Shape: []int64{rng.Int64N(300), rng.Int64N(1000)},
+		}
+	}
+	l, err := merge.NewLayout(tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// randomWeights fills a slot with finite values of the layout's types.
+func randomWeights(l *merge.Layout, rng *rand.Rand) *slot {
+	s := newSlot(l.Bytes())
+	for i := range s.b {
+		s.b[i] = byte(rng.Uint32())
+	}
+	for i := range l.Len() {
+		tt := l.Tensor(i)
+		n, size := tt.Elements(), int64(tt.DType.Size())
+		var top byte
+		switch tt.DType {
+		case merge.Float32, merge.BFloat16, merge.Float64:
+			top = 0x3f
+		case merge.Float16:
+			top = 0x3b
+		default:
+			continue
+		}
+		for k := range n {
+			s.b[l.Offset(i)+(k+1)*size-1] = top
+		}
+	}
+	return s
+}
+
+// direct merges without any exchange.
+func direct(t testing.TB, a exchange.Attempt, local []*slot) []byte {
+	t.Helper()
+	var weights []uint32
+	var from []*slot
+	for i, p := range a.Participants {
+		if p.Weight > 0 {
+			weights = append(weights, p.Weight)
+			from = append(from, local[i])
+		}
+	}
+	m, err := merge.NewMerger(a.Layout, a.Method, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, a.Layout.Bytes())
+	for leaf := range a.Layout.Leaves() {
+		at, n := a.Layout.LeafOffset(leaf), int64(a.Layout.LeafLen(leaf))
+		var sources [][]byte
+		for _, s := range from {
+			sources = append(sources, s.b[at:at+n])
+		}
+		if err := m.Leaf(leaf, out[at:at+n], sources); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func attempt(t testing.TB, l *merge.Layout, number uint64, weights ...uint32) exchange.Attempt {
+	t.Helper()
+	owners := make([]bool, len(weights))
+	for i := range owners {
+		owners[i] = true
+	}
+	shards, err := merge.EqualShards(l.Leaves(), owners)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := exchange.Attempt{Contract: "c", Run: 1, Round: 1, Number: number, Layout: l, Method: "mean"}
+	for i, w := range weights {
+		a.Participants = append(a.Participants, exchange.Participant{Node: node(i), Weight: w, Shard: shards[i]})
+	}
+	return a
+}
+
+// floats makes a layout of about so many leaves of float32 and n slots where
+// participant i holds i+1 everywhere.
+func floats(t testing.TB, leaves, n int) (l *merge.Layout, local, merged []*slot) {
+	t.Helper()
+	l, err := merge.NewLayout([]merge.Tensor{
+		{Name: "a.weight", DType: merge.Float32, Shape: []int64{int64(leaves-1) * merge.LeafSize / 4}},
+		{Name: "b.weight", DType: merge.Float32, Shape: []int64{100}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		s := newSlot(l.Bytes())
+		bits := math.Float32bits(float32(i + 1))
+		for k := range s.b {
+			s.b[k] = byte(bits >> (8 * (k % 4)))
+		}
+		local = append(local, s)
+		merged = append(merged, newSlot(l.Bytes()))
+	}
+	return l, local, merged
+}
+
+func mustAll(t testing.TB, out []outcome) {
+	t.Helper()
+	for i, o := range out {
+		if o.err != nil {
+			t.Fatalf("participant %d: %v", i, o.err)
+		}
+	}
+}
+
+// blamed returns whom a failure blames, or -2 when err is none.
+func blamed(err error) int {
+	var f *exchange.Failure
+	if !errors.As(err, &f) {
+		return -2
+	}
+	return f.Blamed
+}
+
+var _ io.Reader = (*pipe)(nil)

@@ -1,0 +1,291 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	maxParked = 1024 // incoming streams that wait for their plan
+	maxIdle   = 4    // streams kept per node between attempts
+)
+
+// ErrDenied is returned by Serve when a stream's sender is not the participant
+// that it says, or holds another plan.
+var ErrDenied = errors.New("stream is denied")
+
+// ErrNotReady is returned by Serve when no plan came for a parked stream.
+var ErrNotReady = errors.New("no such attempt is planned here yet")
+
+// Dial opens a stream to a participant. It must end with its context.
+type Dial func(ctx context.Context, participant int) (Stream, error)
+
+// Hub joins incoming streams with the attempts of this node and keeps what
+// must outlive an attempt: progress and idle streams. It is safe for
+// concurrent use; contracts are independent of each other.
+type Hub struct {
+	cfg Config
+
+	mu        sync.Mutex // guards all below
+	contracts map[string]*contract
+	idle      map[string][]*conn
+	parked    int
+	closed    bool
+	changed   chan struct{} // closed and replaced when an attempt begins
+}
+
+// contract is the newest attempt of one contract and its progress.
+type contract struct {
+	run      *run
+	progress *progress
+}
+
+// NewHub returns an empty hub.
+func NewHub(cfg Config) *Hub {
+	return &Hub{
+		cfg:       cfg.withDefaults(),
+		contracts: make(map[string]*contract),
+		idle:      make(map[string][]*conn),
+		changed:   make(chan struct{}),
+	}
+}
+
+// Close drops the idle streams. Attempts and Serve end with their contexts.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	idle := h.idle
+	h.idle, h.closed = make(map[string][]*conn), true
+	h.mu.Unlock()
+	for _, conns := range idle {
+		for _, c := range conns {
+			_ = c.s.Close()
+		}
+	}
+}
+
+// Forget drops what is kept about a contract that no attempt runs for.
+func (h *Hub) Forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.contracts[name]; k != nil && k.run.over() {
+		delete(h.contracts, name)
+	}
+}
+
+// Run takes part in one attempt and blocks until it is complete here: all
+// leaves merged are held, and all other participants were given the own shard.
+// It returns *Failure when the attempt failed, an error wrapping ErrPlan or
+// ErrSuperseded when it never began, and the context's error when that ended;
+// no goroutine touches the slots afterwards. An older attempt of the same
+// contract must have returned.
+func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (Result, error) {
+	if err := a.check(); err != nil {
+		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
+	}
+	r := &run{hub: h, Attempt: a, slots: slots, dial: dial, plan: a.planDigest(), done: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+	if err := h.begin(r); err != nil {
+		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
+	}
+	stop := context.AfterFunc(ctx, r.abort)
+	defer stop()
+	return r.run(ctx)
+}
+
+// begin makes r the newest attempt of its contract.
+func (h *Hub) begin(r *run) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.contracts[r.Contract]
+	if k == nil {
+		k = &contract{}
+		h.contracts[r.Contract] = k
+	} else {
+		o := k.run
+		if !before(o.Run, o.Round, o.Number, r.Run, r.Round, r.Number) {
+			return fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, o.Number, o.Round)
+		}
+		if !o.over() {
+			return fmt.Errorf("%w: attempt %d of round %d has not returned yet", ErrPlan, o.Number, o.Round)
+		}
+	}
+	k.run = r
+	// The first attempt of a round starts from nothing on every node, which is
+	// why nobody has to wait for an owner's bitmap in it.
+	if p := k.progress; p == nil || r.Number == 1 || p.plan != r.plan || p.slot != r.slots.Name {
+		k.progress = newProgress(r.plan, r.slots.Name, r.Layout.Leaves())
+	}
+	r.prepare(k.progress)
+	close(h.changed)
+	h.changed = make(chan struct{})
+	return nil
+}
+
+// Serve handles one incoming stream from the node whose name the connection
+// proved. It blocks until the stream ends and closes it. It returns nil when
+// the peer closed the stream between attempts, and otherwise why it ended,
+// which the attempt concerned has been told already.
+func (h *Hub) Serve(ctx context.Context, s Stream, from string) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	c := newConn(s, h.cfg.StallTimeout)
+	defer func() { _ = s.Close() }()
+	head, err := c.next(true)
+	for {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serve %s: %w", from, err)
+		}
+		r, hi, err2 := h.greet(ctx, c, head, from)
+		if err2 != nil {
+			return fmt.Errorf("serve %s: %w", from, err2)
+		}
+		if err2 = r.serve(hi.sender, c); err2 != nil {
+			return fmt.Errorf("serve %s: %w", from, err2)
+		}
+		head, err = r.linger(hi.sender, c)
+	}
+}
+
+// greet reads the rest of a Hello and finds its attempt, or says why not.
+func (h *Hub) greet(ctx context.Context, c *conn, head header, from string) (*run, hello, error) {
+	if head.kind != kindHello {
+		_ = c.s.Reset()
+		return nil, hello{}, fmt.Errorf("%w: kind %d instead of a hello", errFrame, head.kind)
+	}
+	b, err := c.payload(head, maxHello)
+	if err != nil {
+		_ = c.s.Reset()
+		return nil, hello{}, err
+	}
+	hi, err := decodeHello(head.arg, b)
+	if err != nil {
+		_ = c.s.Reset()
+		return nil, hello{}, err
+	}
+	c.patient()
+	r, err := h.match(ctx, hi, from)
+	if err == nil && !r.claim(hi.sender, c) {
+		err = fmt.Errorf("%w: a second stream of one attempt, or one that is over", ErrSuperseded)
+	}
+	if err != nil {
+		c.wind(h.cfg.Grace)
+		c.farewell(refusal(r, err))
+		c.drain()
+		return nil, hello{}, err
+	}
+	return r, hi, nil
+}
+
+// refusal is what a refused sender is told. Of an attempt that failed it
+// learns who was blamed, so that it does not blame this node.
+func refusal(r *run, err error) failFrame {
+	f := failFrame{blamed: -1, code: codeSuperseded, reason: err.Error()}
+	switch {
+	case errors.Is(err, ErrNotReady):
+		f.code = codeNotReady
+	case errors.Is(err, ErrDenied):
+		f.code = codeDenied
+	case r != nil:
+		if cause := r.failed(); cause != nil {
+			return failFrame{blamed: cause.Blamed, code: codeFailed, reason: cause.Reason}
+		}
+	}
+	return f
+}
+
+// match waits for the attempt of a hello for at most the parking time.
+func (h *Hub) match(ctx context.Context, hi hello, from string) (*run, error) {
+	timer := time.NewTimer(h.cfg.ParkTime)
+	defer timer.Stop()
+	for parked := false; ; {
+		h.mu.Lock()
+		if parked {
+			h.parked--
+		}
+		r, err := h.findLocked(hi, from)
+		if err != nil || r != nil {
+			h.mu.Unlock()
+			return r, err
+		}
+		if h.parked >= maxParked {
+			h.mu.Unlock()
+			return nil, fmt.Errorf("%w: too many streams wait", ErrNotReady)
+		}
+		h.parked++
+		parked = true
+		changed := h.changed
+		h.mu.Unlock()
+
+		err = nil
+		select {
+		case <-changed:
+			continue
+		case <-timer.C:
+			err = ErrNotReady
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		h.mu.Lock()
+		h.parked--
+		h.mu.Unlock()
+		return nil, err
+	}
+}
+
+// findLocked returns neither a run nor an error when the plan is not known yet.
+func (h *Hub) findLocked(hi hello, from string) (*run, error) {
+	k := h.contracts[hi.contract]
+	if k == nil {
+		return nil, nil
+	}
+	r := k.run
+	if before(r.Run, r.Round, r.Number, hi.run, hi.round, hi.number) {
+		return nil, nil
+	}
+	if before(hi.run, hi.round, hi.number, r.Run, r.Round, r.Number) {
+		return nil, fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, r.Number, r.Round)
+	}
+	if hi.sender >= len(r.Participants) || r.Participants[hi.sender].Node != from || hi.sender == r.Self {
+		return nil, fmt.Errorf("%w: %s is not participant %d", ErrDenied, from, hi.sender)
+	}
+	if hi.plan != r.plan {
+		return nil, fmt.Errorf("%w: plans differ: participants, weights, shards, layout or method are not the same", ErrDenied)
+	}
+	if r.Participants[r.Self].Shard.Leaves == 0 {
+		return nil, fmt.Errorf("%w: this node owns no leaves", ErrDenied)
+	}
+	return r, nil
+}
+
+// takeIdle returns a stream to the node that is kept open, or nil.
+func (h *Hub) takeIdle(node string) *conn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	conns := h.idle[node]
+	if len(conns) == 0 {
+		return nil
+	}
+	c := conns[len(conns)-1]
+	h.idle[node] = conns[:len(conns)-1]
+	return c
+}
+
+func (h *Hub) putIdle(node string, c *conn) {
+	h.mu.Lock()
+	keep := !h.closed && len(h.idle[node]) < maxIdle
+	if keep {
+		h.idle[node] = append(h.idle[node], c)
+	}
+	h.mu.Unlock()
+	if !keep {
+		_ = c.s.Close()
+	}
+}

@@ -1,0 +1,233 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// run is one attempt in progress at this node.
+type run struct {
+	Attempt
+	hub   *Hub
+	slots Slots
+	dial  Dial
+	plan  merge.Digest
+
+	ctx    context.Context //nolint:containedctx // It lives exactly as long as Run.
+	cancel context.CancelCauseFunc
+	count  counters
+	done   chan struct{} // closed when Run returns
+
+	progress *progress
+	given    bitmap     // own leaves merged before this attempt: no contribution is needed
+	inbound  []*inbound // by participant; nil for self and when nothing is owned
+	wg       sync.WaitGroup
+
+	mu      sync.Mutex // guards all below
+	conns   map[*conn]struct{}
+	failure *Failure
+	ended   bool // no stream may join any more
+	aborted bool
+}
+
+// prepare fixes what the attempt starts from, before any stream may join.
+func (r *run) prepare(p *progress) {
+	r.progress = p
+	r.conns = make(map[*conn]struct{})
+	own := r.Participants[r.Self].Shard
+	r.given = p.held(own)
+	r.inbound = make([]*inbound, len(r.Participants))
+	if own.Leaves == 0 {
+		return
+	}
+	for i := range r.Participants {
+		if i != r.Self {
+			r.inbound[i] = newInbound()
+		}
+	}
+}
+
+func (r *run) run(ctx context.Context) (Result, error) {
+	if r.Participants[r.Self].Shard.Leaves > 0 {
+		r.goDo(r.own)
+		for i, in := range r.inbound {
+			if in != nil {
+				r.goDo(func() { r.supply(i, in) })
+			}
+		}
+	}
+	for j, p := range r.Participants {
+		if j != r.Self && p.Shard.Leaves > 0 {
+			r.goDo(func() { r.visit(j) })
+		}
+	}
+	r.wg.Wait()
+
+	r.mu.Lock()
+	r.ended = true
+	failure := r.failure
+	r.mu.Unlock()
+	close(r.done)
+	if err := ctx.Err(); err != nil {
+		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.Number, r.Round, context.Cause(ctx))
+	}
+	if failure != nil {
+		failure.BytesReceived = r.count.received.Load()
+		return Result{}, failure
+	}
+	res := r.progress.result(r.Participants)
+	res.SentBytes, res.ReceivedBytes = r.count.sent.Load(), r.count.received.Load()
+	return res, nil
+}
+
+func (r *run) goDo(f func()) {
+	r.wg.Go(f)
+}
+
+// over reports whether Run has returned.
+func (r *run) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *run) failed() *Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failure
+}
+
+// fail ends the attempt unless it is over or another reason came first. All
+// streams get the grace time to tell the peers.
+func (r *run) fail(blamed int, reason string, cause error) {
+	f := &Failure{Blamed: blamed, Reason: reason, cause: cause}
+	if blamed >= 0 {
+		f.Node = r.Participants[blamed].Node
+	}
+	r.mu.Lock()
+	if r.failure != nil || r.ended || r.ctx.Err() != nil {
+		r.mu.Unlock()
+		return
+	}
+	r.failure = f
+	conns := r.connsLocked()
+	r.mu.Unlock()
+	r.cancel(f)
+	for _, c := range conns {
+		c.wind(r.hub.cfg.Grace)
+	}
+}
+
+// abort drops all streams: the caller wants to be gone.
+func (r *run) abort() {
+	r.mu.Lock()
+	r.aborted = true
+	conns := r.connsLocked()
+	r.mu.Unlock()
+	for _, c := range conns {
+		c.wind(0)
+		_ = c.s.Reset()
+	}
+}
+
+func (r *run) connsLocked() []*conn {
+	conns := make([]*conn, 0, len(r.conns))
+	for c := range r.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// attach lets the attempt end the stream; false when it has ended itself.
+func (r *run) attach(c *conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.aborted || r.failure != nil {
+		return false
+	}
+	r.conns[c] = struct{}{}
+	c.count.Store(&r.count)
+	return true
+}
+
+func (r *run) detach(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.conns, c)
+}
+
+// part says goodbye on a stream of an attempt that failed; the writer calls it.
+func (r *run) part(c *conn) {
+	r.mu.Lock()
+	f, aborted := r.failure, r.aborted
+	r.mu.Unlock()
+	if f == nil || aborted {
+		return
+	}
+	c.wind(r.hub.cfg.Grace)
+	c.farewell(failFrame{blamed: f.Blamed, code: codeFailed, reason: f.Reason})
+}
+
+// suspect fails the attempt after a write error, but only when the reading side
+// of the same stream had time to learn a better reason.
+func (r *run) suspect(blamed int, reason string, err error) {
+	t := time.NewTimer(r.hub.cfg.Grace / 2)
+	defer t.Stop()
+	select {
+	case <-r.ctx.Done():
+	case <-t.C:
+		r.fail(blamed, reason+": "+plain(err), err)
+	}
+}
+
+// peerFailed passes on what a Fail frame from participant i says.
+func (r *run) peerFailed(i int, c *conn, h header) {
+	b, err := c.payload(h, 1+maxReason)
+	if err != nil {
+		r.fail(i, "broke off: "+plain(err), err)
+		return
+	}
+	f, err := decodeFail(h.arg, b, len(r.Participants))
+	if err != nil {
+		r.fail(i, plain(err), err)
+		return
+	}
+	r.failFrame(i, f)
+}
+
+func (r *run) failFrame(i int, f failFrame) {
+	switch {
+	case f.code == codeDenied:
+		r.fail(i, "refused the stream: "+f.reason, nil)
+	case f.code == codeFailed && f.blamed >= 0:
+		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+")", nil)
+	default:
+		r.fail(-1, r.Participants[i].Node+" left the attempt: "+f.reason, nil)
+	}
+}
+
+// wrongKind is a frame that must not stand here.
+func wrongKind(h header) error {
+	return fmt.Errorf("%w: kind %d, argument %d, %d bytes are not expected here", errFrame, h.kind, h.arg, h.length)
+}
+
+// plain is a short text for errors that users meet often.
+func plain(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "the stream ended"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "no byte came in time"
+	}
+	return err.Error()
+}

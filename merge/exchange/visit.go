@@ -1,0 +1,233 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// visit is this node's dialogue with the owner j: own slices out, merged leaves
+// in, both at once.
+func (r *run) visit(j int) {
+	end := time.Now().Add(r.hub.cfg.StallTimeout)
+	for {
+		c, reused, err := r.open(j)
+		if r.ctx.Err() != nil {
+			if c != nil {
+				_ = c.s.Reset()
+			}
+			return
+		}
+		if err != nil {
+			r.fail(j, "dial: "+plain(err), err)
+			return
+		}
+		if !r.attach(c) {
+			_ = c.s.Reset()
+			return
+		}
+		v := &visitor{run: r, j: j, c: c, reused: reused, have: r.progress.held(r.Participants[j].Shard)}
+		again := v.converse()
+		r.detach(c)
+		if !again {
+			return
+		}
+		if !reused && time.Now().After(end) {
+			r.fail(j, "has no plan for this attempt", nil)
+			return
+		}
+	}
+}
+
+// open takes an idle stream to the owner or dials one.
+func (r *run) open(j int) (c *conn, reused bool, err error) {
+	if c := r.hub.takeIdle(r.Participants[j].Node); c != nil {
+		return c, true, nil
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, r.hub.cfg.StallTimeout)
+	defer cancel()
+	s, err := r.dial(ctx, j)
+	if err != nil {
+		return nil, false, err
+	}
+	return newConn(s, r.hub.cfg.StallTimeout), false, nil
+}
+
+// visitor is one stream to an owner.
+type visitor struct {
+	*run
+	j      int
+	c      *conn
+	reused bool
+	have   bitmap // merged leaves of j's shard held before this attempt
+}
+
+// converse returns true when another stream should be tried.
+func (v *visitor) converse() (again bool) {
+	need := make(chan bitmap, 1)
+	quit := make(chan struct{})
+	sent := make(chan error, 1)
+	go func() { sent <- v.send(need, quit) }()
+
+	again, err := v.receive(need)
+	close(quit)
+	if again {
+		v.c.wind(0) // Ends the sending half, which may be in a write.
+		_ = v.c.s.Reset()
+		<-sent
+		return true
+	}
+	if err != nil {
+		v.fail(v.j, "sends no more: "+plain(err), err)
+		<-sent
+	} else if err = <-sent; err != nil {
+		v.fail(v.j, "takes no more: "+plain(err), err)
+	}
+	if err == nil && v.ctx.Err() == nil {
+		v.c.patient()
+		v.detach(v.c)
+		v.hub.putIdle(v.Participants[v.j].Node, v.c)
+		return false
+	}
+	v.part(v.c)
+	v.c.drain()
+	_ = v.c.s.Close()
+	return false
+}
+
+// receive reads merged leaves into the slot. It has failed the attempt itself
+// where more is known than an error says.
+func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
+	shard := v.Participants[v.j].Shard
+	h, err := v.c.next(true)
+	if err != nil {
+		return v.reused && v.ctx.Err() == nil, err
+	}
+	if h.kind == kindFail {
+		return v.refused(h)
+	}
+	m := newBitmap(shard.Leaves)
+	if h.kind != kindHave || int(h.length) != len(m) {
+		return false, wrongKind(h)
+	}
+	if _, err := io.ReadFull(v.c, m); err != nil {
+		return false, err
+	}
+	need <- m
+	buf := getLeaf()
+	defer putLeaf(buf)
+	for i := range shard.Leaves {
+		if v.have.get(i) {
+			continue
+		}
+		if err := v.leaf(shard.First+i, buf[:v.Layout.LeafLen(shard.First+i)]); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// refused handles a Fail as first answer: an owner without the plan is asked again.
+func (v *visitor) refused(h header) (again bool, err error) {
+	b, err := v.c.payload(h, 1+maxReason)
+	if err != nil {
+		return false, err
+	}
+	f, err := decodeFail(h.arg, b, len(v.Participants))
+	if err != nil {
+		return false, err
+	}
+	if f.code == codeNotReady {
+		return true, nil
+	}
+	v.failFrame(v.j, f)
+	return false, errFrame
+}
+
+// leaf reads until the expected leaf is in the slot.
+func (v *visitor) leaf(leaf int, buf []byte) error {
+	for {
+		h, err := v.c.next(true)
+		if err != nil {
+			return err
+		}
+		switch {
+		case h.kind == kindWait && h.length == 0:
+			continue
+		case h.kind == kindFail:
+			v.peerFailed(v.j, v.c, h)
+			return errFrame
+		case h.kind != kindLeaf || h.arg != uint32(leaf) || int(h.length) != len(buf):
+			return wrongKind(h)
+		}
+		if _, err := io.ReadFull(v.c, buf); err != nil {
+			return err
+		}
+		return v.store(leaf, buf)
+	}
+}
+
+// send writes the hello and the slices that the owner needs.
+func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
+	shard := v.Participants[v.j].Shard
+	hi := hello{contract: v.Contract, run: v.Run, round: v.Round, number: v.Number, sender: v.Self, plan: v.plan}
+	err := v.c.write(v.have.appendFrame(hi.appendFrame(nil)), false)
+	if err != nil {
+		return v.unsent(err, quit)
+	}
+	if v.Participants[v.Self].Weight == 0 {
+		return nil
+	}
+	skip := newBitmap(shard.Leaves)
+	if v.Number > 1 {
+		select {
+		case skip = <-need:
+		case <-quit:
+			return nil
+		case <-v.ctx.Done():
+			return nil
+		}
+	}
+	w := newBatch(v.c, false)
+	defer w.release()
+	for i := range shard.Leaves {
+		if skip.get(i) {
+			continue
+		}
+		leaf := shard.First + i
+		if err := v.ctx.Err(); err != nil {
+			return nil // The reader knows why.
+		}
+		if err := w.add(v.slots.Local, v.Layout, leaf); err != nil {
+			v.fail(v.Self, fmt.Sprintf("read own weights: %v", err), err)
+			return err
+		}
+		if w.full() {
+			if err := w.flush(); err != nil {
+				return v.unsent(err, quit)
+			}
+		}
+	}
+	if err := w.flush(); err != nil {
+		return v.unsent(err, quit)
+	}
+	return nil
+}
+
+// unsent lets the reading side explain a write error first.
+func (v *visitor) unsent(err error, quit <-chan struct{}) error {
+	t := time.NewTimer(v.hub.cfg.Grace / 2)
+	defer t.Stop()
+	select {
+	case <-quit:
+	case <-v.ctx.Done():
+	case <-t.C:
+		if v.reused {
+			v.c.wind(0) // The reader gives up too and another stream is dialled.
+			break
+		}
+		v.fail(v.j, "takes no more: "+plain(err), err)
+	}
+	return err
+}
