@@ -1,0 +1,168 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const pythonLimit = 60 * time.Second
+
+// frameworks are what each --sl-platform needs: the module that a Python must be able to import, and how to get it.
+var frameworks = map[string]struct{ module, remedy string }{
+	"PYT": {"torch", "apt-get install python3-torch, or pip install torch"},
+	"TF":  {"tensorflow", "pip install tensorflow-cpu"},
+}
+
+// FindPython returns the Python that runs programs of the platform ("PYT" or "TF", any case; empty: no framework is
+// asked for): explicit if not empty, else SWARM_PYTHON, else the first of python3 in PATH and /usr/bin/python3 that
+// imports the framework. A chosen one must only exist: its owner knows. It blocks while Python imports, at most 60 s each.
+func FindPython(ctx context.Context, platform, explicit string, getenv func(string) string) (string, error) {
+	fw, known := frameworks[strings.ToUpper(platform)]
+	if !known && platform != "" {
+		return "", fmt.Errorf("find python: platform %q is not known: use PYT or TF", platform)
+	}
+	flag := "--python"
+	if explicit == "" {
+		explicit, flag = getenv("SWARM_PYTHON"), "SWARM_PYTHON"
+	}
+	if explicit != "" {
+		path, err := exec.LookPath(explicit)
+		if err != nil {
+			return "", fmt.Errorf("find python: %s names %s: %w: name a python3 executable", flag, explicit, err)
+		}
+		return filepath.Abs(path)
+	}
+	var tried []string
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			tried = append(tried, name+": not found")
+			continue
+		}
+		if err := tryImport(ctx, path, fw.module); err != nil {
+			if ctx.Err() != nil {
+				return "", fmt.Errorf("find python: %w", ctx.Err())
+			}
+			tried = append(tried, fmt.Sprintf("%s: %v", path, err))
+			continue
+		}
+		return filepath.Abs(path)
+	}
+	if fw.module == "" {
+		return "", fmt.Errorf("find python: none works (%s): apt-get install python3", strings.Join(tried, "; "))
+	}
+	return "", fmt.Errorf("find python: none imports %s (%s): %s, or name another python with --python or SWARM_PYTHON",
+		fw.module, strings.Join(tried, "; "), fw.remedy)
+}
+
+func tryImport(ctx context.Context, python, module string) error {
+	code := "pass"
+	if module != "" {
+		code = "import " + module
+	}
+	_, err := runPython(ctx, python, os.Environ(), "-c", code)
+	return err
+}
+
+// runPython runs a short check, away from the user's directories, whose files could shadow modules.
+func runPython(ctx context.Context, python string, env []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pythonLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = "/", env, time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", fmt.Errorf("no answer within %s", pythonLimit)
+	case err != nil:
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		if last := lines[len(lines)-1]; last != "" {
+			return "", errors.New(strings.ToValidUTF8(last, "\uFFFD")) // Python's exceptions end with what went wrong
+		}
+		return "", err
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}
+
+// PythonPath returns what PYTHONPATH must gain so that the given Python finds the swarmlearning package: nothing if it
+// is installed there, else a folder of dir that source (the embedded package) is extracted to. The folder is named by
+// its content, so it is written once and daemons of different versions can share dir. env is the program's environment.
+func PythonPath(ctx context.Context, python string, env []string, source fs.FS, dir string) (string, error) {
+	const find = `import importlib.util as u; print(u.find_spec("swarmlearning") is not None)`
+	found, err := runPython(ctx, python, env, "-c", find)
+	if err != nil {
+		return "", fmt.Errorf("ask %s for the swarmlearning package: %w", python, err)
+	}
+	if found == "True" {
+		return "", nil
+	}
+	path, err := extract(source, dir)
+	if err != nil {
+		return "", fmt.Errorf("extract the swarmlearning package: %w", err)
+	}
+	return path, nil
+}
+
+// extract copies source to a folder of dir whose name is the digest of its content.
+func extract(source fs.FS, dir string) (string, error) {
+	digest, err := digestOf(source)
+	if err != nil {
+		return "", err
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	target := filepath.Join(dir, "swarmlearning-"+digest[:16])
+	if _, err := os.Stat(target); err == nil {
+		return target, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	// A daemon that dies while it copies must not leave a folder that looks whole.
+	work, err := os.MkdirTemp(dir, ".extract-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	if err := os.CopyFS(work, source); err != nil {
+		return "", err
+	}
+	if err := os.Rename(work, target); err != nil {
+		if _, statErr := os.Stat(target); statErr == nil {
+			return target, nil // another daemon was faster
+		}
+		return "", err
+	}
+	return target, nil
+}
+
+func digestOf(source fs.FS) (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(source, path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%s\x00%d\x00", path, len(b))
+		h.Write(b)
+		return nil
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
+}
