@@ -1,0 +1,184 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// everyCommand has one command of each type with every field set.
+var everyCommand = []state.Command{
+	state.InitSwarm{SwarmID: "swarm-1", AtMS: 1},
+	state.RegisterNode{Node: state.Node{
+		Name: "sn-0", Role: state.RoleSN, SPIFFEID: "spiffe://a.example/swarm/sn/sn-0", PeerID: "12D3Koo", Host: "10.0.0.1",
+		P2PPort: 30303, APIPort: 30304, FSPort: 30305, Runtime: "process", Sentinel: true,
+	}, TokenHash: hexOf("ab", 64), AtMS: 2},
+	state.ForgetNode{Node: "sl-0", AtMS: 3},
+	state.SetLive{Node: "sl-0", Live: true, AtMS: 4},
+	state.OpenSession{
+		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: terms("a", 2), ExpectedPeers: 3, SyncFrequency: 10,
+		Adaptive: true, CheckinMode: state.CheckinActive, Weight: 7, TotalEpochs: 5, AtMS: 5,
+	},
+	state.CloseSession{Session: hexOf("1", 32), Contract: "study", Run: 1, CheckinMode: state.CheckinInactive, Seq: 9, AtMS: 6},
+	state.EndSession{Session: hexOf("1", 32), Contract: "study", Run: 1, Reason: "failed: <exit> & more", ExitCode: -1, AtMS: 7},
+	state.PlanRound{
+		Contract: "study", Run: 1, Round: 2, Attempt: 3, Final: true, Reason: "sl-1 is lost", AtMS: 8,
+		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardFirst: 0, ShardLeaves: 7}},
+	},
+	state.CancelPlan{Contract: "study", Run: 1, Round: 2, Attempt: 3, Reason: "sl-1 is lost", AtMS: 9},
+	state.CommitRound{Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, AtMS: 10},
+	state.FinishContract{Contract: "study", Run: 1, Round: 2, Reason: "nobody came", AtMS: 11},
+	state.ResetContract{Contract: "study", Run: 1, Force: true, AtMS: 12},
+}
+
+// TestGoldenCommands holds that commands in old logs stay readable: lines of the golden file are never changed, only added.
+func TestGoldenCommands(t *testing.T) {
+	var got bytes.Buffer
+	for _, c := range everyCommand {
+		b, err := state.EncodeCommand(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Write(append(b, '\n'))
+	}
+	const file = "testdata/commands-v1.golden"
+	if *update {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("encoding differs (-want +got):\n%s", diff)
+	}
+	for i, line := range bytes.Split(bytes.TrimSpace(want), []byte("\n")) {
+		c, err := state.DecodeCommand(line)
+		if err != nil {
+			t.Errorf("line %d: %v", i+1, err)
+		} else if diff := cmp.Diff(everyCommand[i], c); diff != "" {
+			t.Errorf("line %d:\n%s", i+1, diff)
+		}
+	}
+}
+
+func TestEveryFieldIsInTheGoldenFile(t *testing.T) {
+	for _, c := range everyCommand {
+		v := reflect.ValueOf(c)
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s: field %s is not set", c.Type(), v.Type().Field(i).Name)
+			}
+		}
+	}
+}
+
+func TestDecodeCommandRefuses(t *testing.T) {
+	tests := []struct {
+		name, in string
+		want     error
+	}{
+		{"empty", "", state.ErrMalformed},
+		{"no version", `{"type":"set_live"}`, state.ErrVersion},
+		{"newer version", `{"v":2,"type":"set_live","shape":"unknown to us"}`, state.ErrVersion},
+		{"newer type", `{"v":1,"type":"dance","body":{}}`, state.ErrVersion},
+		{"unknown field", `{"v":1,"type":"forget_node","body":{"node":"a","at_ms":1,"x":1}}`, state.ErrMalformed},
+		{"missing field", `{"v":1,"type":"forget_node","body":{"node":"a"}}`, state.ErrMalformed},
+		{"spaces", `{"v":1,"type":"forget_node","body":{"node":"a", "at_ms":1}}`, state.ErrMalformed},
+		{"twice", `{"v":1,"type":"forget_node","body":{"node":"a","at_ms":1,"at_ms":1}}`, state.ErrMalformed},
+		{"other case", `{"v":1,"type":"forget_node","body":{"Node":"a","at_ms":1}}`, state.ErrMalformed},
+		{"trailing", `{"v":1,"type":"forget_node","body":{"node":"a","at_ms":1}}{}`, state.ErrMalformed},
+		{"wrong type", `{"v":1,"type":"forget_node","body":{"node":1,"at_ms":1}}`, state.ErrMalformed},
+		{"huge", strings.Repeat(" ", state.MaxCommandBytes+1), state.ErrMalformed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if c, err := state.DecodeCommand([]byte(tt.in)); !errors.Is(err, tt.want) {
+				t.Errorf("DecodeCommand = %v, %v, want %v", c, err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzDecodeCommand(f *testing.F) {
+	for _, c := range everyCommand {
+		b, err := state.EncodeCommand(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := state.DecodeCommand(b)
+		if err != nil {
+			return
+		}
+		if again, err := state.EncodeCommand(c); err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("encode(decode(x)) = %s, %v, want %s", again, err, b)
+		}
+		next, _, err := state.New().Apply(c) // Whatever was decoded can be applied without harm.
+		if err != nil && state.ReasonOf(err) == "" {
+			t.Fatalf("apply: %v", err)
+		}
+		if err := state.Check(next); err != nil {
+			t.Fatalf("after %s: %v", b, err)
+		}
+	})
+}
+
+func FuzzDecodeSnapshot(f *testing.F) {
+	s := state.New()
+	for _, c := range everyCommand {
+		s, _, _ = s.Apply(c)
+	}
+	b, err := state.EncodeSnapshot(s)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := state.DecodeSnapshot(b)
+		if err != nil {
+			return
+		}
+		if again, err := state.EncodeSnapshot(s); err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("encode(decode(x)) differs: %v", err)
+		}
+	})
+}
+
+// TestPure holds that the package can't reach a clock, the network, the disk or anything random.
+func TestPure(t *testing.T) {
+	allowed := []string{"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "unicode/utf8"}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range parsed.Imports {
+			if path := strings.Trim(spec.Path.Value, `"`); !slices.Contains(allowed, path) {
+				t.Errorf("%s imports %s", file, path)
+			}
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package state_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// TestHistory runs the scripts of testdata/history. Lines that begin with "> " are what the line above gave.
+func TestHistory(t *testing.T) {
+	files, err := filepath.Glob("testdata/history/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no history scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runScript(t, string(script))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(string(script), got); diff != "" && !*update {
+				t.Errorf("history differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func runScript(t *testing.T, script string) string {
+	t.Helper()
+	var out strings.Builder
+	s, at := state.New(), int64(0)
+	for line := range strings.Lines(script) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "> ") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		at += 1000
+		before, err := state.EncodeSnapshot(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := parseCommand(t, s, line, at)
+		next, result, err := s.Apply(c)
+		if err != nil {
+			fmt.Fprintf(&out, "> %s: %v\n", state.ReasonOf(err), err)
+		} else if !result.Changed {
+			fmt.Fprintln(&out, "> as before")
+		} else {
+			fmt.Fprint(&out, show(next, field(line, "contract", state.DefaultContract)))
+		}
+		if err := state.Check(next); err != nil {
+			t.Fatalf("after %q: %v", line, err)
+		}
+		after, err := state.EncodeSnapshot(s)
+		if err != nil || string(after) != string(before) {
+			t.Fatalf("%q changed the state that it was applied to: %v", line, err)
+		}
+		s = next
+	}
+	return out.String()
+}
+
+// show prints one contract and all nodes, short enough to read.
+func show(s *state.State, name string) string {
+	var b strings.Builder
+	c := s.Contracts[name]
+	fmt.Fprintf(&b, "> %s run %d round %d attempt %d", c.Phase(), c.Run, c.Round(), c.Attempt)
+	if c.Terms != nil {
+		fmt.Fprintf(&b, " terms %s", c.Terms)
+	}
+	if c.PendingReason != "" {
+		fmt.Fprintf(&b, " (%s)", c.PendingReason)
+	}
+	b.WriteString("\n")
+	if c.Plan != nil {
+		fmt.Fprintf(&b, "> plan %d/%d final=%t:", c.Plan.Round, c.Plan.Attempt, c.Plan.Final)
+		for _, p := range c.Plan.Participants {
+			fmt.Fprintf(&b, " %s[%d+%d)w%d", p.Node, p.ShardFirst, p.ShardLeaves, p.Weight)
+		}
+		b.WriteString("\n")
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Sessions)) {
+		x := c.Sessions[id]
+		fmt.Fprintf(&b, "> session %s of %s: %s last %d/%d", strings.TrimLeft(id, "0"), x.Node, x.State, x.LastSeq, x.LastRound)
+		if x.EndReason != "" {
+			fmt.Fprintf(&b, " %q", x.EndReason)
+		}
+		b.WriteString("\n")
+	}
+	var nodes []string
+	for _, n := range s.NodesByRole("") {
+		mark := "+"
+		if !n.Live {
+			mark = "-"
+		}
+		nodes = append(nodes, mark+n.Name)
+	}
+	fmt.Fprintf(&b, "> nodes %s\n", strings.Join(nodes, " "))
+	return b.String()
+}
+
+func field(line, key, def string) string {
+	for _, f := range strings.Fields(line) {
+		if v, ok := strings.CutPrefix(f, key+"="); ok {
+			return v
+		}
+	}
+	return def
+}
+
+func number(t *testing.T, line, key string, def uint64) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(field(line, key, fmt.Sprint(def)), 10, 64)
+	if err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return n
+}
+
+func hexOf(s string, n int) string { return strings.Repeat("0", max(0, n-len(s))) + s }
+
+func terms(layout string, minPeers uint64) state.Terms {
+	return state.Terms{LayoutDigest: strings.Repeat(layout, 64), Layout: []byte(layout), Leaves: 7, Method: "mean", MinPeers: uint32(minPeers)}
+}
+
+// parseCommand reads "verb argument key=value…".
+func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Command {
+	t.Helper()
+	words := strings.Fields(line)
+	verb, arg := words[0], ""
+	if len(words) > 1 && !strings.Contains(words[1], "=") {
+		arg = words[1]
+	}
+	contract := field(line, "contract", state.DefaultContract)
+	c := s.Contracts[contract]
+	if c == nil {
+		c = &state.Contract{Run: 1}
+	}
+	run := number(t, line, "run", c.Run)
+	round := number(t, line, "round", c.Round()+1)
+	switch verb {
+	case "init":
+		return state.InitSwarm{SwarmID: arg, AtMS: at}
+	case "register":
+		return state.RegisterNode{
+			Node:      state.Node{Name: arg, Role: field(line, "role", "sl"), PeerID: field(line, "key", "key-"+arg), Host: "127.0.0.1"},
+			TokenHash: hexOf(field(line, "token", "1"), 64), AtMS: at,
+		}
+	case "forget":
+		return state.ForgetNode{Node: arg, AtMS: at}
+	case "live":
+		return state.SetLive{Node: arg, Live: true, AtMS: at}
+	case "dead":
+		return state.SetLive{Node: arg, AtMS: at}
+	case "open":
+		return state.OpenSession{
+			Session: hexOf(arg, 32), Contract: contract, Node: field(line, "node", ""),
+			Terms:         terms(field(line, "layout", "a"), number(t, line, "min", 2)),
+			ExpectedPeers: uint32(number(t, line, "expected", 0)), SyncFrequency: 10, Weight: 1, AtMS: at,
+		}
+	case "close":
+		return state.CloseSession{Session: hexOf(arg, 32), Contract: contract, Run: run, CheckinMode: field(line, "mode", ""), Seq: 9, AtMS: at}
+	case "end":
+		return state.EndSession{Session: hexOf(arg, 32), Contract: contract, Run: run, Reason: field(line, "reason", "finished"), AtMS: at}
+	case "plan":
+		return state.PlanRound{
+			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt+1),
+			Participants: participants(c, field(line, "with", ""), number(t, line, "leaves", 7), uint32(number(t, line, "weight", 1))),
+			Final:        field(line, "final", "") == "true", Reason: field(line, "reason", ""), AtMS: at,
+		}
+	case "cancel":
+		return state.CancelPlan{Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt), Reason: field(line, "reason", "gone"), AtMS: at}
+	case "commit":
+		return state.CommitRound{
+			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt),
+			Digest: hexOf(field(line, "digest", "d"), 64), NextInterval: 10, AtMS: at,
+		}
+	case "finish":
+		return state.FinishContract{Contract: contract, Run: run, Round: number(t, line, "round", c.Round()), Reason: "nobody came", AtMS: at}
+	case "reset":
+		return state.ResetContract{Contract: contract, Run: number(t, line, "run", 0), Force: field(line, "force", "") == "true", AtMS: at}
+	}
+	t.Fatalf("unknown verb in %q", line)
+	return nil
+}
+
+// participants plans the sessions named in "1,2" with equal shards of all leaves.
+func participants(c *state.Contract, ids string, leaves uint64, weight uint32) []state.Participant {
+	var parts []state.Participant
+	list := strings.Split(ids, ",")
+	next := uint64(0)
+	for i, id := range list {
+		p := state.Participant{Session: hexOf(id, 32), Weight: weight, Seq: c.Round() + 1, ShardFirst: next}
+		p.ShardLeaves = leaves / uint64(len(list))
+		if i == len(list)-1 {
+			p.ShardLeaves = leaves - next
+		}
+		next += p.ShardLeaves
+		if s := c.Sessions[p.Session]; s != nil {
+			p.Node = s.Node
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
