@@ -1,0 +1,359 @@
+// Package consensus keeps the SNs of a swarm in agreement: it binds package state to hashicorp/raft.
+//
+// A Group is one server. Commands go in through Propose on any server and come out, in one order everywhere, as the
+// immutable states that View returns. DESIGN.md beside this file tells about reads, snapshots, joining and lost quorum.
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// MaxVoters is how many servers vote; further ones follow the log and take a voter's place when it is removed.
+const MaxVoters = 5
+
+// Config is what a server needs.
+type Config struct {
+	// Name is the node's name, which is its server ID for ever.
+	Name string
+	// Address is where other servers reach this one: see FormatAddress.
+	Address string
+	// Dir is the node's state directory; raft's files lie in its folder "raft". Empty only with Stores.
+	Dir     string
+	Network Network
+	Log     *slog.Logger
+	// Timing may be left zero for the defaults.
+	Timing Timing
+	// Stores, if given, are used instead of files in Dir.
+	Stores *Stores
+	// OnHeard, if given, is called on the leader every Timing.Update with the names of the servers that it has heard
+	// from since the last call, itself included. It must not block.
+	OnHeard func(names []string)
+}
+
+// Timing holds the periods of a group. Zero fields take their default.
+type Timing struct {
+	Heartbeat time.Duration // a follower that hears no leader for so long stands for election; default 1 s
+	Election  time.Duration // a candidate tries again after so long; default 1 s
+	Lease     time.Duration // a leader without a quorum steps down after so long; default 500 ms
+	Commit    time.Duration // an idle leader tells followers the commit index after so long; default 25 ms
+	Update    time.Duration // the leader asks servers how they do so often; default 2 s
+	Dead      time.Duration // a server unheard of for so long is removed if three voters remain; default 1 min
+	Stable    time.Duration // a non-voter must be well for so long before it may vote; default 10 s
+	// SnapshotAfter is how many entries the log grows by between snapshots; default 8192.
+	SnapshotAfter uint64
+	// Trailing is how many entries stay in the log behind a snapshot, for followers that lag; default 2048.
+	Trailing uint64
+	// SnapshotEvery is how often the log's growth is looked at; default 2 min.
+	SnapshotEvery time.Duration
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (t Timing) withDefaults() Timing {
+	orDefault(&t.Heartbeat, time.Second)
+	orDefault(&t.Election, time.Second)
+	orDefault(&t.Lease, min(500*time.Millisecond, t.Heartbeat))
+	orDefault(&t.Commit, 25*time.Millisecond)
+	orDefault(&t.Update, 2*time.Second)
+	orDefault(&t.Dead, time.Minute)
+	orDefault(&t.Stable, 10*time.Second)
+	orDefault(&t.SnapshotAfter, 8192)
+	orDefault(&t.Trailing, 2048)
+	orDefault(&t.SnapshotEvery, 2*time.Minute)
+	return t
+}
+
+// Group is this node's server. Its methods are safe for concurrent use. Whoever opened it calls Run or Close.
+type Group struct {
+	cfg    Config
+	log    *slog.Logger
+	self   Peer
+	dir    string // raft's files; empty with injected stores
+	store  Stores
+	closer io.Closer // of stores that Open opened; may be nil
+	fsm    *fsm
+	raft   *raft.Raft
+	layer  *streamLayer
+	trans  *raft.NetworkTransport
+	links  *links
+	heard  *roster
+
+	notify  chan bool     // raft's leadership changes
+	failed  chan error    // the first reason why this node can not go on
+	stopped chan struct{} // closed when the group begins to shut down
+	stop    sync.Once
+	closing error // what shutting down came to
+	lead    leadership
+
+	mu       sync.Mutex
+	handlers map[string]func(context.Context, Peer, []byte) ([]byte, error)
+	streams  map[net.Conn]struct{} // accepted streams; nil once shut down
+	rejoin   *JoinRequest          // what Join was called with, for a server that finds itself removed
+	trusted  map[string]bool       // peer IDs of the servers that a join's answer named
+	serving  sync.WaitGroup
+
+	joining sync.Mutex // held by the leader while it changes the configuration for a joiner
+	isLead  atomic.Bool
+}
+
+// Open opens the server's stores, restores its newest snapshot and starts raft; it dials nobody by itself. A log that
+// does not read or has vanished is an error, never an empty start.
+func Open(cfg Config) (*Group, error) {
+	peerID, _, err := ParseAddress(cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("open consensus: %w", err)
+	}
+	if cfg.Name == "" || cfg.Network == nil || cfg.Log == nil || (cfg.Dir == "" && cfg.Stores == nil) {
+		return nil, errors.New("open consensus: name, network, log and a directory or stores are needed")
+	}
+	cfg.Timing = cfg.Timing.withDefaults()
+	g := &Group{
+		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: roleSN},
+		heard: newRoster(), notify: make(chan bool, 16), failed: make(chan error, 1), stopped: make(chan struct{}),
+		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
+		streams:  map[net.Conn]struct{}{}, trusted: map[string]bool{},
+	}
+	g.fsm = newFSM(g.fail)
+	if err := g.openStores(); err != nil {
+		return nil, fmt.Errorf("open consensus: %w", err)
+	}
+	if err := g.startRaft(); err != nil {
+		if g.closer != nil {
+			err = errors.Join(err, g.closer.Close())
+		}
+		return nil, fmt.Errorf("open consensus: %w", err)
+	}
+	return g, nil
+}
+
+func (g *Group) openStores() error {
+	if g.cfg.Stores != nil {
+		g.store = *g.cfg.Stores
+	} else {
+		g.dir = filepath.Join(g.cfg.Dir, "raft")
+		stores, closer, err := openStores(g.dir, g.log)
+		if err != nil {
+			return err
+		}
+		g.store, g.closer = stores, closer
+	}
+	has, err := raft.HasExistingState(g.store.Log, g.store.Stable, g.store.Snapshots)
+	if err == nil {
+		err = checkMember(g.dir, g.store, has)
+	}
+	if err == nil && has {
+		err = markMember(g.dir)
+	}
+	if err != nil && g.closer != nil {
+		err = errors.Join(err, g.closer.Close())
+	}
+	return err
+}
+
+func (g *Group) startRaft() error {
+	t := g.cfg.Timing
+	conf := raft.DefaultConfig()
+	conf.LocalID = raft.ServerID(g.cfg.Name)
+	conf.HeartbeatTimeout, conf.ElectionTimeout = t.Heartbeat, t.Election
+	conf.LeaderLeaseTimeout, conf.CommitTimeout = t.Lease, t.Commit
+	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = t.SnapshotAfter, t.Trailing, t.SnapshotEvery
+	conf.Logger = newHCLog(g.log, "raft")
+	conf.NotifyCh = g.notify
+	conf.NoLegacyTelemetry = true
+	conf.ShutdownOnRemove = false // a removed server waits for its chance to rejoin
+	g.layer = newStreamLayer(g.cfg.Network, g.cfg.Address, g.allowRaft, g.log)
+	g.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: g.layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: newHCLog(g.log, "raft_net"),
+	})
+	guarded := &guard{Stores: g.store, fail: g.fail}
+	// In a goroutine of its own, because the guard ends the goroutine that meets a broken store.
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.raft, err = raft.NewRaft(conf, g.fsm, guarded, guarded, g.store.Snapshots, g.trans)
+	}()
+	<-done
+	if g.raft == nil {
+		select {
+		case cause := <-g.failed:
+			err = cause
+		default:
+		}
+		return errors.Join(err, g.trans.Close())
+	}
+	g.links = newLinks(func(ctx context.Context, address string) (net.Conn, error) {
+		return dialSN(ctx, g.cfg.Network, address, ProtocolForward)
+	})
+	g.cfg.Network.Handle(ProtocolRaft, g.layer.handle)
+	g.cfg.Network.Handle(ProtocolForward, g.serveForward)
+	g.cfg.Network.Handle(ProtocolJoin, g.serveJoin)
+	return nil
+}
+
+// fail records why this node can not go on; Run returns the first reason.
+func (g *Group) fail(err error) {
+	select {
+	case g.failed <- err:
+	default:
+	}
+}
+
+// allowRaft judges who may open a raft stream to this server; the role is checked already. Servers of the
+// configuration may. A stranger may while this server knows no leader: it is new, or so far behind that it has not
+// heard of those who joined since. Raft itself refuses the votes of servers outside its configuration.
+func (g *Group) allowRaft(p Peer) bool {
+	if _, _, ok := g.Leader(); !ok {
+		return true
+	}
+	for _, s := range g.servers() {
+		if id, _, err := ParseAddress(string(s.Address)); err == nil && id == p.PeerID {
+			return true
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.trusted[p.PeerID]
+}
+
+// HasState tells whether this server holds a log, so that it neither bootstraps nor starts as a stranger.
+func (g *Group) HasState() bool {
+	return g.raft.LastIndex() > 0 || len(g.servers()) > 0
+}
+
+// Bootstrap founds a group of this one server and proposes first, in order. If the server holds a log already, the
+// founding is skipped and the commands, which have no effect twice, are proposed all the same.
+func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
+	err := g.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{{
+		Suffrage: raft.Voter, ID: raft.ServerID(g.cfg.Name), Address: raft.ServerAddress(g.cfg.Address),
+	}}}).Error()
+	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+		return fmt.Errorf("bootstrap: %w", fromRaft(err))
+	}
+	if err := markMember(g.dir); err != nil {
+		return err
+	}
+	for _, c := range first {
+		if _, err := g.Propose(ctx, c); err != nil {
+			return fmt.Errorf("bootstrap: propose %s: %w", c.Type(), err)
+		}
+	}
+	return nil
+}
+
+// View returns the newest state that this server has applied. It is never nil and never changes.
+func (g *Group) View() *state.State { return g.fsm.view.Load().state }
+
+// Index returns the log index of the last command in View.
+func (g *Group) Index() uint64 { return g.fsm.view.Load().index }
+
+// Changed returns a channel that is closed when the next command has been applied. Take it before View to miss none.
+func (g *Group) Changed() <-chan struct{} { return g.fsm.next() }
+
+// Leader returns the leader that this server knows of; ok is false while it knows none.
+func (g *Group) Leader() (name, address string, ok bool) {
+	a, id := g.raft.LeaderWithID()
+	return string(id), string(a), id != "" && a != ""
+}
+
+// servers returns the newest configuration, which may not be committed yet.
+func (g *Group) servers() []raft.Server {
+	future := g.raft.GetConfiguration()
+	if future.Error() != nil {
+		return nil
+	}
+	return future.Configuration().Servers
+}
+
+// Close shuts the group down as Run does. It is for callers that opened a group and can't get as far as Run.
+func (g *Group) Close() error {
+	g.stop.Do(func() { g.closing = g.shutdown() })
+	return g.closing
+}
+
+// Run does the leader's housekeeping and waits until ctx ends, which is no error, or this node can't follow the log any
+// further. Before it returns it hands leadership over, if it can within two seconds, and closes everything.
+func (g *Group) Run(ctx context.Context) error {
+	runCtx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	tasks.Go(func() { g.leadershipLoop(runCtx) })
+	tasks.Go(func() { g.rejoinLoop(runCtx) })
+	var cause error
+	select {
+	case <-ctx.Done():
+	case <-g.stopped:
+	case cause = <-g.failed:
+		g.log.Error("consensus stops", "err", cause)
+	}
+	cancel()
+	tasks.Wait()
+	err := g.Close()
+	g.lead.close()
+	if cause != nil {
+		return fmt.Errorf("run consensus: %w", cause)
+	}
+	return err
+}
+
+// shutdown ends, in this order: leadership, so that the others need not wait for an election; the streams, so that
+// nothing blocks; raft; the stores under it.
+func (g *Group) shutdown() error {
+	if g.raft.State() == raft.Leader && len(g.voters()) > 1 {
+		done := make(chan error, 1)
+		go func() { done <- g.raft.LeadershipTransfer().Error() }()
+		timer := time.NewTimer(2 * time.Second)
+		select {
+		case err := <-done:
+			if err != nil {
+				g.log.Info("leadership not handed over", "err", err)
+			}
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	close(g.stopped)
+	g.isLead.Store(false)
+	ended := g.raft.Shutdown()
+	g.closeStreams()
+	g.links.close()
+	g.trans.CloseStreams()
+	err := g.trans.Close()
+	// Raft may be waiting to tell of a leadership change, and nobody listens any more.
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		err = errors.Join(err, ended.Error())
+	}()
+	for waiting := true; waiting; {
+		select {
+		case <-g.notify:
+		case <-drained:
+			waiting = false
+		}
+	}
+	if g.closer != nil {
+		err = errors.Join(err, g.closer.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("close consensus: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,428 @@
+package consensus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// JoinRequest is what an SN that wants to be a server sends.
+type JoinRequest struct {
+	// Name and Address are the server's, as in Config.
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// SwarmID is the swarm that the SN belongs to already; empty if it is new.
+	SwarmID string `json:"swarm_id,omitempty"`
+	// Register is committed before the server is added; its node must have the same name, the same peer ID and role sn.
+	Register state.RegisterNode `json:"register"`
+}
+
+// JoinResponse is the answer to a JoinRequest.
+type JoinResponse struct {
+	// Refused is set instead of everything else.
+	Refused *JoinRefusal `json:"refused,omitempty"`
+	// SwarmID is the swarm joined.
+	SwarmID string `json:"swarm_id,omitempty"`
+	// Voter tells whether the server votes already; it may be made a voter later.
+	Voter bool `json:"voter,omitempty"`
+	// Index is the log index of the registration.
+	Index uint64 `json:"index,omitempty"`
+	// Servers are the addresses of the configuration.
+	Servers []string `json:"servers,omitempty"`
+}
+
+// JoinRefusal says why an SN was not let in.
+type JoinRefusal struct {
+	// Reason is a stable word; state's reasons are used where the state refused.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Retry tells that the same request may succeed later.
+	Retry bool `json:"retry,omitempty"`
+}
+
+// Error returns the message and the remedy.
+func (r *JoinRefusal) Error() string {
+	if r.Remedy == "" {
+		return r.Message
+	}
+	return r.Message + ": " + r.Remedy
+}
+
+// Unwrap makes a final refusal an ErrRefused.
+func (r *JoinRefusal) Unwrap() error {
+	if r.Retry {
+		return ErrNoLeader
+	}
+	return ErrRefused
+}
+
+// joinPassed is a join on its way from a follower to the leader.
+type joinPassed struct {
+	Peer    Peer        `json:"peer"`
+	Request JoinRequest `json:"request"`
+}
+
+// EncodeJoin writes a request as the join protocol carries it: its length in four bytes and JSON.
+func EncodeJoin(w io.Writer, r JoinRequest) error { return writeJSON(w, maxJoin, r) }
+
+// DecodeJoin reads what EncodeJoin wrote, at most 256 KiB.
+func DecodeJoin(r io.Reader) (JoinRequest, error) {
+	b, err := readSized(r, maxJoin)
+	if err != nil {
+		return JoinRequest{}, err
+	}
+	var j JoinRequest
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&j); err != nil {
+		return JoinRequest{}, fmt.Errorf("%w: %w", errFrame, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return JoinRequest{}, errFrame
+	}
+	return j, nil
+}
+
+// Join makes this server a member by asking the SNs at via, and those of its own configuration, until one has let it in
+// or refused it for good (ErrRefused), or ctx ends. Call it on every start of an SN: a member is let in again at
+// once, with its new address if that has changed, and a removed one comes back. It returns when this server has applied
+// its own registration. While Run runs, a server that finds itself removed repeats the join by itself.
+func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error {
+	if self.Name != g.cfg.Name || self.Address != g.cfg.Address {
+		return errors.New("join: the request must carry this server's name and address")
+	}
+	g.mu.Lock()
+	g.rejoin = &self
+	g.mu.Unlock()
+	pause := minBackoff
+	last := ErrNoLeader
+	for {
+		for _, address := range g.joinTargets(via) {
+			resp, err := g.askJoin(ctx, address, self)
+			if err == nil {
+				return g.joined(ctx, resp)
+			}
+			if errors.Is(err, ErrRefused) {
+				return fmt.Errorf("join: %w", err)
+			}
+			if ctx.Err() == nil {
+				last = err
+			}
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("join: %w: %w", last, ctx.Err())
+		case <-g.stopped:
+			timer.Stop()
+			return ErrShutdown
+		}
+		pause = min(2*pause, maxBackoff)
+	}
+}
+
+// joinTargets returns via and the servers known, each once.
+func (g *Group) joinTargets(via []string) []string {
+	targets := slices.Clone(via)
+	for _, s := range g.servers() {
+		targets = append(targets, string(s.Address))
+	}
+	var out []string
+	for _, t := range targets {
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// askJoin asks one SN.
+func (g *Group) askJoin(ctx context.Context, address string, self JoinRequest) (JoinResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	if address == g.cfg.Address {
+		return settleJoin(g.joinRouted(ctx, g.self, self))
+	}
+	conn, err := dialSN(ctx, g.cfg.Network, address, ProtocolJoin)
+	if err != nil {
+		return JoinResponse{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer func() {
+		stop()
+		_ = conn.Close()
+	}()
+	if err := EncodeJoin(conn, self); err != nil {
+		return JoinResponse{}, fmt.Errorf("ask %s: %w", address, err)
+	}
+	b, err := readSized(conn, maxJoin)
+	if err != nil {
+		return JoinResponse{}, fmt.Errorf("ask %s: %w", address, err)
+	}
+	var resp JoinResponse
+	if err := json.Unmarshal(b, &resp); err != nil {
+		return JoinResponse{}, fmt.Errorf("ask %s: %w: %w", address, errFrame, err)
+	}
+	return settleJoin(resp)
+}
+
+func settleJoin(resp JoinResponse) (JoinResponse, error) {
+	if resp.Refused != nil {
+		return resp, resp.Refused
+	}
+	return resp, nil
+}
+
+// joined waits until this server has applied its own registration.
+func (g *Group) joined(ctx context.Context, resp JoinResponse) error {
+	g.mu.Lock()
+	for _, a := range resp.Servers {
+		if id, _, err := ParseAddress(a); err == nil {
+			g.trusted[id] = true
+		}
+	}
+	g.mu.Unlock()
+	if err := markMember(g.dir); err != nil {
+		return err
+	}
+	if err := g.wait(ctx, resp.Index); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	return nil
+}
+
+const joinTimeout = 20 * time.Second
+
+// serveJoin answers one join.
+func (g *Group) serveJoin(conn net.Conn, peer Peer) {
+	defer func() { _ = conn.Close() }()
+	if !g.enter(conn) {
+		return
+	}
+	defer g.leave(conn)
+	ctx, cancel := doneContext(g.stopped, joinTimeout)
+	defer cancel()
+	_ = conn.SetDeadline(time.Now().Add(joinTimeout))
+	var resp JoinResponse
+	req, err := DecodeJoin(conn)
+	switch {
+	case peer.Role != roleSN:
+		resp = refuse("ROLE_REFUSED", fmt.Sprintf("role %q may not join consensus", peer.Role), "only SNs join; check the SPIFFE ID")
+	case err != nil:
+		resp = refuse("BAD_REQUEST", err.Error(), "update this node to the version of the others")
+	default:
+		resp = g.joinRouted(ctx, peer, req)
+	}
+	if resp.Refused != nil {
+		g.log.Warn("join refused", "peer", peer.PeerID, "node", req.Name, "reason", resp.Refused.Reason, "message", resp.Refused.Message)
+	}
+	if err := writeJSON(conn, maxJoin, resp); err != nil {
+		g.log.Debug("join not answered", "peer", peer.PeerID, "err", err)
+	}
+}
+
+func refuse(reason, message, remedy string) JoinResponse {
+	return JoinResponse{Refused: &JoinRefusal{Reason: reason, Message: message, Remedy: remedy}}
+}
+
+func tryLater(err error) JoinResponse {
+	return JoinResponse{Refused: &JoinRefusal{Reason: "NOT_NOW", Message: err.Error(), Retry: true}}
+}
+
+// joinRouted handles a join on the leader, whichever server that is.
+func (g *Group) joinRouted(ctx context.Context, peer Peer, req JoinRequest) JoinResponse {
+	_, leader, ok := g.Leader()
+	if !ok {
+		return tryLater(ErrNoLeader)
+	}
+	if leader == g.cfg.Address {
+		return g.joinLocal(ctx, peer, req)
+	}
+	body, err := json.Marshal(joinPassed{Peer: peer, Request: req})
+	if err != nil {
+		return tryLater(err)
+	}
+	answer, err := g.links.ask(ctx, leader, frame{kind: frameJoin, body: body})
+	if err != nil {
+		return tryLater(err)
+	}
+	var resp JoinResponse
+	if err := json.Unmarshal(answer.body, &resp); err != nil {
+		return tryLater(err)
+	}
+	return resp
+}
+
+// joinLocal lets a server in; only the leader can.
+func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinResponse {
+	if !g.IsLeader() {
+		return tryLater(ErrNotLeader)
+	}
+	if refusal := g.judgeJoin(peer, req); refusal != nil {
+		return JoinResponse{Refused: refusal}
+	}
+	// One at a time: each looks at the configuration before it changes it.
+	g.joining.Lock()
+	defer g.joining.Unlock()
+	if _, err := g.fetchStats(ctx, req.Address); err != nil {
+		return JoinResponse{Refused: &JoinRefusal{
+			Reason: "UNREACHABLE", Message: fmt.Sprintf("the leader can't reach %s: %v", req.Address, err),
+			Remedy: "open its port, or advertise another address with --host-ip", Retry: true,
+		}}
+	}
+	data, err := state.EncodeCommand(req.Register)
+	if err != nil {
+		return refuse(state.ReasonBadCommand, err.Error(), "")
+	}
+	a, err := g.proposeLocal(ctx, data)
+	if rejected, ok := errors.AsType[*state.Error](err); ok {
+		return refuse(rejected.Reason, rejected.Message, rejected.Remedy)
+	}
+	if err != nil {
+		return tryLater(err)
+	}
+	voter, err := g.addServer(ctx, req)
+	if err != nil {
+		return tryLater(err)
+	}
+	resp := JoinResponse{SwarmID: g.View().SwarmID, Voter: voter, Index: a.index}
+	for _, s := range g.servers() {
+		resp.Servers = append(resp.Servers, string(s.Address))
+	}
+	return resp
+}
+
+// judgeJoin checks that a request speaks for who sent it.
+func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
+	id, _, err := ParseAddress(req.Address)
+	node := req.Register.Node
+	swarm := g.View().SwarmID
+	switch {
+	case peer.Role != roleSN || node.Role != roleSN:
+		return &JoinRefusal{Reason: "ROLE_REFUSED", Message: "only SNs join consensus", Remedy: "check the SPIFFE ID"}
+	case err != nil:
+		return &JoinRefusal{Reason: "BAD_REQUEST", Message: err.Error()}
+	case id != peer.PeerID || node.PeerID != peer.PeerID || node.Name != req.Name:
+		return &JoinRefusal{Reason: "BAD_REQUEST", Message: "the request speaks for another node than the one that sent it"}
+	case swarm != "" && (other(peer.SwarmID, swarm) || other(req.SwarmID, swarm)):
+		return &JoinRefusal{
+			Reason: state.ReasonOtherSwarm, Message: "this is swarm " + swarm,
+			Remedy: "start with an empty state directory to join it",
+		}
+	}
+	for _, s := range g.servers() {
+		if owner, _, err := ParseAddress(string(s.Address)); string(s.ID) == req.Name && (err != nil || owner != id) {
+			return &JoinRefusal{
+				Reason: state.ReasonNameTaken, Message: fmt.Sprintf("the name %s belongs to another node key", req.Name),
+				Remedy: "choose another --name",
+			}
+		}
+	}
+	return nil
+}
+
+func other(claimed, swarm string) bool { return claimed != "" && claimed != swarm }
+
+// addServer adds or updates the server and reports whether it votes. A new one follows the log first, so that one that
+// can't be reached never counts for the quorum, and votes as soon as it has caught up.
+func (g *Group) addServer(ctx context.Context, req JoinRequest) (voter bool, err error) {
+	id, address := raft.ServerID(req.Name), raft.ServerAddress(req.Address)
+	for _, s := range g.servers() {
+		if s.ID != id {
+			continue
+		}
+		voter = s.Suffrage == raft.Voter
+		if s.Address == address && (voter || len(g.voters()) >= MaxVoters) {
+			return voter, nil
+		}
+		if voter {
+			return true, g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) })
+		}
+	}
+	if err := g.change(ctx, func() raft.IndexFuture { return g.raft.AddNonvoter(id, address, 0, 0) }); err != nil {
+		return false, err
+	}
+	g.heard.touch(req.Name, time.Now())
+	g.log.Info("server added", "node", req.Name, "address", req.Address)
+	if len(g.voters()) >= MaxVoters || !g.caughtUp(ctx, req.Address) {
+		return false, nil
+	}
+	if err := g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) }); err != nil {
+		return false, err
+	}
+	g.log.Info("server votes", "node", req.Name)
+	return true, nil
+}
+
+func (g *Group) change(ctx context.Context, start func() raft.IndexFuture) error {
+	return g.await(ctx, func() error { return fromRaft(start().Error()) })
+}
+
+// caughtUp waits a short while for a new server to have the log; later it is autopilot's to promote it.
+func (g *Group) caughtUp(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout/4)
+	defer cancel()
+	goal := g.raft.LastIndex()
+	for {
+		if s, err := g.fetchStats(ctx, address); err == nil && s.LastIndex >= goal {
+			return true
+		}
+		timer := time.NewTimer(2 * minBackoff)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+// rejoinLoop asks to be let in again when this server has heard from no leader for long: it may have been removed, and
+// nobody tells a removed server so.
+func (g *Group) rejoinLoop(ctx context.Context) {
+	period := 5 * g.cfg.Timing.Election
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		g.mu.Lock()
+		req := g.rejoin
+		g.mu.Unlock()
+		if req == nil || g.raft.State() == raft.Leader || time.Since(g.raft.LastContact()) < period {
+			continue
+		}
+		for _, address := range g.joinTargets(nil) {
+			if address == g.cfg.Address {
+				continue
+			}
+			resp, err := g.askJoin(ctx, address, *req)
+			if err == nil {
+				waitCtx, cancel := context.WithTimeout(ctx, joinTimeout)
+				err = g.joined(waitCtx, resp)
+				cancel()
+			}
+			if err == nil {
+				g.log.Info("rejoined the swarm", "node", g.cfg.Name)
+				break
+			}
+			g.log.Debug("rejoin", "address", address, "err", err)
+		}
+	}
+}

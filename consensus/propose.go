@@ -1,0 +1,209 @@
+package consensus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Bounds of the pause between two tries.
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 500 * time.Millisecond
+)
+
+// Propose has a command committed and waits until this node has applied it, so that the caller finds its effect in
+// View. A follower hands it to the leader. While there is no leader, or leadership changes under it, it tries again
+// until ctx ends, then returns ErrNoLeader; a command may so be proposed twice, which commands are made for. A
+// rejection by the state is returned as *state.Error from wherever it was met.
+func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, error) {
+	data, err := state.EncodeCommand(c)
+	if err != nil {
+		return state.Result{}, fmt.Errorf("propose: %w", err)
+	}
+	var a applied
+	err = g.retry(ctx, func(ctx context.Context, leader string) error {
+		if leader == g.cfg.Address {
+			a, err = g.proposeLocal(ctx, data)
+			return err
+		}
+		answer, err := g.links.ask(ctx, leader, frame{kind: framePropose, body: data})
+		if err != nil {
+			return err
+		}
+		a.index = answer.number
+		return json.Unmarshal(answer.body, &a.result)
+	})
+	if err != nil {
+		return state.Result{}, err
+	}
+	// From here on the command is committed; waiting for it is all that can fail.
+	if err := g.wait(ctx, a.index); err != nil {
+		return a.result, err
+	}
+	return a.result, nil
+}
+
+// SendToLeader has the leader's handler for kind answer a payload of at most MaxPayload bytes, this node's own handler
+// if it leads. It tries again while there is no leader, or the link to it breaks, until ctx ends (then ErrNoLeader): so
+// handlers must bear being called twice.
+func (g *Group) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
+	body, err := encodeCall(kind, payload)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	err = g.retry(ctx, func(ctx context.Context, leader string) error {
+		if leader == g.cfg.Address {
+			out, err = g.callLocal(ctx, g.self, kind, payload)
+			return err
+		}
+		answer, err := g.links.ask(ctx, leader, frame{kind: frameCall, body: body})
+		out = answer.body
+		return err
+	})
+	return out, err
+}
+
+// Barrier waits until this node has applied everything that was committed anywhere before the call: a View taken
+// afterwards is linearizable. It costs the leader one round of heartbeats and no log entry.
+func (g *Group) Barrier(ctx context.Context) error {
+	var index uint64
+	err := g.retry(ctx, func(ctx context.Context, leader string) (err error) {
+		if leader == g.cfg.Address {
+			index, err = g.readIndex(ctx)
+			return err
+		}
+		answer, err := g.links.ask(ctx, leader, frame{kind: frameRead})
+		index = answer.number
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return g.wait(ctx, index)
+}
+
+// retry calls try with the leader's address until it succeeds or fails for a reason that another try can't mend.
+func (g *Group) retry(ctx context.Context, try func(ctx context.Context, leader string) error) error {
+	pause := minBackoff
+	last := ErrNoLeader
+	for {
+		if _, leader, ok := g.Leader(); ok {
+			err := try(ctx, leader)
+			if err == nil || !passing(err) {
+				return err
+			}
+			if ctx.Err() == nil {
+				last = err
+			}
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			if errors.Is(last, ErrNoLeader) {
+				return fmt.Errorf("%w: %w", last, ctx.Err())
+			}
+			return fmt.Errorf("%w (last: %w): %w", ErrNoLeader, last, ctx.Err())
+		case <-g.stopped:
+			timer.Stop()
+			return ErrShutdown
+		}
+		pause = min(2*pause, maxBackoff)
+	}
+}
+
+// passing tells whether an error may be gone at the next try, with the same or another leader.
+func passing(err error) bool {
+	if _, rejected := errors.AsType[*state.Error](err); rejected {
+		return false
+	}
+	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader) || errors.Is(err, errLink) ||
+		errors.Is(err, ErrShutdown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// proposeLocal is Propose on the leader.
+func (g *Group) proposeLocal(ctx context.Context, data []byte) (applied, error) {
+	if g.raft.State() != raft.Leader {
+		return applied{}, ErrNotLeader
+	}
+	var a applied
+	err := g.await(ctx, func() error {
+		future := g.raft.Apply(data, 0)
+		if err := future.Error(); err != nil {
+			return fromRaft(err)
+		}
+		var ok bool
+		if a, ok = future.Response().(applied); !ok {
+			return errors.New("propose: raft returned no result")
+		}
+		return a.err
+	})
+	if err != nil {
+		return applied{}, err
+	}
+	return a, nil
+}
+
+// await runs a blocking call of raft's, which knows no context. When ctx or the group ends first the call is left to
+// end by itself: raft answers every future when leadership is lost or it shuts down.
+func (g *Group) await(ctx context.Context, call func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.stopped:
+		return ErrShutdown
+	}
+}
+
+// readIndex returns the index up to which a node must have applied to have seen every write acknowledged before the
+// call. Only a leader that has applied an entry of its own term knows it.
+func (g *Group) readIndex(ctx context.Context) (uint64, error) {
+	if !g.IsLeader() {
+		return 0, ErrNotLeader
+	}
+	commit := g.raft.CommitIndex()
+	if err := g.await(ctx, func() error { return fromRaft(g.raft.VerifyLeader().Error()) }); err != nil {
+		return 0, err
+	}
+	// Only commands reach the state machine, so the one to wait for is the last command among the committed entries.
+	for index := commit; index > g.Index(); index-- {
+		var entry raft.Log
+		if err := g.store.Log.GetLog(index, &entry); err != nil {
+			break // compacted, so it is applied
+		}
+		if entry.Type == raft.LogCommand {
+			return index, nil
+		}
+	}
+	return min(commit, g.Index()), nil
+}
+
+// wait returns when this node has applied the command at index.
+func (g *Group) wait(ctx context.Context, index uint64) error {
+	for {
+		changed := g.Changed()
+		if g.Index() >= index {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for log entry %d: %w", index, ctx.Err())
+		case <-g.stopped:
+			return ErrShutdown
+		}
+	}
+}

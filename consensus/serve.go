@@ -1,0 +1,173 @@
+package consensus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// maxInFlight bounds the requests that one SN may have open on one link; the next waits in the stream.
+const maxInFlight = 32
+
+// serveForward answers the requests of one SN until its stream ends.
+func (g *Group) serveForward(conn net.Conn, peer Peer) {
+	defer func() { _ = conn.Close() }()
+	if peer.Role != roleSN {
+		g.log.Warn("forward stream refused", "peer", peer.PeerID, "role", peer.Role)
+		return
+	}
+	if !g.enter(conn) {
+		return
+	}
+	defer g.leave(conn)
+	ctx, cancel := context.WithCancel(context.Background())
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	defer cancel() // who asked has gone: nobody reads the answers
+
+	var write sync.Mutex
+	slots := make(chan struct{}, maxInFlight)
+	for {
+		f, err := readFrame(conn)
+		if err != nil {
+			if errors.Is(err, errFrame) {
+				g.log.Warn("forward stream ended", "peer", peer.PeerID, "err", err)
+			}
+			return
+		}
+		slots <- struct{}{}
+		requests.Go(func() {
+			defer func() { <-slots }()
+			requestCtx, done := context.WithTimeout(ctx, requestTimeout(f.number))
+			defer done()
+			answer := g.answer(requestCtx, peer, f)
+			if err := writeFrame(conn, &write, answer); err != nil {
+				_ = conn.Close()
+			}
+		})
+	}
+}
+
+// answer does what one request asks for.
+func (g *Group) answer(ctx context.Context, peer Peer, f frame) frame {
+	body, index, err := g.dispatch(ctx, peer, f)
+	if err == nil {
+		return frame{id: f.id, kind: frameOK, number: index, body: body}
+	}
+	w, err := json.Marshal(toWire(err))
+	if err != nil {
+		w = []byte(`{"code":"other"}`)
+	}
+	return frame{id: f.id, kind: frameError, body: w}
+}
+
+func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, index uint64, err error) {
+	switch f.kind {
+	case framePropose:
+		// A command that does not decode must not reach the log, where it would halt every node.
+		if _, err := state.DecodeCommand(f.body); err != nil {
+			return nil, 0, &RemoteError{Reason: "BAD_COMMAND", Message: err.Error()}
+		}
+		a, err := g.proposeLocal(ctx, f.body)
+		if err != nil {
+			return nil, 0, err
+		}
+		body, err = json.Marshal(a.result)
+		return body, a.index, err
+	case frameCall:
+		kind, payload, err := decodeCall(f.body)
+		if err != nil {
+			return nil, 0, err
+		}
+		body, err = g.callLocal(ctx, peer, kind, payload)
+		return body, 0, err
+	case frameRead:
+		index, err = g.readIndex(ctx)
+		return nil, index, err
+	case frameStats:
+		body, err = json.Marshal(g.ownStats())
+		return body, 0, err
+	case frameJoin:
+		var j joinPassed
+		if err := json.Unmarshal(f.body, &j); err != nil {
+			return nil, 0, errFrame
+		}
+		body, err = json.Marshal(g.joinLocal(ctx, j.Peer, j.Request))
+		return body, 0, err
+	}
+	return nil, 0, fmt.Errorf("%w: request type %d", errFrame, f.kind)
+}
+
+// HandleForward has fn answer SendToLeader's requests of a kind while this node is the leader. It is called in the
+// asking side's goroutine or one of its own, so fn must be safe for concurrent use; a later call replaces fn. An error
+// of fn arrives as *RemoteError, or as what it is if it is a sentinel of this package or a *state.Error.
+func (g *Group) HandleForward(kind string, fn func(ctx context.Context, from Peer, payload []byte) ([]byte, error)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.handlers[kind] = fn
+}
+
+func (g *Group) callLocal(ctx context.Context, from Peer, kind string, payload []byte) ([]byte, error) {
+	if g.raft.State() != raft.Leader {
+		return nil, ErrNotLeader
+	}
+	g.mu.Lock()
+	fn := g.handlers[kind]
+	g.mu.Unlock()
+	if fn == nil {
+		return nil, &RemoteError{Reason: "UNKNOWN_KIND", Message: fmt.Sprintf("no handler for %q on the leader", kind)}
+	}
+	return fn(ctx, from, payload)
+}
+
+// enter notes an accepted stream, so that shutting down closes it; false means that the group is shut down.
+func (g *Group) enter(conn net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.streams == nil {
+		return false
+	}
+	g.streams[conn] = struct{}{}
+	g.serving.Add(1)
+	return true
+}
+
+func (g *Group) leave(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.streams, conn)
+	g.serving.Done()
+}
+
+// closeStreams ends all accepted streams and waits for their handlers.
+func (g *Group) closeStreams() {
+	g.mu.Lock()
+	for conn := range g.streams {
+		_ = conn.Close()
+	}
+	g.streams = nil
+	g.mu.Unlock()
+	g.serving.Wait()
+}
+
+// ownStats tells the leader how far this server's log is.
+func (g *Group) ownStats() serverStats {
+	s := serverStats{LastIndex: g.raft.LastIndex(), Applied: g.Index()}
+	s.LastTerm = logTerm(g.raft)
+	if g.raft.State() != raft.Leader {
+		if last := g.raft.LastContact(); !last.IsZero() {
+			s.LastContactMS = max(time.Since(last).Milliseconds(), 0)
+		} else {
+			s.LastContactMS = -1
+		}
+	}
+	return s
+}

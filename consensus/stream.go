@@ -1,0 +1,161 @@
+package consensus
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// streamLayer gives raft's NetworkTransport its streams. It keeps every open one, both ways, so that a shutdown
+// interrupts raft's blocked calls instead of waiting for their deadlines.
+type streamLayer struct {
+	network Network
+	address string
+	// allow judges an accepted peer; it must be fast and must not block.
+	allow func(Peer) bool
+	log   *slog.Logger
+
+	accepted chan *trackedConn
+	done     chan struct{}
+	once     sync.Once
+
+	mu   sync.Mutex
+	open map[*trackedConn]struct{} // nil once closed
+}
+
+var _ raft.StreamLayer = (*streamLayer)(nil)
+
+func newStreamLayer(network Network, address string, allow func(Peer) bool, log *slog.Logger) *streamLayer {
+	return &streamLayer{
+		network: network, address: address, allow: allow, log: log,
+		accepted: make(chan *trackedConn), done: make(chan struct{}), open: map[*trackedConn]struct{}{},
+	}
+}
+
+// handle passes one accepted stream to raft and returns when raft has closed it.
+func (s *streamLayer) handle(conn net.Conn, peer Peer) {
+	if peer.Role != roleSN || !s.allow(peer) {
+		s.log.Warn("raft stream refused", "peer", peer.PeerID, "role", peer.Role)
+		_ = conn.Close()
+		return
+	}
+	t := s.track(conn)
+	if t == nil {
+		return
+	}
+	select {
+	case s.accepted <- t:
+		<-t.closed
+	case <-s.done:
+		_ = t.Close()
+	}
+}
+
+// track registers a stream; nil means that the layer is closed and so is the stream.
+func (s *streamLayer) track(conn net.Conn) *trackedConn {
+	t := &trackedConn{Conn: conn, layer: s, closed: make(chan struct{})}
+	s.mu.Lock()
+	if s.open != nil {
+		s.open[t] = struct{}{}
+		s.mu.Unlock()
+		return t
+	}
+	s.mu.Unlock()
+	_ = conn.Close()
+	return nil
+}
+
+// Accept waits for the next stream of a permitted peer.
+func (s *streamLayer) Accept() (net.Conn, error) {
+	select {
+	case t := <-s.accepted:
+		return t, nil
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Dial opens a raft stream to a server.
+func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := doneContext(s.done, timeout)
+	defer cancel()
+	conn, err := dialSN(ctx, s.network, string(address), ProtocolRaft)
+	if err != nil {
+		return nil, err
+	}
+	if t := s.track(conn); t != nil {
+		return t, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Addr is the address that raft advertises for this node.
+func (s *streamLayer) Addr() net.Addr { return addr(s.address) }
+
+// Close closes the layer and every stream that it gave.
+func (s *streamLayer) Close() error {
+	s.once.Do(func() { close(s.done) })
+	s.closeAll(true)
+	return nil
+}
+
+// closeAll closes the open streams; with final no further ones are taken.
+func (s *streamLayer) closeAll(final bool) {
+	s.mu.Lock()
+	conns := s.open
+	s.open = map[*trackedConn]struct{}{}
+	if final {
+		s.open = nil
+	}
+	s.mu.Unlock()
+	for c := range conns {
+		_ = c.Close()
+	}
+}
+
+// trackedConn tells its layer when it is closed.
+type trackedConn struct {
+	net.Conn
+	layer  *streamLayer
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close closes the stream; further calls do nothing.
+func (c *trackedConn) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.layer.mu.Lock()
+		delete(c.layer.open, c)
+		c.layer.mu.Unlock()
+		err = c.Conn.Close()
+		close(c.closed)
+	})
+	return err
+}
+
+// addr is a net.Addr of this package's address form.
+type addr string
+
+// Network names the kind of address.
+func (addr) Network() string { return "swarm" }
+
+// String returns the address.
+func (a addr) String() string { return string(a) }
+
+// doneContext returns a context that ends with done, after timeout, or when cancel is called, which it must be.
+func doneContext(done <-chan struct{}, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	go func() {
+		select {
+		case <-done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
