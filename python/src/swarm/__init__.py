@@ -1,0 +1,102 @@
+"""The import of the original's version 0.3: ``from swarm import SwarmCallback``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Any, Optional
+
+from swarmlearning import _params
+from swarmlearning.errors import ParameterError, SwarmError
+
+__all__ = ["SwarmCallback", "SwarmError"]
+
+_PYTORCH = ("PYTORCH", "PYT")
+_KERAS = ("TF", "KERAS", "TENSORFLOW")
+_DEFAULT_BATCH = 32
+
+
+class SwarmCallback:
+    """Version 0.3's callback: makes swarmlearning's own one for the platform that is given or found.
+
+    All parameters by name: sync_interval, min_peers, use_adaptive_sync, val_data, val_batch_size,
+    checkin_model_on_train_end, node_weightage, ml_platform (TF, KERAS or PYTORCH), model_name, model (PyTorch).
+    """
+
+    def __new__(
+        cls,
+        *,
+        sync_interval: Any,
+        min_peers: Any,
+        use_adaptive_sync: bool = False,
+        val_data: Any = None,
+        val_batch_size: Optional[int] = None,
+        checkin_model_on_train_end: str = "snapshot",
+        node_weightage: int = 1,
+        ml_platform: Optional[str] = None,
+        model_name: str = "swarm_model",
+        model: Any = None,
+        **more: Any,
+    ) -> Any:
+        """Give the callback of the platform."""
+        options: dict[str, Any] = dict(more)
+        options.update(
+            useAdaptiveSync=use_adaptive_sync,
+            checkinModelOnTrainEnd=checkin_model_on_train_end,
+            nodeWeightage=node_weightage,
+            # Version 0.3 asked for no loss function, so the one that is assumed may not fit.
+            _lenientScore=True,
+        )
+        if model is not None:
+            options["model"] = model
+        if val_data is not None:
+            options["adsValData"] = val_data
+        if _is_pytorch(ml_platform, model):
+            return _pytorch(sync_interval, min_peers, options, val_batch_size)
+        module = importlib.import_module("swarmlearning.tf")
+        return module.SwarmCallback(sync_interval, min_peers, adsValBatchSize=val_batch_size, **options)
+
+
+def _pytorch(sync_interval: Any, min_peers: Any, options: dict[str, Any], val_batch_size: Optional[int]) -> Any:
+    module = importlib.import_module("swarmlearning.pyt")
+    data = importlib.import_module("torch.utils.data")
+    given = options.get("adsValData")
+    if given is not None:
+        # Version 0.3's own examples give a Dataset.
+        if not isinstance(given, data.DataLoader):
+            batch = _DEFAULT_BATCH if val_batch_size is None else _params.positive("val_batch_size", val_batch_size)
+            options["adsValData"] = data.DataLoader(given, batch_size=batch)
+        # Cross entropy of log-probabilities is their negative log likelihood: it fits both kinds of classifiers.
+        options.setdefault("lossFunction", "CrossEntropyLoss")
+        options.setdefault("metricFunction", "Accuracy")
+        options.setdefault("metricFunctionArgs", {"task": "multiclass", "num_classes": _classes(options["adsValData"])})
+    return module.SwarmCallback(sync_interval, min_peers, **options)
+
+
+def _classes(loader: Any) -> int:
+    """Count the classes of the validation data, which torchmetrics wants to know beforehand."""
+    largest = 1
+    for batch in loader:
+        try:
+            largest = max(largest, int(batch[-1].max()))
+        except (TypeError, ValueError, IndexError, AttributeError, RuntimeError):
+            break
+    return largest + 1
+
+
+def _is_pytorch(platform: Optional[str], model: Any) -> bool:
+    if platform is not None:
+        name = str(platform).upper()
+        if name in _PYTORCH:
+            return True
+        if name in _KERAS:
+            return False
+        raise ParameterError(f"ml_platform: {platform!r} is not allowed", "give TF, KERAS or PYTORCH")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return True
+    if "tensorflow" in sys.modules or "keras" in sys.modules:
+        return False
+    if torch is not None:
+        return True
+    return importlib.util.find_spec("tensorflow") is None and importlib.util.find_spec("keras") is None

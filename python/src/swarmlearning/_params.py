@@ -1,0 +1,155 @@
+"""The parameters of every SwarmCallback, checked before anything happens."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Optional
+
+from swarmlearning.errors import ParameterError
+
+DEFAULT_CONTRACT = "defaultbb.cqdb.sml.hpe"
+CHECKIN_MODES = ("inactive", "snapshot", "active")
+MERGE_METHODS = ("mean", "coordmedian", "geomedian")
+LOG_FORMAT = "%(asctime)s : %(name)s : %(levelname)s : %(message)s"
+LOGGER_NAME = "SwarmCallback"
+MAX_WEIGHT = 100
+
+
+@dataclass(frozen=True)
+class Params:
+    """Checked parameters, in the words of the bridge."""
+
+    sync_frequency: int
+    min_peers: int
+    contract: str = DEFAULT_CONTRACT
+    total_epochs: int = 0
+    checkin_mode: str = "snapshot"
+    weight: int = 1
+    method: str = "mean"
+    adaptive: bool = False
+
+    def terms(self) -> dict[str, object]:
+        """Give the fields of the open request."""
+        return {
+            "contract": self.contract,
+            "min_peers": self.min_peers,
+            "sync_frequency": self.sync_frequency,
+            "adaptive": self.adaptive,
+            "checkin_mode": self.checkin_mode,
+            "weight": self.weight,
+            "method": self.method,
+            "total_epochs": self.total_epochs,
+        }
+
+
+def check(
+    sync_frequency: object,
+    min_peers: object,
+    contract: object,
+    options: Mapping[str, object],
+    logger: logging.Logger,
+) -> Params:
+    """Check the parameters that all frameworks share.
+
+    options are the optional ones by their public names; the framework has taken its own out, so what is not known
+    here is unknown altogether: said in the log, then ignored, as the original does.
+    """
+    known = {
+        "totalEpochs",
+        "checkinModelOnTrainEnd",
+        "nodeWeightage",
+        "mergeMethod",
+        "useAdaptiveSync",
+        "adsValData",
+        "ml_platform",
+        "mlPlatform",
+    }
+    for name in sorted(set(options) - known):
+        logger.warning("parameter %s is not known and has no effect", name)
+    total = options.get("totalEpochs")
+    if total is None:
+        logger.warning("parameter totalEpochs is not given; progress can not be shown")
+    adaptive = _boolean("useAdaptiveSync", options.get("useAdaptiveSync", False))
+    if adaptive and options.get("adsValData") is None:
+        raise ParameterError("useAdaptiveSync: is on without adsValData", "give validation data as adsValData")
+    return Params(
+        sync_frequency=positive("syncFrequency", sync_frequency),
+        min_peers=positive("minPeers", min_peers),
+        contract=_contract(contract),
+        total_epochs=0 if total is None else positive("totalEpochs", total),
+        checkin_mode=_one_of("checkinModelOnTrainEnd", options.get("checkinModelOnTrainEnd", "snapshot"), CHECKIN_MODES),
+        weight=positive("nodeWeightage", options.get("nodeWeightage", 1), MAX_WEIGHT),
+        method=_one_of("mergeMethod", options.get("mergeMethod", "mean"), MERGE_METHODS),
+        adaptive=adaptive,
+    )
+
+
+def positive(name: str, value: object, limit: Optional[int] = None) -> int:
+    """Give value as an integer from 1 to limit; strings and whole floats are cast, as in the original."""
+    allowed = "a whole number from 1" + (f" to {limit}" if limit else "")
+    number = 0
+    if isinstance(value, (str, bytes)) or (hasattr(value, "__int__") and not isinstance(value, bool)):
+        try:
+            number = int(value)  # type: ignore[call-overload]
+            if not isinstance(value, (str, bytes)) and number != value:
+                number = 0
+        except (TypeError, ValueError, OverflowError):
+            number = 0
+    if number < 1 or (limit is not None and number > limit):
+        raise ParameterError(f"{name}: {value!r} is not allowed", f"give {allowed}")
+    return number
+
+
+def loopback() -> bool:
+    """Tell whether SWARM_LOOPBACK asks to train without a swarm."""
+    return os.environ.get("SWARM_LOOPBACK", "").strip().lower() in ("true", "1", "yes")
+
+
+class _Stdout(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to what sys.stdout is at the time of the message, so redirections hold."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stdout
+        super().emit(record)
+
+
+def default_logger(given: object = None) -> logging.Logger:
+    """Give the caller's logger, or SwarmCallback's own: INFO to standard output in the original's format."""
+    if given is not None:
+        if not isinstance(given, logging.Logger):
+            raise ParameterError(f"logger: {type(given).__name__} is not allowed", "give a logging.Logger")
+        return given
+    logger = logging.getLogger(LOGGER_NAME)
+    if not any(isinstance(handler, _Stdout) for handler in logger.handlers):
+        handler = _Stdout()
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    return logger
+
+
+def _contract(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ParameterError(f"trainingContract: {value!r} is not allowed", "give the name of a contract")
+    return value
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    text = value.lower() if isinstance(value, str) else ""
+    if text not in allowed:
+        raise ParameterError(f"{name}: {value!r} is not allowed", f"give one of {', '.join(allowed)}")
+    return text
+
+
+def _boolean(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise ParameterError(f"{name}: {value!r} is not allowed", "give True or False")
+    return bool(value)

@@ -1,0 +1,275 @@
+"""Loss and metric of a torch module on validation data."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional
+
+import torch
+
+from swarmlearning.base import Score
+from swarmlearning.errors import ParameterError, SwarmError
+
+LossFunction = Callable[..., Any]
+
+
+class Evaluator:
+    """Measures in evaluation mode on the module's own device and leaves the module as it was."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        data: Any,
+        scoring: Mapping[str, Any],
+        logger: logging.Logger,
+        lenient: bool = False,
+    ) -> None:
+        """Check and build loss and metric; lenient turns a failing measurement into a warning."""
+        if not isinstance(data, torch.utils.data.DataLoader):
+            raise ParameterError(
+                f"adsValData: {type(data).__name__} is not allowed", "give a torch.utils.data.DataLoader"
+            )
+        self._module = module
+        self._data = data
+        self._logger = logger
+        self._lenient = lenient
+        self._broken = False
+        self._loss, self._reduction = _loss(scoring.get("lossFunction"), scoring.get("lossFunctionArgs"))
+        self._metric = _metric(scoring.get("metricFunction"), scoring.get("metricFunctionArgs"))
+
+    def measure(self) -> Optional[Score]:
+        """Give the mean loss of a sample and the metric; None if it can not be measured and that is tolerated."""
+        if self._broken:
+            return None
+        modes = [(part, part.training) for part in self._module.modules()]
+        self._module.eval()
+        try:
+            with torch.no_grad():
+                return self._run()
+        except SwarmError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError) as err:
+            if not self._lenient:
+                raise SwarmError(
+                    f"measure loss on adsValData: {' '.join(str(err).split())}",
+                    "check lossFunction, metricFunction and that adsValData yields (input, target)",
+                    reason="EVALUATION",
+                ) from err
+            self._broken = True
+            self._logger.warning("loss can not be measured on the validation data: %s", err)
+            return None
+        finally:
+            # Each part on its own: frozen layers may be in evaluation mode during training.
+            for part, training in modes:
+                part.training = training
+
+    def _run(self) -> Score:
+        device = _device(self._module)
+        loss, samples = 0.0, 0
+        if self._metric is not None:
+            self._metric.reset(device)
+        for batch in self._data:
+            inputs, target = _split(batch, device)
+            output = self._module(*inputs)
+            size = int(target.shape[0]) if target.dim() else 1
+            value = self._loss(output, target)
+            # With the reduction "mean" a batch counts by its size; sums and single losses are added up.
+            if self._reduction == "mean" and value.dim() == 0:
+                loss += float(value) * size
+            else:
+                loss += float(value.sum())
+            samples += size
+            if self._metric is not None:
+                self._metric.update(output, target, size)
+        if samples == 0:
+            raise SwarmError("adsValData has no samples", "give validation data with at least one sample")
+        return loss / samples, None if self._metric is None else self._metric.compute()
+
+
+def _device(module: torch.nn.Module) -> torch.device:
+    for value in module.parameters():
+        return value.device
+    for value in module.buffers():
+        return value.device
+    return torch.device("cpu")
+
+
+def _split(batch: Any, device: torch.device) -> tuple[list[Any], torch.Tensor]:
+    if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+        raise SwarmError(
+            f"adsValData yields {type(batch).__name__}, not (input, target)", "make the DataLoader yield (input, target)"
+        )
+    moved = [item.to(device) if hasattr(item, "to") else item for item in batch]
+    return moved[:-1], moved[-1]
+
+
+def _loss(function: Any, args: Any) -> tuple[LossFunction, str]:
+    arguments = _arguments("lossFunctionArgs", args)
+    if function is None:
+        raise ParameterError(
+            "lossFunction: is missing although adsValData is given",
+            'give the name of a loss in torch.nn, like "CrossEntropyLoss", or a callable',
+        )
+    if isinstance(function, str):
+        found = getattr(torch.nn, function, None)
+        if not isinstance(found, type):
+            raise ParameterError(
+                f"lossFunction: torch.nn has no {function!r}", 'give a name like "CrossEntropyLoss" or a callable'
+            )
+        function = found
+    if not callable(function):
+        raise ParameterError(f"lossFunction: {function!r} is not allowed", "give a name in torch.nn or a callable")
+    if isinstance(function, type):
+        function = _build("lossFunction", function, arguments)
+    elif arguments:
+        function = functools.partial(function, **arguments)
+    reduction = getattr(function, "reduction", arguments.get("reduction", "mean"))
+    return function, str(reduction)
+
+
+def _arguments(name: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ParameterError(f"{name}: {value!r} is not allowed", "give a dict of arguments")
+    return dict(value)
+
+
+def _build(name: str, cls: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    try:
+        return cls(**arguments)
+    except (TypeError, ValueError) as err:
+        raise ParameterError(f"{name}: {getattr(cls, '__name__', cls)}: {err}", f"check {name}Args") from None
+
+
+class _Metric:
+    """A metric of torchmetrics' shape (reset, update, compute)."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric = metric
+
+    def reset(self, device: torch.device) -> None:
+        if hasattr(self._metric, "to"):
+            self._metric = self._metric.to(device)
+        self._metric.reset()
+
+    def update(self, output: Any, target: torch.Tensor, size: int) -> None:
+        self._metric.update(output, target)
+
+    def compute(self) -> float:
+        return float(self._metric.compute())
+
+
+class _Average(_Metric):
+    """A plain function of (output, target), averaged over the samples."""
+
+    def reset(self, device: torch.device) -> None:
+        self._sum, self._samples = 0.0, 0
+
+    def update(self, output: Any, target: torch.Tensor, size: int) -> None:
+        self._sum += float(self._metric(output, target)) * size
+        self._samples += size
+
+    def compute(self) -> float:
+        return self._sum / max(1, self._samples)
+
+
+class Accuracy:
+    """Accuracy as torchmetrics computes it, for machines without torchmetrics.
+
+    average "micro" is the share of right answers; "macro" the mean over the classes that occur.
+    """
+
+    def __init__(
+        self, task: str = "multiclass", num_classes: Optional[int] = None, average: str = "micro", threshold: float = 0.5
+    ) -> None:
+        """Take the arguments of torchmetrics that this version knows."""
+        if task not in ("multiclass", "binary") or average not in ("micro", "macro"):
+            raise ValueError(
+                f"without torchmetrics only task multiclass or binary and average micro or macro are known, "
+                f"not {task} and {average}"
+            )
+        self._average = average
+        self._threshold = threshold
+        self._classes = num_classes or 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._answers: list[torch.Tensor] = []
+        self._targets: list[torch.Tensor] = []
+
+    def update(self, output: torch.Tensor, target: torch.Tensor) -> None:
+        """Add a batch: scores of (samples, classes, ...), or one score or class for each target."""
+        if output.dim() == target.dim() + 1:
+            answer = output.argmax(dim=1)
+        elif output.is_floating_point():
+            if bool(((output < 0) | (output > 1)).any()):
+                output = output.sigmoid()
+            answer = (output > self._threshold).to(torch.int64)
+        else:
+            answer = output
+        self._answers.append(answer.reshape(-1).cpu().to(torch.int64))
+        self._targets.append(target.reshape(-1).cpu().to(torch.int64))
+
+    def compute(self) -> float:
+        """Give the accuracy of all samples since reset."""
+        answers, targets = torch.cat(self._answers), torch.cat(self._targets)
+        right = answers == targets
+        if self._average == "micro":
+            return float(right.to(torch.float64).mean())
+        count = max(self._classes, int(answers.max()) + 1, int(targets.max()) + 1)
+        hits = torch.bincount(targets[right], minlength=count).to(torch.float64)
+        wanted = torch.bincount(targets, minlength=count)
+        seen = (wanted + torch.bincount(answers, minlength=count)) > 0
+        shares = hits / wanted.clamp(min=1)
+        return float(shares[seen].mean())
+
+
+_FALLBACKS: Mapping[str, Callable[..., Any]] = {
+    "Accuracy": Accuracy,
+    "MulticlassAccuracy": functools.partial(Accuracy, average="macro"),
+    "BinaryAccuracy": functools.partial(Accuracy, task="binary"),
+}
+
+
+def _metric(function: Any, args: Any) -> Optional[_Metric]:
+    arguments = _arguments("metricFunctionArgs", args)
+    if function is None:
+        return None
+    if isinstance(function, str):
+        return _Metric(_build("metricFunction", _named_metric(function), arguments))
+    if isinstance(function, type):
+        function = _build("metricFunction", function, arguments)
+    elif arguments:
+        function = functools.partial(function, **arguments)
+    if all(hasattr(function, part) for part in ("reset", "update", "compute")):
+        return _Metric(function)
+    if not callable(function):
+        raise ParameterError(
+            f"metricFunction: {function!r} is not allowed", "give a name in torchmetrics or a callable"
+        )
+    return _Average(function)
+
+
+def _named_metric(name: str) -> Callable[..., Any]:
+    try:
+        modules: Sequence[Any] = [
+            importlib.import_module(module) for module in ("torchmetrics", "torchmetrics.classification")
+        ]
+    except ImportError:
+        if name in _FALLBACKS:
+            return _FALLBACKS[name]
+        raise ParameterError(
+            f"metricFunction: {name!r} needs torchmetrics, which is not installed",
+            f"install torchmetrics, or give one of {', '.join(_FALLBACKS)} or a callable",
+        ) from None
+    for module in modules:
+        found = getattr(module, name, None)
+        if callable(found):
+            metric: Callable[..., Any] = found
+            return metric
+    raise ParameterError(f"metricFunction: torchmetrics has no {name!r}", "give a name in torchmetrics or a callable")

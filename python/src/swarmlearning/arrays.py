@@ -1,0 +1,136 @@
+"""SwarmCallback for models that are a dict of numpy arrays, whatever trains them.
+
+    weights = {"w": w, "b": b}
+    callback = SwarmCallback(syncFrequency=50, minPeers=2, weights=weights)
+
+The arrays are overwritten in place by each merge. Where the weights live elsewhere, give functions instead:
+get() returns the dict, set(dict) takes the merged one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+
+from swarmlearning import _params
+from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning.base import Engine, Score
+from swarmlearning.errors import ModelChangedError, ParameterError
+from swarmlearning.layout import Array, Tensor
+
+__all__ = ["Swarm", "SwarmCallback"]
+
+Weights = Mapping[str, Array]
+Measured = Union[None, float, tuple[Optional[float], Optional[float]]]
+
+
+class SwarmCallback:
+    """Merges named numpy arrays with the other peers every syncFrequency batches.
+
+    Beside the parameters of all callbacks: either weights (a dict of writable arrays, merged in place) or get and set;
+    evaluate, a function that returns the loss or (loss, metric) of the present weights.
+    """
+
+    def __init__(
+        self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
+    ) -> None:
+        """Check every parameter; a wrong one is a SwarmError."""
+        options = dict(kwargs)
+        logger = _params.default_logger(options.pop("logger", None))
+        weights, get, put = options.pop("weights", None), options.pop("get", None), options.pop("set", None)
+        evaluate = options.pop("evaluate", None)
+        if evaluate is not None and not callable(evaluate):
+            raise ParameterError(f"evaluate: {evaluate!r} is not allowed", "give a function")
+        if weights is not None:
+            if not isinstance(weights, Mapping) or get is not None or put is not None:
+                raise ParameterError("weights: is not a dict, or stands beside get and set", "give one of the two forms")
+            get, put = _in_place(weights)
+        if not callable(get) or not callable(put):
+            raise ParameterError("weights: is missing", "give weights, or get and set")
+        # Validation is what evaluate does, so it satisfies useAdaptiveSync.
+        options["adsValData"] = evaluate
+        params = _params.check(syncFrequency, minPeers, trainingContract, options, logger)
+        self._engine = Engine(params, _Dict(get, put, evaluate), "numpy", logger)
+
+    @property
+    def training_over(self) -> bool:
+        """True when the swarm has finished; the loop may break and call on_train_end, which loads the final model."""
+        return self._engine.training_over
+
+    def on_train_begin(self) -> None:
+        """Join the swarm; blocks until minPeers are there and loads the first merged model."""
+        self._engine.train_begin()
+
+    def on_batch_end(self, batch: Optional[int] = None) -> None:
+        """Count a batch; blocks for a merge when it is time for one."""
+        self._engine.batch_end()
+
+    def on_epoch_end(self, epoch: Optional[int] = None) -> None:
+        """Count an epoch; measures the model if evaluate was given."""
+        self._engine.epoch_end()
+
+    def on_train_end(self) -> None:
+        """Blocks until the swarm has finished and loads the final model."""
+        self._engine.train_end()
+
+
+# What programs that are no callback users may prefer to call it.
+Swarm = SwarmCallback
+
+
+class _Dict:
+    """A dict of arrays as the engine's model."""
+
+    def __init__(
+        self,
+        get: Callable[[], Weights],
+        put: Callable[[dict[str, Array]], None],
+        evaluate: Optional[Callable[[], Measured]],
+    ) -> None:
+        self._get = get
+        self._put = put
+        self._evaluate = evaluate
+
+    def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
+        for name, value in self._get().items():
+            array = np.asarray(value)
+            dtype = array.dtype.name
+            if dtype == "bfloat16":  # of the package ml_dtypes
+                array = array.view(np.uint16)
+            yield Tensor(str(name), dtype, array.shape), array
+
+    def load(self, arrays: Sequence[Array]) -> None:
+        present = self._get()
+        if len(present) != len(arrays):
+            raise ModelChangedError(f"model has {len(present)} tensors, the merged one {len(arrays)}")
+        merged = {}
+        for (name, value), array in zip(present.items(), arrays):
+            dtype = np.asarray(value).dtype
+            owned = np.array(array, dtype=array.dtype.newbyteorder("="), copy=True)
+            merged[name] = owned.view(dtype) if dtype.name == "bfloat16" else owned
+        self._put(merged)
+
+    def evaluate(self) -> Optional[Score]:
+        if self._evaluate is None:
+            return None
+        measured = self._evaluate()
+        if measured is None:
+            return None
+        if isinstance(measured, tuple):
+            loss, metric = measured
+            return None if loss is None else float(loss), None if metric is None else float(metric)
+        return float(measured), None
+
+
+def _in_place(weights: Weights) -> tuple[Callable[[], Weights], Callable[[dict[str, Array]], None]]:
+    for name, value in weights.items():
+        if not isinstance(value, np.ndarray) or not value.flags.writeable:
+            raise ParameterError(f'weights: "{name}" is no writable numpy array', "give get and set instead")
+
+    def put(merged: dict[str, Array]) -> None:
+        for name, value in merged.items():
+            weights[name][...] = value
+
+    return lambda: weights, put

@@ -1,0 +1,321 @@
+"""What all callbacks share: when to merge, what to report, how to end. Knows no framework."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Optional, Protocol
+
+import numpy as np
+
+import swarmlearning
+from swarmlearning import layout as layouts
+from swarmlearning._metrics import MetricsFile, number
+from swarmlearning._params import Params, loopback
+from swarmlearning.client import Client, Merged
+from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
+from swarmlearning.layout import Array, Buffer, Layout, Tensor
+
+# Scripts of the original's users wait for this line.
+FINISHED = "All peers and Swarm training rounds finished. Final Swarm model was loaded."
+
+Score = tuple[Optional[float], Optional[float]]
+
+
+class Model(Protocol):
+    """A framework's model as the engine sees it."""
+
+    def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
+        """Give every tensor with its present value, always in the same order; the array may share memory.
+
+        bfloat16 comes as the uint16 of its bits.
+        """
+
+    def load(self, arrays: Sequence[Array]) -> None:
+        """Copy arrays, ordered as in snapshot and read-only, into the model; types and devices stay."""
+
+    def evaluate(self) -> Optional[Score]:
+        """Measure loss and metric on the validation data; None if there is none."""
+
+
+class Engine:
+    """The state machine behind on_train_begin, on_batch_end, on_epoch_end and on_train_end."""
+
+    def __init__(self, params: Params, model: Model, framework: str, logger: logging.Logger) -> None:
+        """Read SWARM_LOOPBACK; without it the bridge must be there."""
+        self._params = params
+        self._model = model
+        self._framework = framework
+        self._logger = logger
+        self._loopback = loopback()
+        self._metrics = MetricsFile(logger)
+        self._client: Optional[Client] = None
+        self._layout: Optional[Layout] = None
+        self._waiting = ""
+        self._batches = 0
+        self._interval = params.sync_frequency
+        self._seq = 0
+        self._round = 0
+        self._epochs = 0
+        self._over = False
+        self._running = False
+        if self._loopback:
+            logger.info("SWARM_LOOPBACK is set: training goes on without a swarm")
+        else:
+            # Says at once what is missing, not after minutes of data loading.
+            Client().close()
+
+    @property
+    def training_over(self) -> bool:
+        """True when the swarm has finished: what is trained from here on is dropped at train end."""
+        return self._over
+
+    @property
+    def loopback(self) -> bool:
+        """True when SWARM_LOOPBACK was set at construction."""
+        return self._loopback
+
+    def train_begin(self) -> None:
+        """Open the session and take the swarm's first model."""
+        if self._running:
+            raise SwarmError("on_train_begin: training is already running", "call on_train_end first")
+        self._batches = self._seq = self._round = self._epochs = 0
+        self._interval = self._params.sync_frequency
+        self._over = False
+        self._running = True
+        self._metrics.write("start", loopback=self._loopback, total_epochs=self._params.total_epochs)
+        if self._loopback:
+            return
+        with self._giving_up():
+            self._layout = Layout([tensor for tensor, _ in self._model.snapshot()])
+            self._client = Client()
+            terms = self._params.terms()
+            terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
+            terms["framework"] = self._framework
+            opened = self._client.open(terms, self._layout)
+            self._logger.info(
+                "session opened at %s for contract %s: %d tensors, %d bytes",
+                opened.peer or "the daemon",
+                self._params.contract,
+                len(self._layout.tensors),
+                self._layout.nbytes,
+            )
+            self._sync()
+
+    def batch_end(self) -> None:
+        """Count a batch; merge when the interval is full."""
+        self._check_running("on_batch_end")
+        if self._loopback or self._over:
+            return
+        self._batches += 1
+        if self._batches >= self._interval:
+            with self._giving_up():
+                self._sync()
+
+    def epoch_end(self) -> None:
+        """Count an epoch and report the local model's loss and metric."""
+        self._check_running("on_epoch_end")
+        self._epochs += 1
+        with self._giving_up():
+            loss, metric = self._score()
+            self._metrics.write("epoch", epoch=self._epochs, loss=loss, metric=metric, round=self._round)
+            self._report(0, loss, metric)
+
+    def train_end(self) -> None:
+        """Close the session, wait for the final model and load it."""
+        self._check_running("on_train_end")
+        with self._giving_up():
+            if self._client is not None:
+                self._finish(self._client)
+            loss, metric = self._score()
+            self._metrics.write(
+                "end",
+                round=self._round,
+                # Rounds are counted from 1, so the last one's number is how many there were.
+                rounds=self._round,
+                loss=loss,
+                metric=metric,
+                model_sha256=self._sha256(),
+                loopback=self._loopback,
+            )
+        self._release()
+        if not self._loopback:
+            self._logger.info(FINISHED)
+
+    def _finish(self, client: Client) -> None:
+        if not self._over:
+            # What was trained since the last merge goes into the rounds to come.
+            self._store()
+        final = client.finish(self._seq, self._params.checkin_mode, self._say_waiting, self._newer)
+        self._over = True
+        self._say_warnings(final)
+        self._round = final.round
+        self._load(final.slot)
+        self._logger.info("final model is that of round %d, digest %s", final.round, final.digest)
+
+    def _newer(self, merged: Merged) -> None:
+        """Measure a model that the others made while this program waits for the end."""
+        self._round = merged.round
+        self._logger.info("round %d merged by the peers that still train", merged.round)
+        if self._params.adaptive:
+            self._load(merged.slot)
+            loss, metric = self._score()
+            self._report(merged.round, loss, metric)
+
+    def _sync(self) -> None:
+        client = self._require_client()
+        started = time.monotonic()
+        self._store()
+        self._seq += 1
+        self._waiting = ""
+        merged = client.sync(self._seq, self._params.weight, self._say_waiting)
+        self._load(merged.slot)
+        seconds = time.monotonic() - started
+        self._batches = 0
+        self._round = merged.round
+        self._over = merged.training_over
+        # An interval below 1 would stop all merging.
+        self._interval = merged.interval if merged.interval >= 1 else self._params.sync_frequency
+        self._say_warnings(merged)
+        loss, metric = self._score()
+        self._metrics.write(
+            "merge",
+            round=merged.round,
+            loss=loss,
+            metric=metric,
+            epoch=self._epochs,
+            participants=list(merged.participants),
+            seconds=seconds,
+            contributed=merged.contributed,
+        )
+        self._report(merged.round, loss, metric)
+        self._logger.info(
+            "round %d: %s %s in %.3f s%s",
+            merged.round,
+            "merged with" if merged.contributed else "took the model of",
+            ", ".join(merged.participants) or "the swarm",
+            seconds,
+            _score_text(loss, metric),
+        )
+        if self._over:
+            self._logger.info("the swarm has finished: no more merges, the final model is loaded at the end")
+
+    def _store(self) -> None:
+        layout, buffer = self._require_layout(), self._require_client().local()
+        count = 0
+        for tensor, array in self._model.snapshot():
+            if count >= len(layout.tensors) or tensor != layout.tensors[count]:
+                raise _changed(tensor)
+            if not layouts.all_finite(tensor.dtype, array):
+                raise NotFiniteError(
+                    f'tensor "{tensor.name}" has NaN or infinite values, so the model is not merged',
+                    "lower the learning rate, clip gradients or look for bad input data",
+                )
+            if tensor.elements:
+                np.copyto(layout.view(buffer, count), array, casting="no")
+            count += 1
+        if count != len(layout.tensors):
+            raise _changed(layout.tensors[count])
+
+    def _load(self, slot: str) -> None:
+        layout = self._require_layout()
+        if not layout.nbytes:
+            return
+        mapped = self._require_client().slot(slot)
+        try:
+            self._load_views(layout, mapped)
+        finally:
+            mapped.close()
+
+    def _load_views(self, layout: Layout, buffer: Buffer) -> None:
+        # A function of its own: its views are gone when the map is closed.
+        view = memoryview(buffer)
+        try:
+            self._model.load([layout.view(view, index) for index in range(len(layout.tensors))])
+        finally:
+            view.release()
+
+    def _score(self) -> Score:
+        return self._model.evaluate() or (None, None)
+
+    def _report(self, round_: int, loss: Optional[float], metric: Optional[float]) -> None:
+        if self._client is None:
+            return
+        try:
+            self._client.report(
+                {
+                    "round": round_,
+                    "loss": number(loss),
+                    "metric": number(metric),
+                    "epochs_done": self._epochs,
+                    "total_epochs": self._params.total_epochs,
+                }
+            )
+        except DaemonGoneError:
+            raise
+        except SwarmError as err:
+            # A report is for the eye; the next merge shows whether the session still stands.
+            self._logger.warning("report of round %d was refused: %s", round_, err)
+
+    def _sha256(self) -> str:
+        digest = hashlib.sha256()
+        for tensor, array in self._model.snapshot():
+            digest.update(np.ascontiguousarray(array, dtype=layouts.storage_dtype(tensor.dtype)).tobytes())
+        return digest.hexdigest()
+
+    def _say_waiting(self, reason: str) -> None:
+        if reason and reason != self._waiting:
+            self._logger.info("waiting: %s", reason)
+        self._waiting = reason
+
+    def _say_warnings(self, merged: Merged) -> None:
+        for warning in merged.warnings:
+            self._logger.warning("%s", warning)
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Tell the daemon when the hook fails, so that the peers do not wait for this program."""
+        try:
+            yield
+        except BaseException as err:
+            if self._client is not None:
+                self._client.abort(f"{type(err).__name__}: {err}")
+            self._release()
+            if isinstance(err, SwarmError):
+                self._logger.error("%s", err)
+            raise
+
+    def _release(self) -> None:
+        self._running = False
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _check_running(self, hook: str) -> None:
+        if not self._running:
+            raise SwarmError(f"{hook}: training has not begun or has ended", "call on_train_begin first")
+
+    def _require_client(self) -> Client:
+        if self._client is None:
+            raise SwarmError("no session is open", "call on_train_begin first")
+        return self._client
+
+    def _require_layout(self) -> Layout:
+        if self._layout is None:
+            raise SwarmError("no session is open", "call on_train_begin first")
+        return self._layout
+
+
+def _changed(tensor: Tensor) -> ModelChangedError:
+    return ModelChangedError(
+        f'tensor "{tensor.name}" ({tensor.dtype}{list(tensor.shape)}) is not what the training began with',
+        "do not add, remove or replace layers between on_train_begin and on_train_end",
+    )
+
+
+def _score_text(loss: Optional[float], metric: Optional[float]) -> str:
+    text = "" if loss is None else f", loss {loss:.6g}"
+    return text if metric is None else f"{text}, metric {metric:.6g}"

@@ -1,0 +1,289 @@
+"""The bridge to the daemon beside this program: HTTP with JSON on a unix socket, weights in memory-mapped slots."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import mmap
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from swarmlearning.errors import DaemonGoneError, ModelChangedError, NoBridgeError, ProtocolError, from_reason
+from swarmlearning.layout import Buffer, Layout
+
+SOCKET_NAME = "bridge.sock"
+API_VERSION = 1
+
+# The daemon answers a long poll within 20 s; three missed ones mean that it hangs.
+POLL_SECONDS = 90.0
+# Opening waits for the swarm's network, which may be electing a leader or starting.
+OPEN_SECONDS = 600.0
+# Longest path that every Unix takes in a socket address.
+SOCKET_PATH_BYTES = 100
+MAX_REPLY_BYTES = 16 << 20
+
+GONE_REMEDY = "see the log of the SL daemon on this host, then start the training again"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What the daemon said to an open request."""
+
+    session: str
+    peer: str
+    layout_digest: str
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A committed model: where it lies and how it came about."""
+
+    round: int
+    slot: str
+    interval: int
+    training_over: bool
+    contributed: bool
+    digest: str
+    participants: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(self.timeout)
+        try:
+            if len(os.fsencode(self._path)) <= SOCKET_PATH_BYTES:
+                sock.connect(self._path)
+            else:
+                _connect_long(sock, self._path)
+        except BaseException:
+            sock.close()
+            raise
+        self.sock = sock
+
+
+def _connect_long(sock: socket.socket, path: str) -> None:
+    """Reach a socket whose path is too long for an address through its directory's descriptor."""
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sock.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+    finally:
+        os.close(directory)
+
+
+class Client:
+    """One program's session. Not safe for use from two threads. close() frees its connection and maps."""
+
+    def __init__(self, directory: Optional[str] = None) -> None:
+        """Use the bridge in directory, or in SWARM_BRIDGE_DIR if None; connects with the first request."""
+        if directory is None:
+            directory = os.environ.get("SWARM_BRIDGE_DIR", "")
+        if not directory:
+            raise NoBridgeError(
+                "SWARM_BRIDGE_DIR is not set: this program was not started by a swarm daemon",
+                'start it with "swarmctl local run ..." or "swarmd run-sl ...", '
+                "or set SWARM_LOOPBACK=true to train without a swarm",
+            )
+        self._directory = directory
+        self._connection: Optional[_UnixConnection] = None
+        self._session = ""
+        self._layout: Optional[Layout] = None
+        self._local: Optional[mmap.mmap] = None
+
+    def open(self, terms: Mapping[str, object], layout: Layout) -> Opened:
+        """Open a session for a model of this layout; terms are the other fields of the request."""
+        body = dict(terms)
+        body["tensors"] = [tensor.as_json() for tensor in layout.tensors]
+        reply = self._post("/v1/session", body, OPEN_SECONDS)
+        version = _field(reply, "api_version", int)
+        if version != API_VERSION:
+            raise ProtocolError(
+                f"daemon speaks version {version} of the bridge, this package version {API_VERSION}",
+                "install the swarmlearning package that belongs to this swarmd",
+            )
+        layout.check_reply(_field(reply, "offsets", list), _field(reply, "bytes", int))
+        self._session = _field(reply, "session", str)
+        self._layout = layout
+        if layout.nbytes:
+            self._local = self._map(_field(reply, "local", str), writable=True)
+        return Opened(self._session, str(reply.get("peer", "")), str(reply.get("layout_digest", "")))
+
+    def local(self) -> Buffer:
+        """Give the slot that the program writes its weights to; it must not be written during sync."""
+        return b"" if self._local is None else memoryview(self._local)
+
+    def sync(self, seq: int, weight: int, waiting: Callable[[str], None]) -> Merged:
+        """Hand in the weights of the local slot and block until a model is committed.
+
+        waiting is called with the daemon's reason each time that it answers that others are still missing.
+        """
+        body = {"session": self._session, "seq": seq, "weight": weight}
+        while True:
+            reply = self._post("/v1/sync", body)
+            if not _field(reply, "pending", bool):
+                return _merged(reply)
+            waiting(str(reply.get("waiting", "")))
+
+    def finish(
+        self, seq: int, mode: str, waiting: Callable[[str], None], newer: Callable[[Merged], None]
+    ) -> Merged:
+        """Close the session and block until the final model is there.
+
+        newer is called for each model that the others commit in the meantime.
+        """
+        body = {"session": self._session, "seq": seq, "mode": mode}
+        seen = 0
+        while True:
+            reply = self._post("/v1/close", body)
+            if not _field(reply, "pending", bool):
+                self._session = ""
+                return _merged(reply)
+            if reply.get("slot") and int(reply.get("round", 0)) > seen:
+                seen = int(reply["round"])
+                newer(_merged(reply))
+            waiting(str(reply.get("waiting", "")))
+
+    def report(self, fields: Mapping[str, object]) -> None:
+        """Tell the swarm loss, metric and progress."""
+        self._post("/v1/report", {"session": self._session, **fields})
+
+    def abort(self, reason: str) -> None:
+        """Give up the session, if one is open. Never raises: it runs while another error is on its way."""
+        session, self._session = self._session, ""
+        if not session:
+            return
+        try:
+            self._post("/v1/abort", {"session": session, "reason": reason[:500]}, timeout=5.0)
+        except Exception:  # the first error is the one to show.
+            return
+
+    def slot(self, name: str) -> mmap.mmap:
+        """Map a merged slot read-only; the caller closes it."""
+        return self._map(name, writable=False)
+
+    def close(self) -> None:
+        """Free connection and maps; the session, if still open, is left to the daemon."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._local is not None:
+            try:
+                self._local.close()
+            except BufferError:
+                # Somebody still holds a view; the map goes with it.
+                pass
+            self._local = None
+
+    def _map(self, name: str, writable: bool) -> mmap.mmap:
+        if not name or "/" in name or name.startswith("."):
+            raise ProtocolError(f"daemon named the slot {name!r}")
+        if self._layout is None:
+            raise ProtocolError("no session is open")
+        path = os.path.join(self._directory, name)
+        try:
+            with open(path, "r+b" if writable else "rb") as slot:
+                size = os.fstat(slot.fileno()).st_size
+                if size != self._layout.nbytes:
+                    raise ModelChangedError(
+                        f"slot {path} has {size} bytes, the model {self._layout.nbytes}", GONE_REMEDY
+                    )
+                access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+                return mmap.mmap(slot.fileno(), self._layout.nbytes, access=access)
+        except OSError as err:
+            raise DaemonGoneError(f"open slot {path}: {err.strerror}", GONE_REMEDY) from None
+
+    def _post(self, path: str, body: Mapping[str, object], timeout: float = POLL_SECONDS) -> Json:
+        data = json.dumps(body, allow_nan=False).encode()
+        fresh = self._connection is None
+        try:
+            return self._exchange(path, data, timeout)
+        except (http.client.HTTPException, OSError) as err:
+            if fresh or isinstance(err, TimeoutError):
+                raise self._gone(path, err) from None
+        # A kept connection may have been closed while it was idle; every request may be repeated.
+        try:
+            return self._exchange(path, data, timeout)
+        except (http.client.HTTPException, OSError) as err:
+            raise self._gone(path, err) from None
+
+    def _exchange(self, path: str, data: bytes, timeout: float) -> Json:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = _UnixConnection(os.path.join(self._directory, SOCKET_NAME), timeout)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        try:
+            connection.request("POST", path, body=data, headers={"Content-Type": "application/json"})
+            response = connection.getresponse()
+            raw = response.read(MAX_REPLY_BYTES + 1)
+        except BaseException:
+            # Also on KeyboardInterrupt: a half-read connection must not be used for the abort that follows.
+            connection.close()
+            self._connection = None
+            raise
+        return _decode(path, response.status, raw)
+
+    def _gone(self, path: str, err: Exception) -> DaemonGoneError:
+        if isinstance(err, TimeoutError):
+            return DaemonGoneError(f"the swarm daemon does not answer (POST {path})", GONE_REMEDY)
+        if self._session == "":
+            where = os.path.join(self._directory, SOCKET_NAME)
+            return DaemonGoneError(f"no swarm daemon answers at {where}: {err}", GONE_REMEDY)
+        return DaemonGoneError("the swarm daemon has ended while this program was in a session", GONE_REMEDY)
+
+
+def _decode(path: str, status: int, raw: bytes) -> Json:
+    if len(raw) > MAX_REPLY_BYTES:
+        raise ProtocolError(f"daemon's answer to {path} is longer than {MAX_REPLY_BYTES} bytes")
+    try:
+        reply = json.loads(raw) if raw else {}
+    except ValueError:
+        reply = None
+    if not isinstance(reply, dict):
+        raise ProtocolError(f"daemon answered {path} with status {status} and no JSON object")
+    if status < http.client.BAD_REQUEST:
+        return reply
+    error = reply.get("error")
+    if not isinstance(error, dict):
+        raise ProtocolError(f"daemon answered {path} with status {status}")
+    message = str(error.get("message", "")) or f"daemon refused {path} with status {status}"
+    raise from_reason(str(error.get("reason", "UNKNOWN")), message, str(error.get("remedy", "")))
+
+
+def _field(reply: Json, name: str, kind: type[Any]) -> Any:
+    value = reply.get(name)
+    if not isinstance(value, kind):
+        raise ProtocolError(f"daemon's answer has no {kind.__name__} named {name}")
+    return value
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return ()
+    return tuple(str(item) for item in value)
+
+
+def _merged(reply: Json) -> Merged:
+    return Merged(
+        round=_field(reply, "round", int),
+        slot=_field(reply, "slot", str),
+        interval=int(reply.get("interval", 0)),
+        training_over=bool(reply.get("training_over", False)),
+        contributed=bool(reply.get("contributed", True)),
+        digest=str(reply.get("digest", "")),
+        participants=_strings(reply.get("participants")),
+        warnings=_strings(reply.get("warnings")),
+    )

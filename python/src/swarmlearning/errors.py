@@ -1,0 +1,168 @@
+"""Errors of the package: one class for each reason, all of them a SwarmError."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Optional
+
+
+class SwarmError(Exception):
+    """Anything that stops swarm training.
+
+    reason is the stable UPPER_SNAKE name to match on; remedy is one line on what to do, empty if there is none.
+    """
+
+    reason: str = "UNKNOWN"
+
+    def __init__(self, message: str, remedy: str = "", reason: Optional[str] = None) -> None:
+        """Keep message and remedy; reason overrides the class's own for reasons that have no class."""
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        if reason is not None:
+            self.reason = reason
+
+    def __str__(self) -> str:
+        """Message and remedy in one line."""
+        return f"{self.message} ({self.remedy})" if self.remedy else self.message
+
+
+class ParameterError(SwarmError):
+    """A parameter of the callback has a value that is not allowed."""
+
+    reason = "BAD_PARAMETER"
+
+
+class NoBridgeError(SwarmError):
+    """The program was not started by a swarm daemon."""
+
+    reason = "NO_BRIDGE"
+
+
+class DaemonGoneError(SwarmError):
+    """The daemon beside this program does not answer any more."""
+
+    reason = "DAEMON_GONE"
+
+
+class ProtocolError(SwarmError):
+    """The daemon answered something that this package does not understand."""
+
+    reason = "PROTOCOL"
+
+
+class NotFiniteError(SwarmError):
+    """A weight is NaN or infinite, so it may not be merged."""
+
+    reason = "NOT_FINITE"
+
+
+class ModelChangedError(SwarmError):
+    """The model's tensors are not those that the session was opened with."""
+
+    reason = "MODEL_CHANGED"
+
+
+class DTypeError(SwarmError):
+    """A tensor has a type that can not be merged."""
+
+    reason = "BAD_DTYPE"
+
+
+class SessionOpenError(SwarmError):
+    """Another program already has a session at this daemon."""
+
+    reason = "SESSION_OPEN"
+
+
+class SessionGoneError(SwarmError):
+    """The daemon does not know this session: it has ended or the daemon was restarted."""
+
+    reason = "NO_SESSION"
+
+
+class SessionFailedError(SwarmError):
+    """The session has failed; the message says why."""
+
+    reason = "SESSION_FAILED"
+
+
+class BadRequestError(SwarmError):
+    """The daemon refused a request as malformed."""
+
+    reason = "BAD_REQUEST"
+
+
+class TermsDifferError(SwarmError):
+    """The contract's terms (model layout, merge method, minPeers) are not those of this program."""
+
+    reason = "TERMS_DIFFER"
+
+
+class ContractOverError(SwarmError):
+    """The contract's training is over; it must be reset before a new one."""
+
+    reason = "CONTRACT_OVER"
+
+
+class ContractResetError(SwarmError):
+    """The contract was reset while this session was open."""
+
+    reason = "RESET"
+
+
+class DeniedError(SwarmError):
+    """The swarm refused this node."""
+
+    reason = "DENIED"
+
+
+class UnavailableError(SwarmError):
+    """The swarm's network can not be reached."""
+
+    reason = "UNAVAILABLE"
+
+
+class TimeoutError(SwarmError):  # noqa: A001 - the reason's own name, reached as errors.TimeoutError.
+    """A limit that the operator set has passed."""
+
+    reason = "TIMEOUT"
+
+
+class MinPeersTimeoutError(SwarmError):
+    """Fewer than minPeers peers for longer than --min-peers-timeout."""
+
+    reason = "MIN_PEERS_TIMEOUT"
+
+
+class Registry:
+    """The one table from a reason on the wire to its class."""
+
+    by_reason: ClassVar[dict[str, type[SwarmError]]] = {
+        cls.reason: cls
+        for cls in (
+            ParameterError,
+            NoBridgeError,
+            DaemonGoneError,
+            ProtocolError,
+            NotFiniteError,
+            ModelChangedError,
+            DTypeError,
+            SessionOpenError,
+            SessionGoneError,
+            SessionFailedError,
+            BadRequestError,
+            TermsDifferError,
+            ContractOverError,
+            ContractResetError,
+            DeniedError,
+            UnavailableError,
+            TimeoutError,
+            MinPeersTimeoutError,
+        )
+    }
+
+
+def from_reason(reason: str, message: str, remedy: str = "") -> SwarmError:
+    """Make the error for a reason that the daemon sent; an unknown reason is kept in a plain SwarmError."""
+    cls = Registry.by_reason.get(reason, SwarmError)
+    return cls(message, remedy, reason=reason)

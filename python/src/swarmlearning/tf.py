@@ -1,0 +1,180 @@
+"""SwarmCallback for Keras, versions 2 and 3: give it to model.fit(callbacks=[...])."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from swarmlearning import _params
+from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning.base import Engine, Score
+from swarmlearning.errors import ModelChangedError, ParameterError, SwarmError
+from swarmlearning.layout import Array, Tensor
+
+try:
+    # The Keras that belongs to the installed TensorFlow, which is Keras 2 before TensorFlow 2.16.
+    from tensorflow import keras
+except ImportError:
+    import keras
+
+__all__ = ["SwarmCallback"]
+
+
+class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Merges a Keras model with the other peers every syncFrequency batches.
+
+    Parameters as in the original: syncFrequency, minPeers, trainingContract, totalEpochs, checkinModelOnTrainEnd,
+    nodeWeightage, mergeMethod, useAdaptiveSync, adsValData (a tuple (x, y) or (x, y, sample_weight), or a dataset),
+    adsValBatchSize, model (only when the hooks are called by hand), logger. When the swarm has finished before the
+    program it sets model.stop_training.
+    """
+
+    def __init__(
+        self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
+    ) -> None:
+        """Check every parameter; a wrong one is a SwarmError."""
+        super().__init__()
+        options = dict(kwargs)
+        self._logger = _params.default_logger(options.pop("logger", None))
+        model = options.pop("model", None)
+        batch_size = options.pop("adsValBatchSize", None)
+        if batch_size is not None:
+            batch_size = _params.positive("adsValBatchSize", batch_size)
+        for name in ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs"):
+            if options.pop(name, None) is not None:
+                self._logger.warning("parameter %s has no effect: Keras measures what the model was compiled with", name)
+        lenient = bool(options.pop("_lenientScore", False))
+        params = _params.check(syncFrequency, minPeers, trainingContract, options, self._logger)
+        self._adapter = _KerasModel(options.get("adsValData"), batch_size, self._logger, lenient)
+        self._engine = Engine(params, self._adapter, "tf", self._logger)
+        if model is not None:
+            self.set_model(model)
+
+    @property
+    def training_over(self) -> bool:
+        """True when the swarm has finished; fit then stops after the batch."""
+        return self._engine.training_over
+
+    def set_model(self, model: Any) -> None:
+        """Take the model to merge; Keras calls this before training."""
+        super().set_model(model)
+        self._adapter.model = model
+
+    def on_train_begin(self, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Join the swarm; blocks until minPeers are there and loads the first merged model."""
+        if self._adapter.model is None:
+            raise ParameterError("model: is missing", "give the callback to fit(callbacks=[...]), or give model=")
+        self._engine.train_begin()
+        self._stop_if_over()
+
+    def on_batch_end(self, batch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Count a batch; blocks for a merge when it is time for one."""
+        self._engine.batch_end()
+        self._stop_if_over()
+
+    def on_train_batch_end(self, batch: Any, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Do what on_batch_end does; Keras calls this one."""
+        self.on_batch_end(batch, logs)
+
+    def on_epoch_end(self, epoch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Count an epoch; measures the model if validation data was given."""
+        self._engine.epoch_end()
+
+    def on_train_end(self, logs: Optional[Mapping[str, Any]] = None) -> None:
+        """Blocks until the swarm has finished and loads the final model."""
+        self._engine.train_end()
+
+    def _stop_if_over(self) -> None:
+        if self._engine.training_over:
+            self._adapter.model.stop_training = True
+
+
+class _KerasModel:
+    """A Keras model as the engine's model."""
+
+    def __init__(self, data: Any, batch_size: Optional[int], logger: logging.Logger, lenient: bool) -> None:
+        if isinstance(data, tuple) and len(data) not in (2, 3):
+            raise ParameterError(
+                f"adsValData: a tuple of {len(data)} is not allowed", "give (x, y), (x, y, sample_weight) or a dataset"
+            )
+        self.model: Any = None
+        self._data = data
+        self._batch_size = batch_size
+        self._logger = logger
+        self._lenient = lenient
+        self._broken = False
+
+    def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
+        weights = self.model.weights
+        if not weights:
+            raise ParameterError("model: has no weights yet", "build it first, with an Input layer or model.build(shape)")
+        for index, variable in enumerate(weights):
+            array = _value(variable)
+            dtype = array.dtype.name
+            if dtype == "bfloat16":
+                array = array.view(np.uint16)
+            yield Tensor(_name(index, variable), dtype, tuple(array.shape)), array
+
+    def load(self, arrays: Sequence[Array]) -> None:
+        weights = self.model.weights
+        if len(weights) != len(arrays):
+            raise ModelChangedError(f"model has {len(weights)} weights, the merged one {len(arrays)}")
+        for variable, array in zip(weights, arrays):
+            dtype = _value(variable).dtype
+            owned = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)
+            variable.assign(owned.view(dtype) if dtype.name == "bfloat16" else owned)
+
+    def evaluate(self) -> Optional[Score]:
+        if self._data is None or self._broken:
+            return None
+        # evaluate() resets the metrics that fit() is just collecting for its own log.
+        kept = [(variable, _value(variable).copy()) for variable in self._metric_variables()]
+        try:
+            return self._measure()
+        except (ValueError, TypeError, RuntimeError) as err:
+            if not self._lenient:
+                raise SwarmError(
+                    f"measure loss on adsValData: {' '.join(str(err).split())}",
+                    "check adsValData against the model's inputs",
+                    reason="EVALUATION",
+                ) from err
+            self._broken = True
+            self._logger.warning("loss can not be measured on the validation data: %s", err)
+            return None
+        finally:
+            for variable, value in kept:
+                variable.assign(value)
+
+    def _metric_variables(self) -> list[Any]:
+        variables: dict[int, Any] = {}
+        for metric in getattr(self.model, "metrics", None) or []:
+            for variable in metric.variables:
+                variables[id(variable)] = variable
+        return list(variables.values())
+
+    def _measure(self) -> Score:
+        options: dict[str, Any] = {"verbose": 0}
+        if self._batch_size is not None and isinstance(self._data, tuple):
+            options["batch_size"] = self._batch_size
+        # Only a tuple is taken apart: a dataset of two batches has a length of two as well.
+        if isinstance(self._data, tuple):
+            x, y, *rest = self._data
+            scores = self.model.evaluate(x, y, sample_weight=rest[0] if rest else None, **options)
+        else:
+            scores = self.model.evaluate(self._data, **options)
+        values = [float(score) for score in np.ravel(scores)]
+        return values[0], values[1] if len(values) > 1 else None
+
+
+def _value(variable: Any) -> Array:
+    value: Array = np.asarray(variable.numpy())
+    return value
+
+
+def _name(index: int, variable: Any) -> str:
+    # Neither names nor paths are unique or equal on all peers (dense against dense_1), the order is.
+    name = str(getattr(variable, "path", "") or variable.name).rsplit("/", 1)[-1].split(":", 1)[0]
+    return f"{index}.{name}"[:200]

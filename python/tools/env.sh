@@ -1,0 +1,54 @@
+#!/bin/sh
+# Makes (once) the Python environment named by its argument and prints the path of its interpreter.
+#
+#   python/tools/env.sh dev|tf
+#
+# dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
+# tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
+#
+# An environment lives in ${SWARM_CACHE:-$HOME/.cache/swarmd} under a key made of the requirement file's content and
+# the interpreter's version, so clones share it and a changed file makes a new one. SWARM_BASE_PYTHON names another
+# interpreter than /usr/bin/python3. Safe to run twice at once: the first one to finish wins.
+set -eu
+
+kind=${1:-}
+case "$kind" in
+dev) options=--system-site-packages ;;
+tf) options= ;;
+*)
+	echo "usage: $0 dev|tf" >&2
+	exit 2
+	;;
+esac
+
+here=$(cd "$(dirname "$0")" && pwd)
+requirements=$here/../requirements/$kind.txt
+base=${SWARM_BASE_PYTHON:-}
+if [ -z "$base" ]; then
+	base=/usr/bin/python3
+	[ -x "$base" ] || base=$(command -v python3)
+fi
+
+version=$("$base" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
+key=$( (echo "$base $version $options"; cat "$requirements") | sha256sum | cut -c1-16)
+cache=${SWARM_CACHE:-$HOME/.cache/swarmd}
+target=$cache/venv-$kind-$key
+
+if [ ! -e "$target/.ready" ]; then
+	mkdir -p "$cache"
+	# A venv can not be moved: it is built in its final place, under a lock, and marked ready last.
+	exec 9>"$cache/venv-$kind-$key.lock"
+	if command -v flock >/dev/null 2>&1; then flock 9; fi
+	if [ ! -e "$target/.ready" ]; then
+		rm -rf "$target"
+		# shellcheck disable=SC2086 # options is a list, empty for tf.
+		"$base" -m venv $options "$target" >&2 || {
+			echo "$0: make environment $target: install Debian's python3-venv" >&2
+			exit 1
+		}
+		"$target/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements" >&2
+		touch "$target/.ready"
+	fi
+	exec 9>&-
+fi
+echo "$target/bin/python"
