@@ -130,7 +130,7 @@ func (d *decider) without(out []string, reason string) {
 		}
 	}
 	if len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 {
-		d.planRound(parts, reason)
+		d.planRound(parts, p.Final, reason) // Who closes meanwhile is not in it, so it does not become final.
 		return
 	}
 	d.propose(state.CancelPlan{

@@ -2,6 +2,7 @@ package lead
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
@@ -190,6 +191,7 @@ func (d *decider) plan() {
 	d.mem.finalSince = time.Time{}
 	if d.mem.readySince.IsZero() {
 		d.mem.readySince = d.in.Now
+		d.pace()
 	}
 	if w, wait := d.quorum(base); wait {
 		d.wait(w)
@@ -247,14 +249,35 @@ func (d *decider) quorum(w Waiting) (Waiting, bool) {
 }
 
 // quorumWait is the full wait in the first and every fifth round, so that slow peers are heard; in between no more than
-// twice the usual time between rounds.
+// twice the usual time between rounds. That time is counted without the waits themselves: otherwise one slow peer would
+// set the pace of all, as every wait for it would lengthen the next.
 func (d *decider) quorumWait() time.Duration {
 	full := d.cfg.QuorumWait
-	median := d.c.MedianIntervalMS()
-	if round := d.c.Round() + 1; round == 1 || round%5 == 0 || median <= 0 {
+	if round := d.c.Round() + 1; round == 1 || round%5 == 0 {
 		return full
 	}
-	return min(full, 2*time.Duration(median)*time.Millisecond)
+	paces := slices.Sorted(slices.Values(d.mem.paces))
+	if len(paces) == 0 {
+		return full
+	}
+	usual := paces[(len(paces)-1)/2]
+	if median := time.Duration(d.c.MedianIntervalMS()) * time.Millisecond; median > 0 {
+		usual = min(usual, median)
+	}
+	return min(full, 2*usual)
+}
+
+// pace notes how long this round would have taken without waiting for more than minPeers: from the last commit until
+// minPeers were ready, and as long for the merge as the last one took.
+func (d *decider) pace() {
+	last := d.c.Committed
+	if last == nil || d.mem.pacedRound == d.mem.round {
+		return
+	}
+	ms := max(0, d.in.Now.UnixMilli()-last.CommittedMS) + max(0, last.CommittedMS-last.PlannedMS)
+	d.mem.pacedRound = d.mem.round
+	d.mem.paces = append(d.mem.paces, time.Duration(ms)*time.Millisecond)
+	d.mem.paces = d.mem.paces[max(0, len(d.mem.paces)-16):]
 }
 
 // start proposes the first attempt, or the next one after a cancelled plan.
@@ -272,15 +295,15 @@ func (d *decider) start(w Waiting, picked []peer) {
 		d.wait(w)
 		return
 	}
-	d.planRound(parts, "")
+	d.planRound(parts, d.c.FinalDue(), "")
 }
 
 // planRound proposes the next attempt with these participants and equal shards.
-func (d *decider) planRound(parts []state.Participant, reason string) {
+func (d *decider) planRound(parts []state.Participant, final bool, reason string) {
 	share(parts, d.c.Terms.Leaves)
 	d.propose(state.PlanRound{
 		Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round() + 1, Attempt: d.c.Attempt + 1, Participants: parts,
-		Final: d.c.FinalDue(), Reason: reason, AtMS: d.in.Now.UnixMilli(),
+		Final: final, Reason: reason, AtMS: d.in.Now.UnixMilli(),
 	}, fmt.Sprintf("plan of round %d (attempt %d)", d.c.Round()+1, d.c.Attempt+1))
 }
 

@@ -28,6 +28,9 @@ type Memory struct {
 
 	loss lossHistory
 
+	paces      []time.Duration // of the last 16 rounds, as pace counts them
+	pacedRound uint64
+
 	waitKey   string
 	waitSince time.Time
 }
@@ -39,10 +42,11 @@ func (m Memory) of(c *state.Contract) Memory {
 	}
 	if m.round != c.Round()+1 {
 		m = Memory{
-			run: c.Run, round: c.Round() + 1, sitOut: m.sitOut, loss: m.loss,
+			run: c.Run, round: c.Round() + 1, sitOut: m.sitOut, loss: m.loss, paces: m.paces,
 			waitKey: m.waitKey, waitSince: m.waitSince,
 		}
 	}
+	m.paces = slices.Clone(m.paces)
 	m.excluded, m.named, m.sitOut = slices.Clone(m.excluded), slices.Clone(m.named), maps.Clone(m.sitOut)
 	if m.sitOut == nil {
 		m.sitOut = map[string]uint64{}
