@@ -246,7 +246,9 @@ func socketAddr(socket string) (string, error) {
 // agent, and every few seconds later.
 type retryStrategy struct{}
 
-func (retryStrategy) NewBackoff() workloadapi.Backoff { return &retryBackoff{next: 50 * time.Millisecond} }
+func (retryStrategy) NewBackoff() workloadapi.Backoff {
+	return &retryBackoff{next: 50 * time.Millisecond}
+}
 
 type retryBackoff struct{ next time.Duration }
 

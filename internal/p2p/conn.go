@@ -1,0 +1,313 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	libtransport "github.com/libp2p/go-libp2p/core/transport"
+	manet "github.com/multiformats/go-multiaddr/net"
+	mss "github.com/multiformats/go-multistream"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// linger is how long a connection without a common swarm lives after its stream was closed, for what was written to
+// get out. Such connections serve one stream each.
+const linger = 2 * time.Second
+
+// conn is a connection whose peer is proven.
+type conn struct {
+	libtransport.CapableConn
+	peer       Peer
+	localSwarm string
+	target     string // HOST:PORT that was dialled, "" for an incoming connection
+}
+
+// common reports whether both sides belonged to the same swarm when the connection was made.
+func (c *conn) common() bool { return c.localSwarm != "" && c.localSwarm == c.peer.SwarmID }
+
+func (c *conn) localAddr() net.Addr {
+	a, err := manet.ToNetAddr(c.LocalMultiaddr())
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	return a
+}
+
+func (c *conn) remoteAddr() net.Addr {
+	a, err := manet.ToNetAddr(c.RemoteMultiaddr())
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	return a
+}
+
+// adopt takes a connection into the table and serves its streams until it dies.
+func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
+	proven, ok := c.RemotePublicKey().(*provenKey)
+	if !ok {
+		return nil, errors.New("connection without proof of its peer")
+	}
+	cn := &conn{CapableConn: c, peer: proven.peer, localSwarm: proven.localSwarm, target: target}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errClosed
+	}
+	h.conns[cn.peer.ID] = append(h.conns[cn.peer.ID], cn)
+	h.wg.Go(func() { h.serveConn(cn) })
+	h.cfg.Log.Debug("peer connected", "peer", cn.peer.ID.String(), "spiffe_id", cn.peer.Identity.String(), "remote", cn.RemoteMultiaddr().String())
+	return cn, nil
+}
+
+func (h *Host) serveConn(c *conn) {
+	defer func() {
+		_ = c.Close()
+		h.mu.Lock()
+		list := slices.DeleteFunc(h.conns[c.peer.ID], func(x *conn) bool { return x == c })
+		if len(list) == 0 {
+			delete(h.conns, c.peer.ID)
+		} else {
+			h.conns[c.peer.ID] = list
+		}
+		h.mu.Unlock()
+	}()
+	for {
+		s, err := c.AcceptStream()
+		if err != nil {
+			h.cfg.Log.Debug("peer disconnected", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "error", err)
+			return
+		}
+		if !h.goTracked(func() { h.serveStream(c, s) }) {
+			_ = s.Reset()
+			return
+		}
+	}
+}
+
+// serveStream agrees on the protocol, applies its policy, tells the peer the outcome, and runs the handler.
+func (h *Host) serveStream(c *conn, s network.MuxedStream) {
+	_ = s.SetDeadline(time.Now().Add(acceptTimeout))
+	id, _, err := h.protocols.Negotiate(s)
+	if err != nil {
+		_ = s.Reset()
+		h.cfg.Log.Debug("stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "error", err)
+		return
+	}
+	h.mu.Lock()
+	svc := h.services[id]
+	h.mu.Unlock()
+	if err := allow(svc.policy, c, id); err != nil {
+		h.cfg.Log.Warn("stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "protocol", string(id), "error", err)
+		_ = writeVerdict(s, err)
+		_ = s.Close()
+		return
+	}
+	if err := writeVerdict(s, nil); err != nil {
+		_ = s.Reset()
+		return
+	}
+	_ = s.SetDeadline(time.Time{})
+	svc.fn(h.ctx(), &Stream{inner: s, conn: c})
+}
+
+func allow(p Policy, c *conn, id protocol.ID) error {
+	if !slices.Contains(p.Roles, c.peer.Identity.Role()) {
+		return fmt.Errorf("%w: role %s may not use %s", identity.ErrNotAuthorized, c.peer.Identity.Role(), id)
+	}
+	if !c.common() && !p.AllowNoSwarm {
+		return fmt.Errorf("%w: %s needs both sides to belong to the swarm (yours: %q, mine: %q)", identity.ErrNotAuthorized, id, c.peer.SwarmID, c.localSwarm)
+	}
+	return nil
+}
+
+// Dial opens a stream of the protocol, over an existing connection with the peer if there is one. It fails within
+// five seconds if the peer does not answer. A *RefusedError in the error is the peer's own word; a
+// *PeerMismatchError or *SwarmMismatchError says that somebody else answers.
+func (h *Host) Dial(ctx context.Context, to Addr, protocolName string) (*Stream, error) {
+	if err := to.validate(); err != nil {
+		return nil, fmt.Errorf("dial peer: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
+	defer cancel()
+	s, err := h.dial(ctx, to, protocol.ID(protocolName))
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", to, err)
+	}
+	return s, nil
+}
+
+func (h *Host) dial(ctx context.Context, to Addr, id protocol.ID) (*Stream, error) {
+	if c := h.reusable(to); c != nil {
+		reuse, cancel := context.WithTimeout(ctx, reuseTimeout)
+		s, err := open(reuse, c, id)
+		cancel()
+		if err == nil || isAnswer(err) || ctx.Err() != nil {
+			return s, err
+		}
+	}
+	c, err := h.connect(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, c, id)
+	if !c.common() {
+		done := func() { time.AfterFunc(linger, func() { _ = c.Close() }) }
+		if err != nil {
+			done()
+		} else {
+			s.onClose = done
+		}
+	}
+	return s, err
+}
+
+// isAnswer reports whether the error is the peer's answer: then another connection would give the same.
+func isAnswer(err error) bool {
+	var refused *RefusedError
+	return errors.As(err, &refused) || errors.Is(err, mss.ErrNotSupported[protocol.ID]{})
+}
+
+// reusable returns the newest live connection with the peer that was made with our present swarm ID. One that was
+// dialled at another address is left alone: the peer may have moved.
+func (h *Host) reusable(to Addr) *conn {
+	swarm := h.cfg.SwarmID()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range slices.Backward(h.conns[to.PeerID]) {
+		if c.IsClosed() || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() {
+			continue
+		}
+		return c
+	}
+	return nil
+}
+
+// connect makes a connection. Callers that want the same one at the same time share it if they belong to the swarm.
+func (h *Host) connect(ctx context.Context, to Addr) (*conn, error) {
+	swarm := h.cfg.SwarmID()
+	if swarm == "" {
+		return h.connectOnce(ctx, to)
+	}
+	result := h.dials.DoChan(to.String()+" "+swarm, func() (any, error) {
+		// Not the caller's context: it would take the connection away from those who share it.
+		shared, cancel := context.WithTimeout(h.ctx(), dialTimeout)
+		defer cancel()
+		return h.connectOnce(shared, to)
+	})
+	select {
+	case r := <-result:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*conn), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (h *Host) connectOnce(ctx context.Context, to Addr) (*conn, error) {
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.HostPort())
+	if err != nil {
+		return nil, err
+	}
+	mc, err := manet.WrapNetConn(raw)
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	c, err := h.upgrader.Upgrade(ctx, nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
+	if err != nil {
+		return nil, unwrapUpgrade(err)
+	}
+	cn, err := h.adopt(c, to.HostPort())
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return cn, nil
+}
+
+// unwrapUpgrade drops the upgrader's own words, which say nothing to a user.
+func unwrapUpgrade(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+// open opens a stream and waits for the peer's consent: one round trip.
+func open(ctx context.Context, c *conn, id protocol.ID) (*Stream, error) {
+	s, err := c.OpenStream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	err = mss.SelectProtoOrFail(id, s)
+	if err == nil {
+		err = readVerdict(s)
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		return &Stream{inner: s, conn: c}, nil
+	}
+	_ = s.Reset()
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return nil, refused
+	case errors.Is(err, mss.ErrNotSupported[protocol.ID]{}):
+		return nil, fmt.Errorf("the peer does not serve %s (another role, or another release of swarmd): %w", id, err)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("open stream %s: %w", id, context.Cause(ctx))
+	}
+	return nil, fmt.Errorf("open stream %s: %w", id, err)
+}
+
+// Contact makes first contact with a node of which only the address (HOST:PORT) is known: it runs the handshake by
+// hand, checks the role, and returns who answered: peer ID, identity and swarm ID. The connection is closed. The
+// caller pins what it learned.
+func (h *Host) Contact(ctx context.Context, hostport string, role identity.Role) (Peer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
+	defer cancel()
+	p, err := h.contact(ctx, hostport, role)
+	if err != nil {
+		return Peer{}, fmt.Errorf("contact %s: %w", hostport, err)
+	}
+	return p, nil
+}
+
+func (h *Host) contact(ctx context.Context, hostport string, role identity.Role) (Peer, error) {
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostport)
+	if err != nil {
+		return Peer{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	err = mss.SelectProtoOrFail(SecurityID, raw)
+	stop()
+	if err != nil {
+		_ = raw.Close()
+		if ctx.Err() != nil {
+			return Peer{}, context.Cause(ctx)
+		}
+		return Peer{}, fmt.Errorf("no swarm node answers there: %w", err)
+	}
+	c, err := h.security.secure(ctx, raw, "", clientSide)
+	if err != nil {
+		return Peer{}, err
+	}
+	_ = c.Close()
+	p := c.remote.peer
+	if _, err := h.cfg.Domains.Check(p.Identity.SPIFFE(), role); err != nil {
+		return Peer{}, err
+	}
+	return p, nil
+}

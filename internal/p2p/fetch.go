@@ -1,0 +1,139 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// FetchProtocol is the protocol of file and model fetches.
+const FetchProtocol = "/swarm/fetch/1"
+
+const (
+	maxFetchHead = 4 << 10
+	fetchChunk   = 256 << 10
+	// fetchStall is how long either side waits without a byte moving.
+	fetchStall = 15 * time.Second
+)
+
+// FetchRequest names what is fetched.
+type FetchRequest struct {
+	// Kind is what is meant: "model" is the only one yet.
+	Kind string `json:"kind"`
+	// Contract, Run and Round name a model.
+	Contract string `json:"contract,omitempty"`
+	Run      uint64 `json:"run,omitempty"`
+	Round    uint64 `json:"round,omitempty"`
+	// Digest is the hex digest that the content must have; the receiver checks it, the server may choose by it.
+	Digest string `json:"digest,omitempty"`
+	// Offset is the byte to begin at, to go on after a broken fetch.
+	Offset int64 `json:"offset,omitempty"`
+}
+
+// Opener gives the content from the request's Offset on: a reader, which ServeFetch closes, of exactly size bytes. Its
+// error is told to the peer, so it must be fit to read; the opener decides whether this peer may have it.
+type Opener func(ctx context.Context, peer Peer, req FetchRequest) (content io.ReadCloser, size int64, err error)
+
+type fetchReply struct {
+	Size  int64  `json:"size"`
+	Error string `json:"error,omitempty"`
+}
+
+// ServeFetch serves fetches on the host to the peers that the policy names.
+func ServeFetch(h *Host, policy Policy, open Opener) {
+	h.Handle(FetchProtocol, policy, func(ctx context.Context, s *Stream) {
+		if err := serveFetch(ctx, s, open); err != nil {
+			h.cfg.Log.Debug("fetch not served", "peer", s.Peer().ID.String(), "spiffe_id", s.Peer().Identity.String(), "error", err)
+			_ = s.Reset()
+			return
+		}
+		_ = s.Close()
+	})
+}
+
+func serveFetch(ctx context.Context, s *Stream, open Opener) error {
+	_ = s.SetDeadline(time.Now().Add(fetchStall))
+	var req FetchRequest
+	if err := ReadMessage(s, maxFetchHead, &req); err != nil {
+		return err
+	}
+	if req.Offset < 0 {
+		return errors.New("negative offset")
+	}
+	content, size, err := open(ctx, s.Peer(), req)
+	_ = s.SetDeadline(time.Now().Add(fetchStall)) // opening may have taken long
+	if err != nil {
+		return WriteMessage(s, fetchReply{Error: cleanText(err.Error(), maxReason)})
+	}
+	defer func() { _ = content.Close() }()
+	if err := WriteMessage(s, fetchReply{Size: size}); err != nil {
+		return err
+	}
+	return copyExactly(s, content, size, s.SetWriteDeadline)
+}
+
+// Fetch fetches from the node into dst and returns when all of it has arrived; it does not check Digest, since only
+// the caller knows how the content is digested. More than maxSize bytes are refused before the first. A refusal is
+// a *RefusedError.
+func Fetch(ctx context.Context, h *Host, from Addr, req FetchRequest, maxSize int64, dst io.Writer) error {
+	s, err := h.Dial(ctx, from, FetchProtocol)
+	if err != nil {
+		return fmt.Errorf("fetch %s: %w", req.Kind, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	if err := fetch(s, req, maxSize, dst); err != nil {
+		_ = s.Reset()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("fetch %s from %s: %w", req.Kind, from, err)
+	}
+	_ = s.Close()
+	return nil
+}
+
+func fetch(s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
+	_ = s.SetDeadline(time.Now().Add(fetchStall))
+	if err := WriteMessage(s, req); err != nil {
+		return err
+	}
+	_ = s.CloseWrite()
+	_ = s.SetReadDeadline(time.Now().Add(fetchStall))
+	var reply fetchReply
+	if err := ReadMessage(s, maxFetchHead, &reply); err != nil {
+		return err
+	}
+	if reply.Error != "" {
+		return &RefusedError{Reason: cleanText(reply.Error, maxReason)}
+	}
+	if reply.Size < 0 || reply.Size > maxSize {
+		return fmt.Errorf("the peer announces %d bytes, at most %d are allowed", reply.Size, maxSize)
+	}
+	return copyExactly(dst, s, reply.Size, s.SetReadDeadline)
+}
+
+// copyExactly copies n bytes and moves the deadline with each chunk: total time has no cap, standing still has.
+func copyExactly(dst io.Writer, src io.Reader, n int64, deadline func(time.Time) error) error {
+	buf := make([]byte, min(n, fetchChunk))
+	for n > 0 {
+		if err := deadline(time.Now().Add(fetchStall)); err != nil {
+			return err
+		}
+		chunk := buf[:min(n, int64(len(buf)))]
+		got, err := io.ReadFull(src, chunk)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		if _, err := dst.Write(chunk[:got]); err != nil {
+			return err
+		}
+		n -= int64(got)
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package p2p
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/sec"
+	libtransport "github.com/libp2p/go-libp2p/core/transport"
+	"github.com/libp2p/go-libp2p/gologshim"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	manet "github.com/multiformats/go-multiaddr/net"
+	mss "github.com/multiformats/go-multistream"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+const (
+	// dialTimeout bounds one Dial or Contact, whatever the caller's context allows.
+	dialTimeout = 5 * time.Second
+	// reuseTimeout bounds opening a stream on a connection that may be dead without our knowing; then Dial makes a
+	// new one.
+	reuseTimeout = 2 * time.Second
+	// acceptTimeout bounds the handshake of an incoming connection and the opening of an incoming stream.
+	acceptTimeout = 5 * time.Second
+	// keepAlive and pingTimeout: a peer that vanished without a word is found within their sum.
+	keepAlive   = 5 * time.Second
+	pingTimeout = 10 * time.Second
+	// maxStreams bounds the open streams that one connection's peer has opened.
+	maxStreams = 1024
+	// window is the most that a stream buffers for its reader: what a 1 Gbit/s link with 100 ms needs, and more.
+	window = 16 << 20
+)
+
+// Config is what a Host needs.
+type Config struct {
+	// Key is the node key.
+	Key crypto.PrivKey
+	// Source gives SVID and bundles; it outlives the Host.
+	Source identity.Source
+	// Domains are the accepted trust domains.
+	Domains identity.Domains
+	// ListenAddrs are host:port pairs to bind; an empty host is every address, port 0 a free one. None: dial only.
+	ListenAddrs []string
+	// SwarmID returns the node's swarm ID, "" while it has none. It must not block. Nil is "" for ever.
+	SwarmID func() string
+	// Log receives refusals and lost peers.
+	Log *slog.Logger
+}
+
+// Policy says who may open streams of a protocol.
+type Policy struct {
+	// Roles that may; none listed is nobody.
+	Roles []identity.Role
+	// AllowNoSwarm also serves a peer while it, or we, have no swarm ID yet. It is for first contact only.
+	AllowNoSwarm bool
+}
+
+// Handler serves one stream. It owns the stream and must close or reset it, at the latest when ctx ends, which is
+// when the Host closes; Close waits for it.
+type Handler func(ctx context.Context, s *Stream)
+
+type service struct {
+	policy Policy
+	fn     Handler
+}
+
+// Host is a node's end of the peer-to-peer network. All methods are safe for concurrent use.
+type Host struct {
+	cfg       Config
+	id        peer.ID
+	security  *transport
+	upgrader  libtransport.Upgrader
+	protocols *mss.MultistreamMuxer[protocol.ID]
+	listeners []libtransport.Listener
+	dials     singleflight.Group
+	ctx       func() context.Context // ends with Close
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	services map[protocol.ID]service
+	conns    map[peer.ID][]*conn // newest last
+	closed   bool
+}
+
+// NewHost binds the listen addresses and begins to accept connections. Register protocols with Handle at once: a
+// stream of a protocol that is not registered is refused. The caller closes the Host.
+func NewHost(cfg Config) (*Host, error) {
+	if cfg.SwarmID == nil {
+		cfg.SwarmID = func() string { return "" }
+	}
+	id, err := identity.PeerID(cfg.Key)
+	if err != nil {
+		return nil, err
+	}
+	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, log: cfg.Log}
+	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: newMuxer()}
+	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("make p2p host: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &Host{
+		cfg: cfg, id: id, security: t, upgrader: up, cancel: cancel,
+		ctx:       func() context.Context { return ctx },
+		protocols: mss.NewMultistreamMuxer[protocol.ID](),
+		services:  map[protocol.ID]service{},
+		conns:     map[peer.ID][]*conn{},
+	}
+	for _, addr := range cfg.ListenAddrs {
+		if err := h.listen(addr); err != nil {
+			_ = h.Close()
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// newMuxer is libp2p's yamux with a faster keep-alive and a bound on incoming streams.
+func newMuxer() *yamux.Transport {
+	cfg := *yamux.DefaultTransport.Config()
+	cfg.MaxStreamWindowSize = window
+	cfg.MaxIncomingStreams = maxStreams
+	cfg.KeepAliveInterval = keepAlive
+	cfg.ConnectionWriteTimeout = pingTimeout
+	return (*yamux.Transport)(&cfg)
+}
+
+// BridgeLogs sends the libp2p libraries' own messages to handler instead of standard error. It is process-wide and
+// works only before their first message, so main calls it early.
+func BridgeLogs(handler slog.Handler) { gologshim.SetDefaultHandler(handler) }
+
+func (h *Host) listen(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for peers: %w", err)
+	}
+	ml, err := manet.WrapNetListener(l)
+	if err != nil {
+		_ = l.Close()
+		return fmt.Errorf("listen for peers on %s: %w", addr, err)
+	}
+	listener := h.upgrader.UpgradeListener(nil, ml)
+	h.listeners = append(h.listeners, listener)
+	h.wg.Go(func() { h.accept(listener) })
+	return nil
+}
+
+func (h *Host) accept(l libtransport.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if h.ctx().Err() == nil {
+				h.cfg.Log.Error("no longer accepting peers", "address", l.Addr().String(), "error", err)
+			}
+			return
+		}
+		if _, err := h.adopt(c, ""); err != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// ID returns the host's peer ID.
+func (h *Host) ID() peer.ID { return h.id }
+
+// ListenAddrs returns the bound host:port pairs, in the order of Config.ListenAddrs.
+func (h *Host) ListenAddrs() []string {
+	addrs := make([]string, len(h.listeners))
+	for i, l := range h.listeners {
+		addrs[i] = l.Addr().String()
+	}
+	return addrs
+}
+
+// Handle serves streams of the protocol, in place of an earlier handler of it.
+func (h *Host) Handle(name string, policy Policy, fn Handler) {
+	policy.Roles = slices.Clone(policy.Roles)
+	id := protocol.ID(name)
+	h.mu.Lock()
+	h.services[id] = service{policy: policy, fn: fn}
+	h.mu.Unlock()
+	h.protocols.AddHandler(id, nil)
+}
+
+// Peers lists the peers that are connected now.
+func (h *Host) Peers() []Peer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	peers := make([]Peer, 0, len(h.conns))
+	for _, list := range h.conns {
+		peers = append(peers, list[len(list)-1].peer)
+	}
+	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return peers
+}
+
+// Disconnect closes all connections with the peer, as for one that was removed from the swarm.
+func (h *Host) Disconnect(id peer.ID) {
+	h.mu.Lock()
+	list := slices.Clone(h.conns[id])
+	h.mu.Unlock()
+	for _, c := range list {
+		_ = c.Close()
+	}
+}
+
+// Close stops listening, drops all connections and waits until every handler has returned. It must not be called by
+// a handler. Closing twice is no error.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	var all []*conn
+	for _, list := range h.conns {
+		all = append(all, list...)
+	}
+	h.mu.Unlock()
+	h.cancel()
+	var errs []error
+	for _, l := range h.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	for _, c := range all {
+		_ = c.Close()
+	}
+	h.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// goTracked runs fn in a goroutine that Close waits for; it reports false if the Host is closed.
+func (h *Host) goTracked(fn func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.wg.Go(fn)
+	return true
+}
+
+var errClosed = fmt.Errorf("p2p host: %w", net.ErrClosed)

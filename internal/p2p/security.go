@@ -1,0 +1,291 @@
+package p2p
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// SecurityID is the libp2p protocol ID of the security transport, the only one that a host speaks.
+const SecurityID protocol.ID = "/swarm/spiffe-tls/1"
+
+// refusalDrain bounds how long a refusing side waits for the other to read the reason: closing at once could reset
+// the connection before it arrives.
+const refusalDrain = time.Second
+
+// RefusedError is a peer's refusal in its own words: of the connection or of one stream.
+type RefusedError struct {
+	// Reason is one printable line of at most 512 bytes.
+	Reason string
+}
+
+func (e *RefusedError) Error() string { return "refused by the peer: " + e.Reason }
+
+// Peer is who is at the other end, proven by the handshake of the connection.
+type Peer struct {
+	// ID is the libp2p peer ID of the node key.
+	ID peer.ID
+	// Identity is the SPIFFE identity of the SVID.
+	Identity identity.ID
+	// SwarmID is the peer's swarm, "" if it has none yet.
+	SwarmID string
+}
+
+// String names the peer for logs and errors.
+func (p Peer) String() string { return fmt.Sprintf("%s (%s)", p.Identity, p.ID) }
+
+// provenKey is a peer's public key together with all else that the handshake proved. The upgrader hides our
+// connection type but hands this value through as the connection's RemotePublicKey.
+type provenKey struct {
+	crypto.PubKey
+	peer       Peer
+	localSwarm string // our swarm ID as the handshake stated it
+}
+
+type secureConn struct {
+	*tls.Conn
+	local  peer.ID
+	remote *provenKey
+}
+
+var _ sec.SecureConn = (*secureConn)(nil)
+
+func (c *secureConn) LocalPeer() peer.ID             { return c.local }
+func (c *secureConn) RemotePeer() peer.ID            { return c.remote.peer.ID }
+func (c *secureConn) RemotePublicKey() crypto.PubKey { return c.remote }
+
+// ConnState names the muxer, agreed with TLS: that saves the round trip of choosing it later.
+func (c *secureConn) ConnState() network.ConnectionState {
+	return network.ConnectionState{Security: SecurityID, StreamMultiplexer: yamux.ID, UsedEarlyMuxerNegotiation: true, Transport: "tcp"}
+}
+
+// Close closes the socket at once. TLS's own Close would wait for a dead peer; truncation needs no notice here,
+// since yamux frames carry their length and streams their end.
+func (c *secureConn) Close() error { return c.NetConn().Close() }
+
+// transport is the security transport: TLS 1.3 with SVIDs, then the hello exchange.
+type transport struct {
+	key     crypto.PrivKey
+	local   peer.ID
+	source  identity.Source
+	domains identity.Domains
+	swarmID func() string
+	log     *slog.Logger
+}
+
+var _ sec.SecureTransport = (*transport)(nil)
+
+func (t *transport) ID() protocol.ID { return SecurityID }
+
+// SecureInbound runs the server side and logs whom it refuses.
+func (t *transport) SecureInbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
+	c, err := t.secure(ctx, insecure, p, serverSide)
+	if err != nil {
+		// A port scan or a peer that goes away is no news; a peer that spoke TLS and was turned away is.
+		level := slog.LevelWarn
+		if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
+			level = slog.LevelDebug
+		}
+		t.log.Log(ctx, level, "connection refused", "remote", insecure.RemoteAddr().String(), "error", err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// SecureOutbound runs the client side. An empty p takes any peer.
+func (t *transport) SecureOutbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
+	c, err := t.secure(ctx, insecure, p, clientSide)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// secure closes insecure if it fails.
+func (t *transport) secure(ctx context.Context, insecure net.Conn, want peer.ID, us side) (*secureConn, error) {
+	stop := context.AfterFunc(ctx, func() { _ = insecure.Close() })
+	defer stop()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = insecure.SetDeadline(deadline)
+	}
+	c, err := t.handshake(ctx, insecure, want, us)
+	if err != nil {
+		_ = insecure.Close()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("handshake: %w", context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("handshake: %w", explainTLS(err))
+	}
+	if !stop() {
+		_ = insecure.Close()
+		return nil, fmt.Errorf("handshake: %w", context.Cause(ctx))
+	}
+	if err := insecure.SetDeadline(time.Time{}); err != nil {
+		_ = insecure.Close()
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	return c, nil
+}
+
+func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.ID, us side) (*secureConn, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{yamux.ID}}
+	// TLS checks the chain and the possession of its key; trust domain and role are checked after it, where the
+	// refusal can be given in words instead of as a TLS alert.
+	var conn *tls.Conn
+	if us == clientSide {
+		tlsconfig.HookMTLSClientConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
+		conn = tls.Client(insecure, cfg)
+	} else {
+		tlsconfig.HookMTLSServerConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
+		conn = tls.Server(insecure, cfg)
+	}
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	state := conn.ConnectionState()
+	if state.NegotiatedProtocol != yamux.ID {
+		return nil, errors.New("peer does not offer " + yamux.ID)
+	}
+	exporter, err := exporterOf(conn)
+	if err != nil {
+		return nil, err
+	}
+	svid, err := x509svid.IDFromCert(state.PeerCertificates[0])
+	if err != nil {
+		return nil, err
+	}
+	ours := t.swarmID()
+	mine, err := newHello(t.key, exporter, us, ours)
+	if err != nil {
+		return nil, err
+	}
+	check := func(h hello) (*provenKey, error) { return t.check(h, exporter, svid, want, us, ours) }
+	var proven *provenKey
+	if us == clientSide {
+		proven, err = exchangeAsClient(conn, mine, check)
+	} else {
+		proven, err = exchangeAsServer(conn, mine, check)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &secureConn{Conn: conn, local: t.local, remote: proven}, nil
+}
+
+// check decides on a peer by its SVID and hello. Its error is told to the peer.
+func (t *transport) check(h hello, exporter []byte, svid spiffeid.ID, want peer.ID, us side, ours string) (*provenKey, error) {
+	id, err := t.domains.Check(svid)
+	if err != nil {
+		return nil, err
+	}
+	them := serverSide
+	if us == serverSide {
+		them = clientSide
+	}
+	key, pid, err := h.verify(exporter, them)
+	if err != nil {
+		return nil, err
+	}
+	if want != "" && pid != want {
+		return nil, &PeerMismatchError{Want: want, Got: pid}
+	}
+	if pid == t.local {
+		return nil, errors.New("this is the same node: its own address, or a copied state directory")
+	}
+	if ours != "" && h.swarmID != "" && ours != h.swarmID {
+		return nil, &SwarmMismatchError{Mine: ours, Theirs: h.swarmID}
+	}
+	return &provenKey{PubKey: key, localSwarm: ours, peer: Peer{ID: pid, Identity: id, SwarmID: h.swarmID}}, nil
+}
+
+// PeerMismatchError reports that another node answered at the address than the one that was dialled.
+type PeerMismatchError struct{ Want, Got peer.ID }
+
+func (e *PeerMismatchError) Error() string {
+	return fmt.Sprintf("another node answers at this address: expected peer %s, found %s", e.Want, e.Got)
+}
+
+// SwarmMismatchError reports a peer of another swarm.
+type SwarmMismatchError struct{ Mine, Theirs string }
+
+func (e *SwarmMismatchError) Error() string {
+	return fmt.Sprintf("different swarms: one side belongs to swarm %s, the other to swarm %s", e.Mine, e.Theirs)
+}
+
+func exchangeAsClient(conn net.Conn, mine hello, check func(hello) (*provenKey, error)) (*provenKey, error) {
+	if _, err := conn.Write(mine.marshal()); err != nil {
+		return nil, err
+	}
+	theirs, err := readHello(conn)
+	if err != nil {
+		return nil, err
+	}
+	verdict := readVerdict(conn)
+	var refused *RefusedError
+	if verdict != nil && !errors.As(verdict, &refused) {
+		return nil, verdict
+	}
+	proven, err := check(theirs)
+	if err != nil {
+		refuse(conn, nil, err)
+		return nil, err
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	return proven, writeVerdict(conn, nil)
+}
+
+func exchangeAsServer(conn net.Conn, mine hello, check func(hello) (*provenKey, error)) (*provenKey, error) {
+	theirs, err := readHello(conn)
+	if err != nil {
+		return nil, err
+	}
+	proven, err := check(theirs)
+	if err != nil {
+		refuse(conn, mine.marshal(), err)
+		return nil, err
+	}
+	if _, err := conn.Write(append(mine.marshal(), marshalVerdict(nil)...)); err != nil {
+		return nil, err
+	}
+	return proven, readVerdict(conn)
+}
+
+// refuse sends prefix and the reason and waits a moment for the peer to hang up, so that it can read it.
+func refuse(conn net.Conn, prefix []byte, reason error) {
+	_ = conn.SetDeadline(time.Now().Add(refusalDrain))
+	if _, err := conn.Write(append(prefix, marshalVerdict(reason)...)); err != nil {
+		return
+	}
+	if c, ok := conn.(*tls.Conn); ok {
+		_ = c.CloseWrite()
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 4096))
+}
+
+// explainTLS adds what a TLS alert means here: the peer could not verify our SVID.
+func explainTLS(err error) error {
+	if s := err.Error(); strings.Contains(s, "remote error: tls: ") {
+		return fmt.Errorf("the peer does not accept our SVID (not issued by a trust domain that it knows, or expired; compare trust domains and clocks): %w", err)
+	}
+	return err
+}

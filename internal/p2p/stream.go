@@ -1,0 +1,75 @@
+package p2p
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// Stream is one stream of a connection: a net.Conn whose two directions close separately. One goroutine may read
+// while another writes; deadlines may be set by any.
+type Stream struct {
+	inner   network.MuxedStream
+	conn    *conn
+	onClose func()
+	closed  atomic.Bool
+}
+
+var (
+	_ net.Conn      = (*Stream)(nil)
+	_ io.ReadWriter = (*Stream)(nil)
+)
+
+// Peer returns who is at the other end, as proven when the connection was made.
+func (s *Stream) Peer() Peer { return s.conn.peer }
+
+// Read reads; the end of what the peer wrote is io.EOF, a reset or lost connection another error.
+func (s *Stream) Read(p []byte) (int, error) { return s.inner.Read(p) }
+
+// Write blocks while the peer's window is full. It keeps nothing of p.
+func (s *Stream) Write(p []byte) (int, error) { return s.inner.Write(p) }
+
+// CloseWrite ends our direction: the peer reads io.EOF after what was written.
+func (s *Stream) CloseWrite() error { return s.inner.CloseWrite() }
+
+// Close ends both directions. What was written is still sent, unless the Host is closed before.
+func (s *Stream) Close() error {
+	s.released()
+	return s.inner.Close()
+}
+
+// Reset drops the stream at once: both sides' reads and writes fail, unsent data is lost.
+func (s *Stream) Reset() error {
+	s.released()
+	return s.inner.Reset()
+}
+
+func (s *Stream) released() {
+	if s.closed.CompareAndSwap(false, true) && s.onClose != nil {
+		s.onClose()
+	}
+}
+
+// SetDeadline bounds reads and writes.
+func (s *Stream) SetDeadline(t time.Time) error { return s.inner.SetDeadline(t) }
+
+// SetReadDeadline bounds reads.
+func (s *Stream) SetReadDeadline(t time.Time) error { return s.inner.SetReadDeadline(t) }
+
+// SetWriteDeadline bounds writes.
+func (s *Stream) SetWriteDeadline(t time.Time) error { return s.inner.SetWriteDeadline(t) }
+
+// LocalAddr returns the connection's local address.
+func (s *Stream) LocalAddr() net.Addr { return s.conn.localAddr() }
+
+// RemoteAddr returns the connection's remote address.
+func (s *Stream) RemoteAddr() net.Addr { return s.conn.remoteAddr() }
+
+// String names the peer and where it is.
+func (s *Stream) String() string {
+	return fmt.Sprintf("stream with %s at %s", s.Peer(), s.RemoteAddr())
+}
