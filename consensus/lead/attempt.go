@@ -30,7 +30,7 @@ func (d *decider) attempt() {
 		return
 	}
 	if gone, why := d.gone(); gone != nil {
-		d.without(gone, why)
+		d.without(why)
 		return
 	}
 	if len(failures) > 0 {
@@ -120,9 +120,10 @@ func (d *decider) gone() (nodes []string, why string) {
 	return nodes, why
 }
 
-// without repeats the attempt at once without some nodes, or gives it up when too few remain.
-func (d *decider) without(out []string, reason string) {
+// without repeats the attempt without those who are gone or excluded, or gives it up when too few remain.
+func (d *decider) without(reason string) {
 	p := d.c.Plan
+	out, _ := d.gone()
 	parts := make([]state.Participant, 0, len(p.Participants))
 	for _, part := range p.Participants {
 		if !slices.Contains(out, part.Node) && !slices.Contains(d.mem.excluded, part.Node) {
@@ -159,7 +160,7 @@ func (d *decider) failed(failures []failure, pending []string) {
 		d.wait(Waiting{Kind: WaitRetry, Attempt: p.Attempt, Detail: d.mem.reason, Until: d.mem.notBefore})
 		return
 	}
-	d.without(nil, d.mem.reason)
+	d.without(d.mem.reason)
 }
 
 // judge decides who takes part in the next attempt and when it begins.

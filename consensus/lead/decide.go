@@ -218,6 +218,7 @@ func (d *decider) tooFew(w Waiting, enrolled []string) {
 			d.finish(fmt.Sprintf("%d of %d peers for the final round", len(w.Have), w.Need))
 			return
 		}
+		w.Ends = true
 	}
 	d.wait(w)
 }

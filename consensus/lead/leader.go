@@ -99,7 +99,7 @@ func (l *Leader) Status(name string) Status {
 		s.Waiting, s.Recent = c.waiting, slices.Clone(c.recent)
 	}
 	if c := l.raft.View().Contracts[name]; c != nil {
-		for id, r := range l.reports.Of(name, c.Run) {
+		for id, r := range l.reports.Of(c) {
 			if r.Progress != nil {
 				s.Progress[id] = *r.Progress
 			}
@@ -189,12 +189,16 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 	}
 	known.remember(c)
 	d := Decide(Inputs{
-		Now: now, View: view, Contract: name, Reports: l.reports.Of(name, c.Run), Memory: known.memory, Config: l.cfg,
+		Now: now, View: view, Contract: name, Reports: l.reports.Of(c), Memory: known.memory, Config: l.cfg,
 	})
 	known.memory, known.waiting = d.Memory, d.Waiting
 	if said := d.Waiting.key(); said != known.said {
 		known.said = said
-		l.log.Debug("contract waits", "contract", name, "reason", d.Waiting.String())
+		level := slog.LevelDebug
+		if k := d.Waiting.Kind; k == WaitPeers || k == WaitRetry || k == WaitWeight {
+			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
+		}
+		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())
 	}
 	return d.Command
 }

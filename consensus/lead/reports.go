@@ -90,13 +90,13 @@ func (rs *Reports) Record(r Report, at time.Time) {
 	rs.by[r.Session] = r
 }
 
-// Of returns the latest reports of a contract's run by session.
-func (rs *Reports) Of(contract string, run uint64) map[string]Report {
+// Of returns the latest reports of the contract's sessions in its current run, by session.
+func (rs *Reports) Of(c *state.Contract) map[string]Report {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	found := map[string]Report{}
-	for id, r := range rs.by {
-		if r.Contract == contract && r.Run == run {
+	found := make(map[string]Report, len(c.Sessions))
+	for id := range c.Sessions {
+		if r, ok := rs.by[id]; ok && r.Contract == c.Name && r.Run == c.Run {
 			found[id] = r
 		}
 	}

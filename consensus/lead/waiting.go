@@ -37,6 +37,7 @@ type Waiting struct {
 	Need    int       // minPeers, or the expected number of peers
 	Since   time.Time // when this reason began
 	Until   time.Time // when the wait ends whoever comes; zero: it does not end
+	Ends    bool      // at Until the contract ends with the last model
 	Detail  string    // what failed
 }
 
@@ -63,7 +64,11 @@ func (w Waiting) String() string {
 	case WaitCompleted:
 		fmt.Fprintf(&b, "completed: round %d is the final model", w.Round)
 	}
-	if !w.Until.IsZero() && w.Kind != WaitRetry {
+	switch {
+	case w.Until.IsZero() || w.Kind == WaitRetry:
+	case w.Ends:
+		fmt.Fprintf(&b, "; ends with the model of round %d at %s", w.Round-1, clock(w.Until))
+	default:
 		fmt.Fprintf(&b, "; goes on without at %s", clock(w.Until))
 	}
 	if len(w.Lost) > 0 {

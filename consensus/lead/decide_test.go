@@ -1,0 +1,352 @@
+package lead_test
+
+import (
+	"flag"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// table builds a state by commands and asks Decide with a clock that stands where the test puts it.
+type table struct {
+	t       *testing.T
+	s       *state.State
+	now     time.Time
+	memory  lead.Memory
+	reports map[string]lead.Report
+}
+
+func newTable(t *testing.T, minPeers uint32, n int) *table {
+	t.Helper()
+	b := &table{t: t, s: state.New(), now: time.Date(2026, 3, 1, 12, 3, 10, 0, time.UTC), reports: map[string]lead.Report{}}
+	for i := range n {
+		node := fmt.Sprintf("sl-%d", i)
+		b.apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: strings.Repeat("1", 64)})
+		b.apply(state.OpenSession{
+			Session: id(i), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1,
+			Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: minPeers},
+		})
+	}
+	return b
+}
+
+func id(i int) string { return fmt.Sprintf("%032x", i+1) }
+
+func (b *table) apply(c state.Command) {
+	b.t.Helper()
+	next, _, err := b.s.Apply(c)
+	if err != nil {
+		b.t.Fatalf("apply %s: %v", c.Type(), err)
+	}
+	b.s = next
+}
+
+func (b *table) contract() *state.Contract { return b.s.Contracts[contractName] }
+
+// ready has sessions report that they wait for the next round.
+func (b *table) ready(weight uint32, sessions ...int) {
+	for _, i := range sessions {
+		r := lead.Ready{Seq: b.contract().Sessions[id(i)].LastSeq + 1, Weight: weight}
+		if done := b.contract().Committed; done != nil {
+			r.BaseRound, r.BaseDigest = done.Round, done.Digest
+		}
+		b.reports[id(i)] = lead.Report{Ready: &r, At: b.now}
+	}
+}
+
+func (b *table) decide() lead.Decision {
+	d := lead.Decide(lead.Inputs{Now: b.now, View: b.s, Contract: contractName, Reports: b.reports, Memory: b.memory})
+	b.memory = d.Memory
+	return d
+}
+
+// follow applies what Decide says until it says nothing more.
+func (b *table) follow() lead.Waiting {
+	b.t.Helper()
+	for range 10 {
+		d := b.decide()
+		if d.Command == nil {
+			return d.Waiting
+		}
+		b.apply(d.Command)
+	}
+	b.t.Fatal("Decide goes on and on")
+	return lead.Waiting{}
+}
+
+// round has a whole round done by all sessions given.
+func (b *table) round(sessions ...int) {
+	b.t.Helper()
+	b.ready(1, sessions...)
+	b.follow()
+	b.now = b.now.Add(time.Second)
+	plan := b.contract().Plan
+	for _, p := range plan.Participants {
+		digest := fmt.Sprintf("%064x", plan.Round)
+		b.reports[p.Session] = lead.Report{Done: &lead.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}}
+	}
+	b.follow()
+	if b.contract().Round() != plan.Round {
+		b.t.Fatalf("round %d was not committed", plan.Round)
+	}
+	b.now = b.now.Add(10 * time.Second)
+}
+
+// TestWaiting holds the lines that users read.
+func TestWaiting(t *testing.T) {
+	fail := func(b *table, i int, blamed, reason string) {
+		plan := b.contract().Plan
+		b.reports[id(i)] = lead.Report{
+			Failed: &lead.Failed{Round: plan.Round, Attempt: plan.Attempt, Blamed: blamed, Reason: reason}, At: b.now, FailedAt: b.now,
+		}
+	}
+	tests := []struct {
+		name string
+		run  func(t *testing.T) (b *table)
+	}{
+		{"nobody", func(t *testing.T) *table { return newTable(t, 3, 0) }},
+		{"enrolling", func(t *testing.T) *table { return newTable(t, 3, 2) }},
+		{"enrolling two more", func(t *testing.T) *table { return newTable(t, 3, 1) }},
+		{"one is lost", func(t *testing.T) *table {
+			b := newTable(t, 3, 3)
+			b.apply(state.SetLive{Node: "sl-1"})
+			return b
+		}},
+		{"training", func(t *testing.T) *table {
+			b := newTable(t, 2, 3)
+			b.ready(1, 0)
+			return b
+		}},
+		{"minPeers are ready", func(t *testing.T) *table {
+			b := newTable(t, 2, 3)
+			b.ready(1, 0, 2)
+			return b
+		}},
+		{"weights", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(0, 0, 1)
+			return b
+		}},
+		{"merging", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(1, 0, 1)
+			return b
+		}},
+		{"failed", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(1, 0, 1)
+			b.follow()
+			fail(b, 0, "sl-1", "no byte for 10 s")
+			fail(b, 1, "sl-0", "no byte for 10 s")
+			return b
+		}},
+		{"one has failed", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(1, 0, 1)
+			b.follow()
+			fail(b, 0, "sl-1", "no byte for 10 s")
+			return b
+		}},
+		{"lost while merging", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(1, 0, 1)
+			b.follow()
+			b.apply(state.SetLive{Node: "sl-1"})
+			return b
+		}},
+		{"final round", func(t *testing.T) *table {
+			b := newTable(t, 2, 3)
+			b.round(0, 1, 2)
+			b.apply(state.CloseSession{Session: id(0), Contract: contractName, Run: 1})
+			b.apply(state.CloseSession{Session: id(1), Contract: contractName, Run: 1})
+			b.apply(state.SetLive{Node: "sl-0"})
+			b.apply(state.SetLive{Node: "sl-1"})
+			return b
+		}},
+		{"completed", func(t *testing.T) *table {
+			b := newTable(t, 1, 1)
+			b.round(0)
+			b.apply(state.CloseSession{Session: id(0), Contract: contractName, Run: 1, CheckinMode: state.CheckinInactive})
+			return b
+		}},
+	}
+	var got strings.Builder
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := tt.run(t)
+			w := b.follow()
+			fmt.Fprintf(&got, "%s: [%s] %s\n", tt.name, w.Phase, w)
+		})
+	}
+	const file = "testdata/waiting.golden"
+	if *update {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("lines differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestSinceStandsStillWhileTheReasonLasts(t *testing.T) {
+	b := newTable(t, 3, 2)
+	first := b.now
+	for range 5 {
+		if w := b.follow(); !w.Since.Equal(first) {
+			t.Fatalf("since %s, want %s", w.Since, first)
+		}
+		b.now = b.now.Add(time.Second)
+	}
+}
+
+func TestCheckinModes(t *testing.T) {
+	tests := []struct {
+		mode   string
+		stale  bool // the closed session reports an older base
+		weight uint32
+		in     bool
+	}{
+		{state.CheckinSnapshot, false, 1, true},
+		{state.CheckinSnapshot, true, 1, true},
+		{state.CheckinActive, false, 1, true},
+		{state.CheckinActive, true, 1, false},
+		{state.CheckinInactive, false, 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%s stale=%t", tt.mode, tt.stale), func(t *testing.T) {
+			b := newTable(t, 2, 3)
+			b.round(0, 1, 2)
+			b.apply(state.CloseSession{Session: id(2), Contract: contractName, Run: 1, CheckinMode: tt.mode, Seq: 1})
+			b.ready(1, 0, 1)
+			delete(b.reports, id(2))
+			if tt.stale {
+				b.reports[id(2)] = lead.Report{Ready: &lead.Ready{Seq: 2, Weight: 1}}
+			}
+			b.follow()
+			b.now = b.now.Add(time.Minute)
+			b.follow()
+			part := b.contract().Plan.Participant(id(2))
+			if (part != nil) != tt.in {
+				t.Fatalf("participant %+v", part)
+			}
+			if tt.in && (part.Weight != tt.weight || part.Seq != 2) {
+				t.Errorf("weight %d seq %d", part.Weight, part.Seq)
+			}
+		})
+	}
+}
+
+func TestAnsweredReportIsNotReady(t *testing.T) {
+	b := newTable(t, 2, 2)
+	b.ready(1, 0, 1)
+	old := map[string]lead.Report{id(0): b.reports[id(0)], id(1): b.reports[id(1)]}
+	b.round(0, 1)
+	b.reports = old
+	if d := b.decide(); d.Command != nil {
+		t.Errorf("planned with reports from before the round: %+v", d.Command)
+	}
+}
+
+func TestDecideIsPure(t *testing.T) {
+	b := newTable(t, 2, 3)
+	b.round(0, 1, 2)
+	b.ready(1, 0, 1, 2)
+	memory := b.memory
+	first := lead.Decide(lead.Inputs{Now: b.now, View: b.s, Contract: contractName, Reports: b.reports, Memory: memory})
+	again := lead.Decide(lead.Inputs{Now: b.now, View: b.s, Contract: contractName, Reports: b.reports, Memory: memory})
+	if diff := cmp.Diff(first.Command, again.Command); diff != "" {
+		t.Errorf("the same inputs give another command:\n%s", diff)
+	}
+	if diff := cmp.Diff(first.Waiting, again.Waiting); diff != "" {
+		t.Errorf("the same inputs give another reason:\n%s", diff)
+	}
+}
+
+func TestLiveness(t *testing.T) {
+	s := state.New()
+	at := time.Unix(1000, 0)
+	for _, name := range []string{"sl-0", "sl-1", "sn-0"} {
+		role := name[:2]
+		s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: name, Role: role, PeerID: name}, TokenHash: strings.Repeat("1", 64), AtMS: 5})
+	}
+	l := lead.NewLiveness(5*time.Second, "sn-0")
+	l.Begin(at)
+	steps := []struct {
+		after time.Duration
+		touch string
+		want  string
+	}{
+		{0, "", ""},
+		{6 * time.Second, "sl-0", ""}, // Silence of sl-1 counts only after two timeouts.
+		{3900 * time.Millisecond, "sl-0", ""},
+		{100 * time.Millisecond, "sl-0", "sl-1:false"},
+		{2 * time.Second, "", ""},
+		{4 * time.Second, "", "sl-0:false"},
+		{time.Hour, "", ""},
+		{time.Second, "sl-1", "sl-1:true"},
+	}
+	for i, step := range steps {
+		at = at.Add(step.after)
+		if step.touch != "" {
+			l.Touch(step.touch, at)
+		}
+		var got []string
+		for _, c := range l.Changes(s, at) {
+			got = append(got, fmt.Sprintf("%s:%t", c.Node, c.Live))
+			s, _, _ = s.Apply(c)
+		}
+		if strings.Join(got, " ") != step.want {
+			t.Errorf("step %d: %v, want %q", i, got, step.want)
+		}
+	}
+	s, _, _ = s.Apply(state.RegisterNode{Node: *s.Nodes["sl-0"], TokenHash: strings.Repeat("2", 64), AtMS: at.UnixMilli()})
+	if got := l.Changes(s, at); len(got) != 0 {
+		t.Errorf("a node that registered again is declared %+v", got)
+	}
+}
+
+// TestConnected compares the largest connected set with all subsets.
+func TestConnected(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		n := 2 + rng.IntN(8)
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("sl-%d", i))
+		}
+		var broken [][2]string
+		for range rng.IntN(2 * n) {
+			broken = append(broken, [2]string{all[rng.IntN(n)], all[rng.IntN(n)]})
+		}
+		best := 0
+		for set := range uint(1) << n {
+			ok := true
+			for _, b := range broken {
+				i, j := int(b[0][3]-'0'), int(b[1][3]-'0')
+				ok = ok && !(set&(1<<i) != 0 && set&(1<<j) != 0)
+			}
+			if ok {
+				best = max(best, bits.OnesCount(set))
+			}
+		}
+		if got := lead.Connected(all, broken); len(got) != best {
+			t.Fatalf("Connected(%v, %v) = %v, the largest set has %d", all, broken, got, best)
+		}
+	}
+}
