@@ -1,0 +1,125 @@
+package bridge_test
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/bridge"
+)
+
+func createSlots(t *testing.T, dir string, size int64) *bridge.Slots {
+	t.Helper()
+	s, err := bridge.CreateSlots(dir, "", size, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestSlotsTakeTurns(t *testing.T) {
+	dir := t.TempDir()
+	s := createSlots(t, dir, 1<<20)
+	if s.CommittedName() != "" || s.Committed() != nil {
+		t.Error("a model is committed from the start")
+	}
+	for _, want := range []string{"merged-0", "merged-1", "merged-0"} {
+		if got := s.Merging().Name(); got != want {
+			t.Errorf("merging %s, want %s", got, want)
+		}
+		if got := s.Commit(); got != want || s.CommittedName() != want || s.Merging().Name() == want {
+			t.Errorf("committed %s, want %s", got, want)
+		}
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(filepath.Join(dir, "merged-1"), &stat); err != nil || stat.Blocks*512 < 1<<20 {
+		t.Errorf("only %d bytes are allocated, %v", stat.Blocks*512, err)
+	}
+}
+
+func TestSlotBounds(t *testing.T) {
+	dir := t.TempDir()
+	s := createSlots(t, dir, 10)
+	m := s.Merging()
+	if n, err := m.WriteAt([]byte("0123456789"), 0); n != 10 || err != nil {
+		t.Errorf("write: %d, %v", n, err)
+	}
+	for _, off := range []int64{-1, 1, 11} {
+		if _, err := m.WriteAt(make([]byte, 10), off); err == nil {
+			t.Errorf("wrote at %d", off)
+		}
+	}
+	b := make([]byte, 4)
+	if n, err := m.ReadAt(b, 8); n != 2 || err != io.EOF {
+		t.Errorf("read at the end: %d, %v, want 2 and EOF", n, err)
+	}
+	for _, size := range []int64{0, 9, 11} {
+		if err := os.Truncate(filepath.Join(dir, m.Name()), size); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.ReadAt(b, 0); err == nil || !strings.Contains(err.Error(), "want 10") {
+			t.Errorf("read a file of %d bytes: %v", size, err)
+		}
+		if _, err := m.WriteAt(b, 0); err == nil {
+			t.Errorf("wrote to a file of %d bytes", size)
+		}
+	}
+}
+
+func TestNewSlotsReplaceOldOnes(t *testing.T) {
+	dir := t.TempDir()
+	old := createSlots(t, dir, 10)
+	fresh := createSlots(t, dir, 20)
+	if err := old.Close(); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "local")); err != nil || info.Size() != 20 {
+		t.Errorf("closing the old slots took the new ones: %v", err)
+	}
+	if _, err := fresh.Local().ReadAt(make([]byte, 20), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := old.Local().ReadAt(make([]byte, 1), 0); err == nil {
+		t.Error("read a closed slot")
+	}
+}
+
+func TestEmptyModel(t *testing.T) {
+	if got := createSlots(t, t.TempDir(), 0).Local().Size(); got != 0 {
+		t.Errorf("size %d", got)
+	}
+}
+
+// TestSpill uses a small tmpfs where it may mount one.
+func TestSpill(t *testing.T) {
+	small, spill := t.TempDir(), t.TempDir()
+	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("needs a file system that it can fill: mount tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(small, unix.MNT_DETACH) })
+	s, err := bridge.CreateSlots(small, spill, 600<<10, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	name := s.Local().Name()
+	if !filepath.IsAbs(name) || !strings.HasPrefix(name, spill) {
+		t.Errorf("local is %q, want it in %s", name, spill)
+	}
+	if left, _ := os.ReadDir(small); len(left) != 0 {
+		t.Errorf("left behind in the full directory: %v", left)
+	}
+	if _, err := s.Merging().WriteAt([]byte("x"), 600<<10-1); err != nil {
+		t.Error(err)
+	}
+}
