@@ -1,0 +1,65 @@
+package rpc
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// Binding of a registration to its TLS connection: both sides export this value. internal/client has the same.
+const (
+	ExporterLabel = "EXPORTER-swarmd-registration-1"
+	ExporterBytes = 32
+)
+
+// Caller is who makes a request, as its connection proves it.
+type Caller struct {
+	// ID is the swarm identity in the caller's SVID.
+	ID identity.ID
+	// Leaf is that SVID's certificate: its key signs for the ownership of a node key, its life bounds the requests.
+	Leaf *x509.Certificate
+	// Exporter returns the value that binds a registration to this connection.
+	Exporter func() ([]byte, error)
+}
+
+func (c Caller) expired(now time.Time) bool { return c.Leaf != nil && !now.Before(c.Leaf.NotAfter) }
+
+// nearlyExpired holds in the last sixth of the SVID's life: long after a rotation, which comes at half of it.
+func (c Caller) nearlyExpired(now time.Time) bool {
+	return c.Leaf != nil && c.Leaf.NotAfter.Sub(now) < c.Leaf.NotAfter.Sub(c.Leaf.NotBefore)/6
+}
+
+// CallerFunc finds out who makes a request. [TLSCaller] is the one of the real API; tests without TLS bring their own.
+type CallerFunc func(*http.Request) (Caller, error)
+
+// TLSCaller reads the caller from the request's connection. The TLS configuration has verified the chain and the trust
+// domain already; it fails with [ErrNoCertificate] when there is no usable certificate.
+func TLSCaller(r *http.Request) (Caller, error) {
+	id, err := identity.PeerFromTLS(r.TLS)
+	if err != nil {
+		return Caller{}, fmt.Errorf("%w: %w", ErrNoCertificate, err)
+	}
+	return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Exporter: func() ([]byte, error) {
+		return r.TLS.ExportKeyingMaterial(ExporterLabel, nil, ExporterBytes)
+	}}, nil
+}
+
+type callerKey struct{}
+
+func withCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// callerFrom returns the caller that the middleware stored. Its absence is a mistake in the composition, so it denies.
+func callerFrom(ctx context.Context) (Caller, error) {
+	c, ok := ctx.Value(callerKey{}).(Caller)
+	if !ok {
+		return Caller{}, errors.Join(ErrNoCertificate, errors.New("request did not pass the middleware"))
+	}
+	return c, nil
+}

@@ -1,0 +1,73 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// ListContracts returns all contracts, sorted by name.
+func (s *Server) ListContracts(context.Context, *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
+	view := s.cfg.Core.View()
+	out := &swarmv1.ListContractsResponse{}
+	for _, name := range view.ContractNames() {
+		out.Contracts = append(out.Contracts, summaryToProto(view.Contracts[name]))
+	}
+	return connect.NewResponse(out), nil
+}
+
+// GetContractStatus asks the leader, who alone knows progress and what is waited for. While there is no leader it
+// answers from here, and that is what is waited for.
+func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
+	name := req.Msg.GetContract()
+	if !state.ValidContractName(name) {
+		return nil, badContractName(name)
+	}
+	raw, err := s.cfg.Core.SendToLeader(ctx, KindStatus, []byte(name))
+	if err == nil {
+		out := &swarmv1.GetContractStatusResponse{}
+		if err := proto.Unmarshal(raw, out); err != nil {
+			return nil, fmt.Errorf("decode the leader's status: %w", err)
+		}
+		return connect.NewResponse(out), nil
+	}
+	if !errors.Is(err, consensus.ErrNoLeader) {
+		return nil, err
+	}
+	view, index := s.cfg.Core.View(), s.cfg.Core.Index()
+	c := view.Contracts[name]
+	if c == nil {
+		return nil, unknownContract(name)
+	}
+	return connect.NewResponse(&swarmv1.GetContractStatusResponse{
+		Contract: viewToProto(view, c, index), Waiting: "the SNs have no leader: a majority of them must run",
+	}), nil
+}
+
+// ResetContract begins a new run.
+func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
+	res, err := s.propose(ctx, state.ResetContract{
+		Contract: req.Msg.GetContract(), Run: req.Msg.GetRun(), Force: req.Msg.GetForce(), AtMS: s.nowMS(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.ResetContractResponse{Run: res.Run}), nil
+}
+
+func badContractName(name string) error {
+	return fmt.Errorf("%w: contract name %.160q: use 1 to 128 of A-Z a-z 0-9 . _ -", ErrBadRequest, name)
+}
+
+func unknownContract(name string) error {
+	return &state.Error{
+		Reason: state.ReasonContractAbsent, Message: fmt.Sprintf("no contract %q", name), Remedy: "see: swarmctl list contracts",
+	}
+}

@@ -1,0 +1,232 @@
+package rpc
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// termsFromProto checks the layout, so that what is committed can be merged.
+func termsFromProto(t *swarmv1.Terms) (state.Terms, error) {
+	if len(t.GetLayout()) > state.MaxLayoutBytes {
+		return state.Terms{}, fmt.Errorf("%w: layout of %d bytes, at most %d", ErrBadRequest, len(t.GetLayout()), state.MaxLayoutBytes)
+	}
+	layout, err := merge.ParseLayout(t.GetLayout())
+	if err != nil {
+		return state.Terms{}, fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	if got := layout.Digest().String(); got != t.GetLayoutDigest() {
+		return state.Terms{}, fmt.Errorf("%w: layout digest is %s, not %.64q", ErrBadRequest, got, t.GetLayoutDigest())
+	}
+	return state.Terms{
+		LayoutDigest: t.GetLayoutDigest(), Layout: slices.Clone(t.GetLayout()), Leaves: uint64(layout.Leaves()), //nolint:gosec // never negative
+		Method: t.GetMethod(), MinPeers: t.GetMinPeers(),
+	}, nil
+}
+
+func termsToProto(t *state.Terms) *swarmv1.Terms {
+	if t == nil {
+		return nil
+	}
+	return &swarmv1.Terms{
+		LayoutDigest: t.LayoutDigest, Layout: t.Layout, Method: t.Method, MinPeers: t.MinPeers, Leaves: t.Leaves,
+	}
+}
+
+func nodeToProto(n *state.Node) *swarmv1.Node {
+	return &swarmv1.Node{
+		Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, PeerId: n.PeerID, Host: n.Host,
+		P2PPort: uint32(n.P2PPort), ApiPort: uint32(n.APIPort), FsPort: uint32(n.FSPort),
+		Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, Sentinel: n.Sentinel, Runtime: n.Runtime,
+	}
+}
+
+// nodeFromProto takes what a node tells of itself. Who it is comes from its connection; whether it lives and is the
+// Sentinel is not for it to say.
+func nodeFromProto(n *swarmv1.Node) (state.Node, error) {
+	for _, p := range []uint32{n.GetP2PPort(), n.GetApiPort(), n.GetFsPort()} {
+		if p > 65535 {
+			return state.Node{}, fmt.Errorf("%w: port %d", ErrBadRequest, p)
+		}
+	}
+	return state.Node{
+		Name: n.GetName(), Role: n.GetRole(), SPIFFEID: n.GetSpiffeId(), PeerID: n.GetPeerId(), Host: n.GetHost(),
+		P2PPort: uint16(n.GetP2PPort()), APIPort: uint16(n.GetApiPort()), FSPort: uint16(n.GetFsPort()), //nolint:gosec // checked above
+		Runtime: n.GetRuntime(),
+	}, nil
+}
+
+// viewToProto shows a contract as SLs follow it. The layout's text is left out: its digest says enough, and it would
+// travel with every change.
+func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.ContractView {
+	out := &swarmv1.ContractView{
+		Name: c.Name, Run: c.Run, Terms: termsToProto(c.Terms), Committed: committedToProto(c.Committed),
+		Plan: planToProto(s, c.Plan), Over: c.Over, Index: index, Phase: string(c.Phase()),
+		ExpectedPeers: c.ExpectedPeers, PendingReason: c.PendingReason,
+	}
+	if out.Terms != nil {
+		out.Terms.Layout = nil
+	}
+	sessions := make([]*state.Session, 0, len(c.Sessions))
+	for _, x := range c.Sessions {
+		sessions = append(sessions, x)
+	}
+	slices.SortFunc(sessions, func(a, b *state.Session) int {
+		if a.Order < b.Order {
+			return -1
+		}
+		return 1
+	})
+	for _, x := range sessions {
+		out.Sessions = append(out.Sessions, sessionToProto(x, s.Nodes[x.Node]))
+	}
+	return out
+}
+
+// sessionToProto shows a session with its node's addresses; the node is nil when it was forgotten.
+func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
+	out := &swarmv1.Session{
+		Id: x.ID, Node: x.Node, Run: x.Run, State: x.State, CheckinMode: x.CheckinMode, Weight: x.Weight,
+		LastSeq: x.LastSeq, LastRound: x.LastRound, EndReason: x.EndReason, ExitCode: x.ExitCode,
+	}
+	if n != nil {
+		out.PeerId, out.Host, out.FsPort, out.Live = n.PeerID, n.Host, uint32(n.FSPort), n.Live
+	}
+	return out
+}
+
+func committedToProto(r *state.CommittedRound) *swarmv1.CommittedRound {
+	if r == nil {
+		return nil
+	}
+	return &swarmv1.CommittedRound{
+		Round: r.Round, Attempt: r.Attempt, Digest: r.Digest, Participants: r.Participants, NextInterval: r.NextInterval,
+		Final: r.Final, CommittedUnixMs: r.CommittedMS, PlannedUnixMs: r.PlannedMS,
+	}
+}
+
+func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
+	if p == nil {
+		return nil
+	}
+	out := &swarmv1.Plan{
+		Run: p.Run, Round: p.Round, Attempt: p.Attempt, Method: p.Method, Final: p.Final, PlannedUnixMs: p.PlannedMS,
+	}
+	for _, part := range p.Participants {
+		out.Participants = append(out.Participants, participantToProto(part, s.Nodes[part.Node]))
+	}
+	return out
+}
+
+func participantToProto(p state.Participant, n *state.Node) *swarmv1.Participant {
+	out := &swarmv1.Participant{
+		Session: p.Session, Node: p.Node, Weight: p.Weight, Seq: p.Seq, ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves,
+	}
+	if n != nil {
+		out.PeerId, out.Host, out.FsPort = n.PeerID, n.Host, uint32(n.FSPort)
+	}
+	return out
+}
+
+func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
+	out := &swarmv1.ContractSummary{
+		Name: c.Name, Run: c.Run, Phase: string(c.Phase()), Round: c.Round(), CreatedUnixMs: c.CreatedMS,
+	}
+	if c.Terms != nil {
+		out.MinPeers = c.Terms.MinPeers
+	}
+	for _, x := range c.Sessions {
+		switch {
+		case x.Run != c.Run:
+		case x.State == state.SessionEnded:
+			out.EndedSessions++
+		default:
+			out.OpenSessions++
+		}
+	}
+	return out
+}
+
+// reportFromProto takes what a session of the node reports.
+func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
+	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node}
+	if r := x.GetReady(); r != nil {
+		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight()}
+	}
+	if d := x.GetDone(); d != nil {
+		out.Done = &lead.Done{
+			Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(),
+			ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(),
+		}
+	}
+	if f := x.GetFailed(); f != nil {
+		out.Failed = &lead.Failed{
+			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: clip(f.GetReason(), maxReason),
+			Bytes: f.GetBytesReceived(),
+		}
+	}
+	if p := x.GetProgress(); p != nil {
+		out.Progress = &lead.Progress{
+			Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
+			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
+		}
+	}
+	return out
+}
+
+func progressToProto(p lead.Progress) *swarmv1.Progress {
+	return &swarmv1.Progress{
+		Round: p.Round, Loss: p.Loss, Metric: p.Metric, HasLoss: p.HasLoss, HasMetric: p.HasMetric,
+		EpochsDone: p.EpochsDone, TotalEpochs: p.TotalEpochs, Phase: p.Phase,
+	}
+}
+
+// statusToProto joins what is committed with what the leader knows.
+func statusToProto(leader string, view *swarmv1.ContractView, st lead.Status) *swarmv1.GetContractStatusResponse {
+	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader}
+	for _, x := range view.GetSessions() {
+		if p, ok := st.Progress[x.GetId()]; ok {
+			x.Progress = progressToProto(p)
+		}
+	}
+	for i := range st.Recent {
+		out.Recent = append(out.Recent, committedToProto(&st.Recent[i]))
+	}
+	// While an attempt runs nothing is waited for but the merge itself.
+	if w := st.Waiting; w.Kind != "" && w.Kind != lead.WaitMerging && w.Kind != lead.WaitCompleted {
+		out.Waiting = w.String()
+		if !w.Since.IsZero() {
+			out.WaitingSinceUnixMs = w.Since.UnixMilli()
+		}
+	}
+	return out
+}
+
+// clip bounds a text without cutting a character in two.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// layoutDifference says in one line where two layouts part, or "" when one of them can't be read.
+func layoutDifference(mine, theirs []byte) string {
+	a, err := merge.ParseLayout(mine)
+	if err != nil {
+		return ""
+	}
+	b, err := merge.ParseLayout(theirs)
+	if err != nil {
+		return ""
+	}
+	return merge.Diff(a, b)
+}

@@ -1,0 +1,181 @@
+package rpc_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// fill sets every field of a value to something that is not zero, different from field to field.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && v.Field(i).CanSet() {
+				fill(v.Field(i), n)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n)
+	case reflect.String:
+		v.SetString("text" + string(rune('a'+*n%26)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(*n % 250))
+	case reflect.Float64:
+		v.SetFloat(float64(*n) / 8)
+	}
+}
+
+func filled[T any]() T {
+	var out T
+	n := 0
+	fill(reflect.ValueOf(&out).Elem(), &n)
+	return out
+}
+
+// full fails for each field of the message that is not set, except those named.
+func full(t *testing.T, m proto.Message, except ...protoreflect.Name) {
+	t.Helper()
+	r := m.ProtoReflect()
+	skip := map[protoreflect.Name]bool{}
+	for _, e := range except {
+		skip[e] = true
+	}
+	for i := range r.Descriptor().Fields().Len() {
+		f := r.Descriptor().Fields().Get(i)
+		if r.Has(f) == skip[f.Name()] {
+			t.Errorf("%s.%s: set is %v", r.Descriptor().Name(), f.Name(), r.Has(f))
+		}
+	}
+}
+
+func TestNodeRoundTrip(t *testing.T) {
+	want := filled[state.Node]()
+	wire := rpc.NodeToProto(&want)
+	full(t, wire, "leader", "sn") // known to the caller only
+	got, err := rpc.NodeFromProto(wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a node may not say of itself is not taken from the wire.
+	want.Live, want.LiveSinceMS, want.Sentinel, want.TokenHashes = false, 0, false, nil
+	if d := cmp.Diff(got, want); d != "" {
+		t.Error(d)
+	}
+	if _, err := rpc.NodeFromProto(&swarmv1.Node{FsPort: 70000}); err == nil {
+		t.Error("port 70000 was taken")
+	}
+}
+
+func layout(t *testing.T, elements int64) *merge.Layout {
+	t.Helper()
+	dtype, err := merge.ParseDType("float32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: dtype, Shape: []int64{elements}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func wireTerms(l *merge.Layout, minPeers uint32) *swarmv1.Terms {
+	return &swarmv1.Terms{LayoutDigest: l.Digest().String(), Layout: l.Canonical(), Method: "mean", MinPeers: minPeers}
+}
+
+func TestTermsRoundTrip(t *testing.T) {
+	l := layout(t, 100000)
+	got, err := rpc.TermsFromProto(wireTerms(l, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Leaves != uint64(l.Leaves()) || got.MinPeers != 3 || got.Method != "mean" {
+		t.Errorf("got %+v", got)
+	}
+	full(t, rpc.TermsToProto(&got))
+	for name, bad := range map[string]*swarmv1.Terms{
+		"no terms":     nil,
+		"wrong digest": {LayoutDigest: "00", Layout: l.Canonical(), Method: "mean", MinPeers: 3},
+		"no layout":    {LayoutDigest: l.Digest().String(), Method: "mean", MinPeers: 3},
+		"large layout": {LayoutDigest: l.Digest().String(), Layout: make([]byte, 2<<20), Method: "mean", MinPeers: 3},
+	} {
+		if _, err := rpc.TermsFromProto(bad); rpc.ReasonOf(err) != "BAD_REQUEST" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReportCarriesEveryField(t *testing.T) {
+	wire := &swarmv1.SessionReport{
+		Session: "s", Contract: "c", Run: 1,
+		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4},
+		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}},
+		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10},
+		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+	}
+	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
+		full(t, m) // so that a new field is not forgotten above
+	}
+	want := lead.Report{
+		Session: "s", Contract: "c", Run: 1, Node: "n",
+		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4},
+		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}},
+		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10},
+		Progress: &lead.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+	}
+	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(rpc.ProgressToProto(*want.Progress), wire.GetProgress(), cmp.Comparer(proto.Equal)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestViewShowsEveryField(t *testing.T) {
+	node := filled[state.Node]()
+	node.Name = "sl-0"
+	session := filled[state.Session]()
+	session.Node = "sl-0"
+	full(t, rpc.SessionToProto(&session, &node), "progress", "expected_base")
+	part := filled[state.Participant]()
+	part.Node = "sl-0"
+	full(t, rpc.ParticipantToWire(part, &node))
+	plan := filled[state.Plan]()
+	s := &state.State{Nodes: map[string]*state.Node{"sl-0": &node}}
+	full(t, rpc.PlanToProto(s, &plan))
+	round := filled[state.CommittedRound]()
+	full(t, rpc.CommittedToProto(&round))
+	c := state.Contract{
+		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3},
+		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
+		PendingReason: "r", CreatedMS: 5,
+	}
+	view := rpc.ViewToProto(s, &c, 7)
+	full(t, view)
+	full(t, view.GetTerms(), "layout")
+	session.Run, session.State = 2, state.SessionOpen
+	ended := session
+	ended.State = state.SessionEnded
+	c.Sessions["y"] = &ended
+	full(t, rpc.SummaryToProto(&c))
+}

@@ -1,0 +1,161 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Refusals that are decided here. Everything else comes from consensus and its state.
+var (
+	// ErrNoCertificate: the connection proves no identity of a swarm.
+	ErrNoCertificate = errors.New("no X.509-SVID of a swarm role")
+	// ErrCertificateExpired: the caller's SVID expired while its connection lived on.
+	ErrCertificateExpired = errors.New("the caller's SVID has expired")
+	// ErrRoleDenied: the caller's role may not call the method.
+	ErrRoleDenied = errors.New("permission denied")
+	// ErrWrongSwarm: the caller belongs to another swarm.
+	ErrWrongSwarm = errors.New("wrong swarm")
+	// ErrSwarmIDMissing: the call needs the Swarm-Id header.
+	ErrSwarmIDMissing = errors.New("the call carries no swarm ID")
+	// ErrNoSwarm: this SN is in no swarm yet.
+	ErrNoSwarm = errors.New("this SN has not joined a swarm yet")
+	// ErrTokenRefused: the call may not speak for the node that it names.
+	ErrTokenRefused = errors.New("token refused")
+	// ErrNonceRefused: the registration's nonce is unknown here, used, or too old.
+	ErrNonceRefused = errors.New("nonce refused")
+	// ErrSignature: a signature does not fit what it should prove.
+	ErrSignature = errors.New("signature refused")
+	// ErrPeerID: the node key and the peer ID do not belong together.
+	ErrPeerID = errors.New("peer ID does not belong to the node key")
+	// ErrRoleMismatch: a node registers in a role that its SVID does not have.
+	ErrRoleMismatch = errors.New("role differs from the SVID's")
+	// ErrNameMismatch: a node registers under a name that is not its SVID's.
+	ErrNameMismatch = errors.New("name differs from the SVID's")
+	// ErrNotYours: the session belongs to another node.
+	ErrNotYours = errors.New("session belongs to another node")
+	// ErrBadRequest: a field is missing or out of its bounds.
+	ErrBadRequest = errors.New("bad request")
+	// ErrStopping: this SN is shutting down.
+	ErrStopping = errors.New("this SN is stopping")
+)
+
+const noLeaderRemedy = "wait for an election; if it lasts start the missing SNs: a majority must run"
+
+// ReasonInternal is the reason of every error that has none of its own.
+const ReasonInternal = "INTERNAL"
+
+// row maps one error to the wire.
+type row struct {
+	match  error
+	reason string
+	code   connect.Code
+	remedy string // "": the error brings its own, or there is none
+}
+
+// rows are walked in order with errors.Is; the first that matches decides.
+func rows() []row {
+	return append(ownRows(), stateRows()...)
+}
+
+func ownRows() []row {
+	return []row{
+		{ErrNoCertificate, "NO_CERTIFICATE", connect.CodeUnauthenticated, "connect with an X.509-SVID whose path is /swarm/<role> or /swarm/<role>/<name>"},
+		{ErrCertificateExpired, "SVID_EXPIRED", connect.CodeUnauthenticated, "connect again with the rotated SVID; if it is not rotated check the SPIRE agent"},
+		{ErrRoleDenied, "ROLE_DENIED", connect.CodePermissionDenied, "use an SVID of a role that may do this, such as /swarm/swci for swarmctl"},
+		{ErrWrongSwarm, "WRONG_SWARM", connect.CodePermissionDenied, "check the SN's address; to join another swarm forget the pinned swarm ID (state directory or context)"},
+		{ErrSwarmIDMissing, "SWARM_ID_MISSING", connect.CodeInvalidArgument, "call GetSwarm first and send its swarm ID in the header Swarm-Id"},
+		{ErrNoSwarm, "NO_SWARM", connect.CodeUnavailable, "wait until this SN has joined, or use another SN"},
+		{ErrTokenRefused, "TOKEN_REFUSED", connect.CodeUnauthenticated, "register the node again; if another process uses its state directory stop that one"},
+		{ErrNonceRefused, "NONCE_REFUSED", connect.CodeUnauthenticated, "ask the same SN for a new challenge and register within a minute"},
+		{ErrSignature, "SIGNATURE_REFUSED", connect.CodePermissionDenied, "sign with the registered node key, or the SVID's key, over this connection; a proxy that ends TLS breaks this"},
+		{ErrPeerID, "PEER_ID_MISMATCH", connect.CodeInvalidArgument, "send the peer ID that is derived from the node key"},
+		{ErrRoleMismatch, "ROLE_MISMATCH", connect.CodePermissionDenied, "give the node an SVID of its role (/swarm/sl, /swarm/swop)"},
+		{ErrNameMismatch, "NAME_MISMATCH", connect.CodePermissionDenied, "start the node with the --name that its SVID carries, or give it an SVID of its own"},
+		{ErrNotYours, "SESSION_NOT_YOURS", connect.CodePermissionDenied, "open a session of your own"},
+		{ErrBadRequest, "BAD_REQUEST", connect.CodeInvalidArgument, "correct the request"},
+		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
+		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
+		{consensus.ErrNotLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
+		{consensus.ErrShutdown, "STOPPING", connect.CodeUnavailable, "use another SN"},
+		{context.DeadlineExceeded, "TIMEOUT", connect.CodeDeadlineExceeded, "try again"},
+		{context.Canceled, "CANCELED", connect.CodeCanceled, ""},
+	}
+}
+
+// stateRows give the rejections of the replicated state their codes; reason and remedy come with the error.
+func stateRows() []row {
+	var out []row
+	add := func(code connect.Code, reasons ...string) {
+		for _, r := range reasons {
+			out = append(out, row{match: &state.Error{Reason: r}, reason: r, code: code})
+		}
+	}
+	add(connect.CodeNotFound, state.ReasonContractAbsent, state.ReasonSessionUnknown, state.ReasonNodeUnknown)
+	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonSessionTaken)
+	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
+	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner)
+	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonContractOver,
+		state.ReasonTermsMismatch, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
+		state.ReasonNotFinal, state.ReasonNoModel)
+	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)
+	return out
+}
+
+// Reasons returns every reason that the API gives, in the order in which errors are matched; INTERNAL is the last.
+func Reasons() []string {
+	var out []string
+	for _, r := range rows() {
+		if !slices.Contains(out, r.reason) {
+			out = append(out, r.reason)
+		}
+	}
+	return append(out, ReasonInternal)
+}
+
+// match finds an error's row. A refusal by another SN comes without its sentinel, but with its reason.
+func match(err error) (row, bool) {
+	remote, _ := errors.AsType[*consensus.RemoteError](err)
+	for _, r := range rows() {
+		if remote != nil && remote.Reason == r.reason {
+			return r, true
+		}
+		if errors.Is(err, r.match) {
+			return r, true
+		}
+	}
+	return row{reason: ReasonInternal, code: connect.CodeInternal, remedy: "see the log of the SN; please report this"}, false
+}
+
+// ReasonOf returns the reason with which an error travels.
+func ReasonOf(err error) string {
+	r, _ := match(err)
+	return r.reason
+}
+
+// toConnect makes the error that travels. What has no reason is not told to the peer: it stands in the log.
+func toConnect(err error) error {
+	if ce, ok := errors.AsType[*connect.Error](err); ok {
+		return ce
+	}
+	r, known := match(err)
+	text := err
+	if !known {
+		text = errors.New("internal error")
+	}
+	if se, ok := errors.AsType[*state.Error](err); ok && known && se.Remedy != "" {
+		r.remedy = se.Remedy
+	}
+	out := connect.NewError(r.code, text)
+	detail, derr := connect.NewErrorDetail(&swarmv1.ErrorReason{Reason: r.reason, Remedy: r.remedy})
+	if derr == nil { // it always is: the message is ours
+		out.AddDetail(detail)
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package rpc
+
+import "connectrpc.com/connect"
+
+// What the tests of package rpc_test must see.
+var (
+	NodeToProto       = nodeToProto
+	NodeFromProto     = nodeFromProto
+	TermsToProto      = termsToProto
+	TermsFromProto    = termsFromProto
+	ReportFromProto   = reportFromProto
+	ProgressToProto   = progressToProto
+	SessionToProto    = sessionToProto
+	PlanToProto       = planToProto
+	CommittedToProto  = committedToProto
+	ParticipantToWire = participantToProto
+	ViewToProto       = viewToProto
+	SummaryToProto    = summaryToProto
+	NewNonces         = newNonces
+	ToConnect         = toConnect
+	Clip              = clip
+)
+
+const NoncesPerCaller, NoncesInAll = noncesPerCaller, noncesInAll
+
+// Rows returns error, reason and code of every row, in order.
+func Rows() (errs []error, reasons []string, codes []connect.Code) {
+	for _, r := range rows() {
+		errs, reasons, codes = append(errs, r.match), append(reasons, r.reason), append(codes, r.code)
+	}
+	return errs, reasons, codes
+}
+
+func (n *nonces) Issue(caller string) []byte              { return n.issue(caller) }
+func (n *nonces) Redeem(caller string, value []byte) bool { return n.redeem(caller, value) }
+func (n *nonces) Size() (live, order int)                 { return len(n.live), len(n.order) }
+
+// OwnErrors are the sentinels of this package: a new one must be added here and in the list of rows.
+func OwnErrors() []error {
+	return []error{
+		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
+		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
+		ErrBadRequest, ErrStopping,
+	}
+}

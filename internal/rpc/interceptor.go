@@ -1,0 +1,159 @@
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+type speakerKey struct{}
+
+// speaker returns the name of the node that the call speaks for; the interceptor has checked its token.
+func speaker(ctx context.Context) string {
+	name, _ := ctx.Value(speakerKey{}).(string)
+	return name
+}
+
+// guard is the interceptor that holds the access table, the swarm ID and the token, maps errors and logs at debug.
+type guard struct {
+	core  Core
+	table map[string]Access
+	log   *slog.Logger
+}
+
+var _ connect.Interceptor = (*guard)(nil)
+
+func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		start := time.Now()
+		inner, err := g.admit(ctx, req.Spec().Procedure, req.Header())
+		var res connect.AnyResponse
+		if err == nil {
+			res, err = next(inner, req)
+		}
+		err = cause(inner, err)
+		g.trace(ctx, req.Spec().Procedure, start, err)
+		if err != nil {
+			return nil, toConnect(err)
+		}
+		return res, nil
+	}
+}
+
+func (g *guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		start := time.Now()
+		inner, err := g.admit(ctx, conn.Spec().Procedure, conn.RequestHeader())
+		if err == nil {
+			err = next(inner, conn)
+		}
+		err = cause(inner, err)
+		g.trace(ctx, conn.Spec().Procedure, start, err)
+		if err != nil {
+			return toConnect(err)
+		}
+		return nil
+	}
+}
+
+// WrapStreamingClient does nothing: this interceptor serves.
+func (g *guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// admit checks role, swarm and token, in this order, so that who may not call learns nothing of the swarm's nodes.
+func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (context.Context, error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	rule, ok := g.table[procedure]
+	if !ok || !rule.permits(caller.ID.Role()) {
+		return ctx, fmt.Errorf("%w: role %s may not call %s", ErrRoleDenied, caller.ID.Role(), procedure)
+	}
+	view := g.core.View()
+	if err := checkSwarm(view.SwarmID, h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
+		return ctx, err
+	}
+	if !rule.Token {
+		return ctx, nil
+	}
+	name := h.Get(HeaderNode)
+	if err := g.checkToken(caller, name, h.Get(HeaderToken)); err != nil {
+		return ctx, err
+	}
+	return context.WithValue(ctx, speakerKey{}, name), nil
+}
+
+func checkSwarm(own, got string, anySwarm bool) error {
+	switch {
+	case own == "":
+		return ErrNoSwarm
+	case got == own, got == "" && anySwarm:
+		return nil
+	case got == "":
+		return ErrSwarmIDMissing
+	default:
+		return fmt.Errorf("%w: the caller belongs to swarm %.64q, this is swarm %q", ErrWrongSwarm, got, own)
+	}
+}
+
+// checkToken accepts a call that speaks for a node: the token is the one that registration returned last, and the
+// connection has the SPIFFE ID that registered. One answer for all refusals: the remedy is the same.
+func (g *guard) checkToken(caller Caller, name, token string) error {
+	node := g.core.View().Nodes[name]
+	if node == nil {
+		return fmt.Errorf("%w: node %.64q is not registered", ErrTokenRefused, name)
+	}
+	if node.SPIFFEID != caller.ID.String() {
+		return fmt.Errorf("%w: node %q is registered under another SPIFFE ID than %s", ErrTokenRefused, name, caller.ID)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) == 0 || len(raw) > 64 {
+		return fmt.Errorf("%w: malformed token", ErrTokenRefused)
+	}
+	if !node.HasToken(tokenHash(raw)) {
+		return fmt.Errorf("%w: not the token of node %q's last registration", ErrTokenRefused, name)
+	}
+	return nil
+}
+
+// tokenHash is what the replicated state holds of a token.
+func tokenHash(token []byte) string {
+	sum := sha256.Sum256(token)
+	return hex.EncodeToString(sum[:])
+}
+
+// cause replaces a bare "context canceled" by why the request ended, where the server ended it.
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		if c := context.Cause(ctx); c != nil && c != ctx.Err() { //nolint:errorlint // identity is what is asked
+			return c
+		}
+	}
+	return err
+}
+
+func (g *guard) trace(ctx context.Context, procedure string, start time.Time, err error) {
+	if !g.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	attrs := []any{"procedure", procedure, "duration", time.Since(start)}
+	if c, e := callerFrom(ctx); e == nil {
+		attrs = append(attrs, "caller", c.ID.String())
+	}
+	if err != nil {
+		attrs = append(attrs, "err", err, "reason", ReasonOf(err))
+	}
+	g.log.DebugContext(ctx, "served API call", attrs...)
+}
+
+func stack() string { return string(debug.Stack()) }

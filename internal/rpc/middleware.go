@@ -1,0 +1,80 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"connectrpc.com/connect"
+)
+
+// Headers of the API. See api/swarm/v1/swarm.proto.
+const (
+	// HeaderSwarmID carries the swarm's ID both ways.
+	HeaderSwarmID = "Swarm-Id"
+	// HeaderNode carries the name of the node that a call speaks for.
+	HeaderNode = "Swarm-Node"
+	// HeaderToken carries what registration returned, as unpadded URL-safe base64.
+	HeaderToken = "Swarm-Token"
+)
+
+// MaxMessage is the largest request that is read, in bytes, before and after decompression.
+const MaxMessage = 4 << 20
+
+// authenticate lets in whoever the connection proves to be somebody, answers /is_up, and ends what outlives the
+// caller's SVID: requests are cut when it expires, and shortly before the connection is asked to be made anew.
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := s.cfg.Caller(r)
+		if err == nil && caller.expired(s.cfg.Now()) {
+			err = ErrCertificateExpired
+		}
+		if err != nil {
+			w.Header().Set("Connection", "close")
+			if refuse.IsSupported(r) {
+				_ = refuse.Write(w, r, toConnect(err)) // the client is gone: nobody to tell
+				return
+			}
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		if caller.nearlyExpired(s.cfg.Now()) {
+			w.Header().Set("Connection", "close") // HTTP/2: a graceful GOAWAY
+		}
+		if id := s.cfg.Core.View().SwarmID; id != "" {
+			w.Header().Set(HeaderSwarmID, id)
+		}
+		if r.URL.Path == "/is_up" {
+			isUp(w, r)
+			return
+		}
+		ctx := withCaller(r.Context(), caller)
+		if caller.Leaf != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, caller.Leaf.NotAfter.Sub(s.cfg.Now()), ErrCertificateExpired)
+			defer cancel()
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, MaxMessage+64) // 64: framing
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func isUp(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "OK") // the client is gone: nobody to tell
+}
+
+// recoverPanic turns a panic in a handler into an internal error; the stack goes to the log only.
+func recoverPanic(log *slog.Logger) connect.HandlerOption {
+	return connect.WithRecover(func(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
+		log.Error("panic in API handler", "procedure", spec.Procedure, "panic", p, "stack", stack())
+		return toConnect(errors.New("internal error"))
+	})
+}

@@ -1,0 +1,128 @@
+package rpc
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"connectrpc.com/connect"
+	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+)
+
+const (
+	tokenBytes = 32
+	// Node keys are Ed25519: a marshalled public key has 36 bytes. The bounds leave room, not more.
+	maxKeyBytes       = 512
+	maxSignatureBytes = 1024
+)
+
+// Challenge gives a nonce for one registration.
+func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.issue(caller.ID.String())}), nil
+}
+
+// Register checks everything that proves who the node is, then commits it.
+func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.RegisterRequest]) (*connect.Response[swarmv1.RegisterResponse], error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	node, err := s.prove(caller, req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	token := make([]byte, tokenBytes)
+	_, _ = rand.Read(token) // never fails, by its contract
+	if _, err := s.propose(ctx, state.RegisterNode{Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS()}); err != nil {
+		return nil, err
+	}
+	// The caller will come back here with the token at once.
+	if err := s.see(ctx, func(v *state.State) bool {
+		return v.Nodes[node.Name] != nil && v.Nodes[node.Name].HasToken(tokenHash(token))
+	}); err != nil {
+		return nil, err
+	}
+	view := s.cfg.Core.View()
+	s.cfg.Log.InfoContext(ctx, "registered node", "node", node.Name, "role", node.Role, "caller", caller.ID.String(), "peer_id", node.PeerID)
+	return connect.NewResponse(&swarmv1.RegisterResponse{SwarmId: view.SwarmID, Token: token, Sns: s.nodes(view, state.RoleSN)}), nil
+}
+
+// prove returns the node that a registration proves: the nonce is ours and fresh, the node key signs nonce and
+// connection, the SVID's key signs for the node key, and the SVID may bear this role and name.
+func (s *Server) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, error) {
+	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes {
+		return state.Node{}, fmt.Errorf("%w: key or signature too long", ErrBadRequest)
+	}
+	if !s.nonces.redeem(caller.ID.String(), m.GetNonce()) {
+		return state.Node{}, ErrNonceRefused
+	}
+	node, err := nodeFromProto(m.GetNode())
+	if err != nil {
+		return state.Node{}, err
+	}
+	if err := mayBear(caller.ID, node); err != nil {
+		return state.Node{}, err
+	}
+	if caller.Leaf == nil || caller.Exporter == nil {
+		return state.Node{}, fmt.Errorf("%w: this connection can't be signed for", ErrNoCertificate)
+	}
+	key, err := p2pcrypto.UnmarshalPublicKey(m.GetNodePublicKey())
+	if err != nil {
+		return state.Node{}, fmt.Errorf("%w: node key: %w", ErrBadRequest, err)
+	}
+	if id, err := peer.IDFromPublicKey(key); err != nil || key.Type() != p2pcrypto.Ed25519 || id.String() != node.PeerID {
+		return state.Node{}, ErrPeerID
+	}
+	exporter, err := caller.Exporter()
+	if err != nil {
+		return state.Node{}, fmt.Errorf("export keying material: %w", err)
+	}
+	swarm := s.cfg.Core.View().SwarmID
+	msg := identity.RegistrationMessage(m.GetNonce(), exporter, swarm, node.Name, identity.Role(node.Role), node.PeerID)
+	if err := identity.VerifyNodeSignature(node.PeerID, msg, m.GetNodeSignature()); err != nil {
+		return state.Node{}, fmt.Errorf("%w: not the node key's over this connection", ErrSignature)
+	}
+	if err := identity.VerifySVIDSignature(caller.Leaf, identity.OwnershipMessage(swarm, node.Name, node.PeerID), m.GetSvidSignature()); err != nil {
+		return state.Node{}, fmt.Errorf("%w: not the SVID key's for this node key", ErrSignature)
+	}
+	node.SPIFFEID = caller.ID.String()
+	return node, nil
+}
+
+// mayBear holds a node to the role and, if there is one, the name in its SVID.
+func mayBear(id identity.ID, node state.Node) error {
+	if string(id.Role()) != node.Role {
+		return fmt.Errorf("%w: %s can't register as %.16q", ErrRoleMismatch, id, node.Role)
+	}
+	if name := id.NodeName(); name != "" && name != node.Name {
+		return fmt.Errorf("%w: %s can't register as %.64q", ErrNameMismatch, id, node.Name)
+	}
+	return nil
+}
+
+// ListNodes returns all nodes, sorted by role and name.
+func (s *Server) ListNodes(context.Context, *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
+	return connect.NewResponse(&swarmv1.ListNodesResponse{Nodes: s.nodes(s.cfg.Core.View(), "")}), nil
+}
+
+// ForgetNode frees a dead node's name.
+func (s *Server) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
+	if s.cfg.Core.View().Nodes[req.Msg.GetName()] == nil {
+		return nil, &state.Error{
+			Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", req.Msg.GetName()), Remedy: "see: swarmctl list nodes",
+		}
+	}
+	if _, err := s.propose(ctx, state.ForgetNode{Node: req.Msg.GetName(), AtMS: s.nowMS()}); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil
+}

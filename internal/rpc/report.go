@@ -1,0 +1,163 @@
+package rpc
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// Kinds of messages that SNs send to the leader. Register [Server.LeadReport] and [Server.LeadStatus] for them on every
+// SN that may lead.
+const (
+	KindReport = "report" // payload: ForwardedReport; answer: empty
+	KindStatus = "status" // payload: the contract's name; answer: GetContractStatusResponse
+)
+
+// Bounds of a report. One node has one session per contract.
+const (
+	maxReported  = 64
+	maxShards    = state.MaxMinPeers
+	maxReason    = 512
+	maxShortText = 128
+)
+
+// Report passes a node's heartbeat on to the leader.
+func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
+	if err := checkReport(req.Msg); err != nil {
+		return nil, err
+	}
+	payload, err := proto.Marshal(&swarmv1.ForwardedReport{Node: speaker(ctx), Sn: s.cfg.Name, Report: req.Msg})
+	if err != nil {
+		return nil, fmt.Errorf("encode report: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	if _, err := s.cfg.Core.SendToLeader(ctx, KindReport, payload); err != nil {
+		return nil, err
+	}
+	leader, _, _ := s.cfg.Core.Leader()
+	return connect.NewResponse(&swarmv1.ReportResponse{Leader: leader}), nil
+}
+
+func checkReport(m *swarmv1.ReportRequest) error {
+	if len(m.GetSessions()) > maxReported {
+		return fmt.Errorf("%w: report of %d sessions, at most %d", ErrBadRequest, len(m.GetSessions()), maxReported)
+	}
+	for _, x := range m.GetSessions() {
+		switch {
+		case len(x.GetSession()) > maxShortText, !state.ValidContractName(x.GetContract()),
+			len(x.GetReady().GetBaseDigest()) > maxShortText, x.GetReady().GetWeight() > state.MaxWeight,
+			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
+			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
+			len(x.GetProgress().GetPhase()) > maxShortText:
+			return fmt.Errorf("%w: report of session %.64q is out of bounds", ErrBadRequest, x.GetSession())
+		}
+	}
+	return nil
+}
+
+// LeadReport takes a heartbeat on the leader; it is the handler of KindReport. Every Done is recorded only if the node
+// signed it; a report with a bad one counts but for that.
+func (s *Server) LeadReport(ctx context.Context, _ consensus.Peer, payload []byte) ([]byte, error) {
+	m := &swarmv1.ForwardedReport{}
+	if err := proto.Unmarshal(payload, m); err != nil {
+		return nil, refusal(fmt.Errorf("%w: forwarded report: %w", ErrBadRequest, err))
+	}
+	if err := checkReport(m.GetReport()); err != nil {
+		return nil, refusal(err)
+	}
+	view := s.cfg.Core.View()
+	node := view.Nodes[m.GetNode()]
+	if node == nil {
+		return nil, &state.Error{
+			Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", m.GetNode()), Remedy: "register the node first",
+		}
+	}
+	s.cfg.Lead.Touch(node.Name)
+	var bad error
+	for _, x := range m.GetReport().GetSessions() {
+		c := view.Contracts[x.GetContract()]
+		if c == nil || c.Sessions[x.GetSession()] == nil {
+			continue // Opened a moment ago, or pruned: the next heartbeat says the same.
+		}
+		if c.Sessions[x.GetSession()].Node != node.Name {
+			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
+			continue
+		}
+		r := reportFromProto(node.Name, x)
+		if r.Done != nil {
+			if err := checkDone(node, x); err != nil {
+				s.cfg.Log.WarnContext(ctx, "refused report of a merge", "node", node.Name, "contract", x.GetContract(), "err", err)
+				r.Done, bad = nil, err
+			}
+		}
+		s.cfg.Lead.Record(r)
+	}
+	return nil, refusal(bad)
+}
+
+// LeadStatus tells on the leader what it knows of a contract; it is the handler of KindStatus.
+func (s *Server) LeadStatus(_ context.Context, _ consensus.Peer, payload []byte) ([]byte, error) {
+	index, view := s.cfg.Core.Index(), s.cfg.Core.View()
+	c := view.Contracts[string(payload)]
+	if c == nil {
+		return nil, unknownContract(string(payload))
+	}
+	return proto.Marshal(statusToProto(s.cfg.Name, viewToProto(view, c, index), s.cfg.Lead.Status(c.Name)))
+}
+
+// checkDone verifies that the node signed what it says came out of an attempt.
+func checkDone(node *state.Node, x *swarmv1.SessionReport) error {
+	d := x.GetDone()
+	out := exchange.Outcome{
+		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
+	}
+	var err error
+	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
+		return err
+	}
+	for _, text := range d.GetShardDigests() {
+		shard, err := parseDigest(text)
+		if err != nil {
+			return err
+		}
+		out.ShardDigests = append(out.ShardDigests, shard)
+	}
+	if err := identity.VerifyNodeSignature(node.PeerID, exchange.DoneMessage(out), d.GetSignature()); err != nil {
+		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
+			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
+	}
+	return nil
+}
+
+func parseDigest(text string) (merge.Digest, error) {
+	var d merge.Digest
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(d) {
+		return d, fmt.Errorf("%w: bad digest %.80q", ErrBadRequest, text)
+	}
+	copy(d[:], raw)
+	return d, nil
+}
+
+// refusal makes an error that keeps its reason on the way from the leader to the SN that asked.
+func refusal(err error) error {
+	if err == nil || state.ReasonOf(err) != "" {
+		return err
+	}
+	r, known := match(err)
+	if !known {
+		return err
+	}
+	return &consensus.RemoteError{Reason: r.reason, Message: err.Error()}
+}

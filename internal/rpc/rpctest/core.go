@@ -1,0 +1,149 @@
+// Package rpctest holds working stand-ins for tests of the API and its clients: a core that applies commands directly
+// and a certificate authority in memory. Only tests import it.
+package rpctest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Handler answers what is sent to the leader.
+type Handler func(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error)
+
+// Core is a raft group of one that applies commands at once. Several servers may share it. Safe for concurrent use.
+type Core struct {
+	mu       sync.Mutex
+	view     *state.State
+	index    uint64
+	changed  chan struct{}
+	leader   string
+	handlers map[string]Handler
+}
+
+// NewCore founds a swarm that is led by the named SN.
+func NewCore(swarmID, leader string) (*Core, error) {
+	c := &Core{view: state.New(), changed: make(chan struct{}), leader: leader, handlers: map[string]Handler{}}
+	if _, err := c.Propose(context.Background(), state.InitSwarm{SwarmID: swarmID, AtMS: 1}); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Propose applies the command, or fails while there is no leader.
+func (c *Core) Propose(_ context.Context, cmd state.Command) (state.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leader == "" {
+		return state.Result{}, fmt.Errorf("propose: %w", consensus.ErrNoLeader)
+	}
+	next, res, err := c.view.Apply(cmd)
+	if err != nil {
+		return res, err
+	}
+	c.view = next
+	c.index++
+	close(c.changed)
+	c.changed = make(chan struct{})
+	return res, nil
+}
+
+// View returns the state.
+func (c *Core) View() *state.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.view
+}
+
+// Index counts commands.
+func (c *Core) Index() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.index
+}
+
+// Changed is closed at the next command.
+func (c *Core) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
+// Leader names the leader.
+func (c *Core) Leader() (name, address string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leader, "", c.leader != ""
+}
+
+// SetLeader makes another SN lead, or none.
+func (c *Core) SetLeader(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leader = name
+}
+
+// Handle sets the leader's handler of a kind.
+func (c *Core) Handle(kind string, fn Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handlers[kind] = fn
+}
+
+// SendToLeader calls the handler of the kind.
+func (c *Core) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
+	c.mu.Lock()
+	fn, leader := c.handlers[kind], c.leader
+	c.mu.Unlock()
+	if leader == "" {
+		return nil, fmt.Errorf("send to leader: %w", consensus.ErrNoLeader)
+	}
+	if fn == nil {
+		return nil, fmt.Errorf("send to leader: no handler for %q", kind)
+	}
+	return fn(ctx, consensus.Peer{Role: "sn"}, payload)
+}
+
+// Lead remembers what it is told. Safe for concurrent use.
+type Lead struct {
+	mu      sync.Mutex
+	touched []string
+	reports []lead.Report
+	// Answer is what Status returns; set it before use.
+	Answer lead.Status
+}
+
+// Touch remembers the node.
+func (l *Lead) Touch(node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched = append(l.touched, node)
+}
+
+// Record remembers the report.
+func (l *Lead) Record(r lead.Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports = append(l.reports, r)
+}
+
+// Status returns Answer.
+func (l *Lead) Status(string) lead.Status { return l.Answer }
+
+// Touched returns the nodes that gave a sign of life, in order.
+func (l *Lead) Touched() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.touched...)
+}
+
+// Reports returns all that was recorded, in order.
+func (l *Lead) Reports() []lead.Report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]lead.Report(nil), l.reports...)
+}

@@ -1,0 +1,54 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// drainTime is how long calls that run may take when the server stops.
+const drainTime = 5 * time.Second
+
+// TLSConfig is the API's: TLS 1.3 with SVIDs on both sides, any role of an accepted trust domain. What a role may do is
+// the access table's matter.
+func TLSConfig(source identity.Source, domains identity.Domains) *tls.Config {
+	cfg := identity.ServerTLS(source, domains)
+	cfg.NextProtos = []string{"h2", "http/1.1"}
+	return cfg
+}
+
+// Serve answers on ln, which it closes, until ctx ends; then it ends streams, lets calls that run finish for a few
+// seconds and returns nil. It returns an error when serving fails before that.
+func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) error {
+	srv := &http.Server{
+		Handler: s.Handler(), TLSConfig: cfg,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10,
+		HTTP2:    &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000},
+		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeTLS(ln, "", "") }()
+	select {
+	case err := <-done:
+		s.Stop()
+		return fmt.Errorf("serve API on %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.Stop() // first: streams would hold up Shutdown
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if err := srv.Shutdown(drain); err != nil {
+		_ = srv.Close() // it cuts what would not end
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve API on %s: %w", ln.Addr(), err)
+	}
+	return nil
+}

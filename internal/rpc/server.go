@@ -1,0 +1,118 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Core is what the services need of consensus. Six methods, one more than the rule: they are one thing, the swarm's
+// agreement as one SN sees it, and always come from one object.
+type Core interface {
+	Replica
+	// Propose commits a command, forwarding it to the leader if need be, and returns what it did.
+	Propose(ctx context.Context, c state.Command) (state.Result, error)
+	// SendToLeader runs the leader's handler of this kind, here if this SN leads.
+	SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error)
+	// Leader names the leader as this SN knows it; ok is false while there is none.
+	Leader() (name, address string, ok bool)
+}
+
+// Replica is this SN's copy of the swarm's state.
+type Replica interface {
+	// View returns the state as applied here. It is immutable.
+	View() *state.State
+	// Index is the raft index of what View shows at least.
+	Index() uint64
+	// Changed returns a channel that is closed at the next change of the view.
+	Changed() <-chan struct{}
+}
+
+// Lead is the memory of the SN that leads. *lead.Leader fulfils it.
+type Lead interface {
+	Touch(node string)
+	Record(r lead.Report)
+	Status(contract string) lead.Status
+}
+
+// Config is what a server needs.
+type Config struct {
+	// Name of this SN.
+	Name string
+	Core Core
+	// Lead carries out the leader's duties while this SN leads.
+	Lead Lead
+	// Caller finds out who calls; nil: [TLSCaller].
+	Caller CallerFunc
+	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
+type Server struct {
+	cfg    Config
+	nonces *nonces
+
+	stop     sync.Once
+	stopping chan struct{}
+}
+
+var (
+	_ swarmv1connect.SwarmServiceHandler    = (*Server)(nil)
+	_ swarmv1connect.NodeServiceHandler     = (*Server)(nil)
+	_ swarmv1connect.SessionServiceHandler  = (*Server)(nil)
+	_ swarmv1connect.ContractServiceHandler = (*Server)(nil)
+)
+
+// New makes a server. It opens nothing.
+func New(cfg Config) (*Server, error) {
+	if cfg.Core == nil || cfg.Lead == nil || cfg.Log == nil {
+		return nil, errors.New("an API server needs a core, a lead and a log")
+	}
+	if cfg.Caller == nil {
+		cfg.Caller = TLSCaller
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), stopping: make(chan struct{})}, nil
+}
+
+// Stop ends all streams with the reason STOPPING, so that clients move on. Calls that run are not ended.
+func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
+
+// Handler returns the whole API with everything that guards it.
+func (s *Server) Handler() http.Handler {
+	opts := []connect.HandlerOption{
+		connect.WithInterceptors(&guard{core: s.cfg.Core, table: AccessTable(), log: s.cfg.Log}),
+		connect.WithReadMaxBytes(MaxMessage),
+		recoverPanic(s.cfg.Log),
+	}
+	mux := http.NewServeMux()
+	mux.Handle(swarmv1connect.NewSwarmServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewNodeServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewSessionServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewContractServiceHandler(s, opts...))
+	return s.authenticate(mux)
+}
+
+// proposeTimeout is shorter than the clients' patience with one SN, so that they hear why.
+const proposeTimeout = 8 * time.Second
+
+func (s *Server) propose(ctx context.Context, c state.Command) (state.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	return s.cfg.Core.Propose(ctx, c)
+}
+
+func (s *Server) nowMS() int64 { return s.cfg.Now().UnixMilli() }

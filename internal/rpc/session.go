@@ -1,0 +1,226 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+const (
+	// keepAlive is how often an unchanged view is sent again, so that a silent stream is known to be dead.
+	keepAlive = 15 * time.Second
+	// seeWithin bounds the wait for what was committed to show in this SN's view.
+	seeWithin = 2 * time.Second
+)
+
+// OpenSession enrols a session of the calling node.
+func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.OpenSessionRequest]) (*connect.Response[swarmv1.OpenSessionResponse], error) {
+	m := req.Msg
+	terms, err := termsFromProto(m.GetTerms())
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.propose(ctx, state.OpenSession{
+		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
+		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
+		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), AtMS: s.nowMS(),
+	})
+	if err != nil {
+		return nil, s.explainTerms(m.GetContract(), terms, err)
+	}
+	if res.EndReason != "" {
+		return nil, s.explainTerms(m.GetContract(), terms, endedAtOnce(m.GetSession(), res.EndReason))
+	}
+	view, err := s.seeSession(ctx, m.GetContract(), m.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.OpenSessionResponse{Contract: view}), nil
+}
+
+// endedAtOnce is the refusal of a session that has ended already, most often because its terms lost.
+func endedAtOnce(session, reason string) error {
+	out := &state.Error{
+		Reason: state.ReasonSessionEnded, Message: fmt.Sprintf("session %s has ended: %s", session, reason), Remedy: "open a new session",
+	}
+	if text, ok := strings.CutPrefix(reason, "terms: "); ok {
+		out.Reason, out.Message = state.ReasonTermsMismatch, "terms differ from those of the contract: "+text
+		out.Remedy = "use the same model, method and minPeers as the other peers"
+	}
+	return out
+}
+
+// explainTerms adds the first difference of the layouts to a mismatch of terms; other errors pass.
+func (s *Server) explainTerms(contract string, mine state.Terms, err error) error {
+	refusal, ok := errors.AsType[*state.Error](err)
+	if !ok || refusal.Reason != state.ReasonTermsMismatch {
+		return err
+	}
+	c := s.cfg.Core.View().Contracts[contract]
+	if c == nil || c.Terms == nil || c.Terms.LayoutDigest == mine.LayoutDigest {
+		return err
+	}
+	if d := layoutDifference(mine.Layout, c.Terms.Layout); d != "" {
+		more := *refusal
+		more.Message += "; " + d
+		return &more
+	}
+	return err
+}
+
+// CloseSession commits that a session's training ended.
+func (s *Server) CloseSession(ctx context.Context, req *connect.Request[swarmv1.CloseSessionRequest]) (*connect.Response[swarmv1.CloseSessionResponse], error) {
+	m := req.Msg
+	if err := s.ownSession(ctx, m.GetContract(), m.GetSession()); err != nil {
+		return nil, err
+	}
+	_, err := s.propose(ctx, state.CloseSession{
+		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), CheckinMode: m.GetCheckinMode(),
+		Seq: m.GetSeq(), AtMS: s.nowMS(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	view, err := s.seeSession(ctx, m.GetContract(), m.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.CloseSessionResponse{Contract: view}), nil
+}
+
+// EndSession commits that a session is gone.
+func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.EndSessionRequest]) (*connect.Response[swarmv1.EndSessionResponse], error) {
+	m := req.Msg
+	if err := s.ownSession(ctx, m.GetContract(), m.GetSession()); err != nil {
+		return nil, err
+	}
+	_, err := s.propose(ctx, state.EndSession{
+		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), Reason: m.GetReason(),
+		ExitCode: m.GetExitCode(), AtMS: s.nowMS(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.EndSessionResponse{}), nil
+}
+
+// ownSession refuses to speak for another node's session. A session that was opened through another SN a moment ago may
+// not show here yet: it is waited for.
+func (s *Server) ownSession(ctx context.Context, contract, session string) error {
+	node := speaker(ctx)
+	var owner string
+	if err := s.see(ctx, func(view *state.State) bool {
+		c := view.Contracts[contract]
+		if c == nil || c.Sessions[session] == nil {
+			return false
+		}
+		owner = c.Sessions[session].Node
+		return true
+	}); err != nil {
+		return &state.Error{
+			Reason: state.ReasonSessionUnknown, Remedy: "open a new session",
+			Message: fmt.Sprintf("no session %.64q in contract %.128s", session, contract),
+		}
+	}
+	if owner != node {
+		return fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, session, node)
+	}
+	return nil
+}
+
+// seeSession returns the contract's view as soon as it shows the session; a follower applies what was committed a moment
+// after the leader.
+func (s *Server) seeSession(ctx context.Context, contract, session string) (*swarmv1.ContractView, error) {
+	var out *swarmv1.ContractView
+	err := s.see(ctx, func(view *state.State) bool {
+		c := view.Contracts[contract]
+		if c == nil || c.Sessions[session] == nil {
+			return false
+		}
+		out = viewToProto(view, c, s.cfg.Core.Index())
+		return true
+	})
+	return out, err
+}
+
+// see waits, not for long, until the view fulfils cond.
+func (s *Server) see(ctx context.Context, cond func(*state.State) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, seeWithin)
+	defer cancel()
+	for {
+		changed := s.cfg.Core.Changed()
+		if cond(s.cfg.Core.View()) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// WatchContract streams the view whenever it changes, until the client goes, its SVID expires or this SN stops.
+func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
+	name := req.Msg.GetContract()
+	if !state.ValidContractName(name) {
+		return badContractName(name)
+	}
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	var last []byte
+	leaderless := 0
+	for alive := true; ; {
+		changed, index := s.cfg.Core.Changed(), s.cfg.Core.Index()
+		view := s.cfg.Core.View()
+		c := view.Contracts[name]
+		if c == nil {
+			return unknownContract(name)
+		}
+		msg := viewToProto(view, c, index)
+		if now := fingerprint(msg); alive || !bytes.Equal(now, last) {
+			if err := stream.Send(msg); err != nil {
+				return err
+			}
+			last = now
+		}
+		alive = false
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.stopping:
+			return ErrStopping
+		case <-tick.C:
+			alive = true
+			// A view that nobody leads may be old for ever, while the swarm goes on elsewhere.
+			if leader, _, _ := s.cfg.Core.Leader(); leader != "" {
+				leaderless = 0
+			} else if leaderless++; leaderless >= 2 {
+				return consensus.ErrNoLeader
+			}
+		case <-changed:
+		}
+	}
+}
+
+// fingerprint is the view without its index, which changes with every command of the whole swarm.
+func fingerprint(v *swarmv1.ContractView) []byte {
+	index := v.GetIndex()
+	v.Index = 0
+	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(v)
+	v.Index = index
+	if err != nil { // a text that is not UTF-8: names and reasons were checked, so send rather than hide
+		return nil
+	}
+	return out
+}

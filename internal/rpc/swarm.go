@@ -1,0 +1,35 @@
+package rpc
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// GetSwarm tells which swarm this is, its SNs and its leader.
+func (s *Server) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
+	view := s.cfg.Core.View()
+	leader, _, _ := s.cfg.Core.Leader()
+	return connect.NewResponse(&swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, state.RoleSN), Leader: leader}), nil
+}
+
+// nodes shows the nodes of a role, all for "", sorted by role and name.
+func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {
+	roles := []string{state.RoleSL, state.RoleSN, state.RoleSWOP}
+	if role != "" {
+		roles = []string{role}
+	}
+	leader, _, _ := s.cfg.Core.Leader()
+	var out []*swarmv1.Node
+	for _, r := range roles {
+		for _, n := range view.NodesByRole(r) {
+			p := nodeToProto(n)
+			p.Leader = n.Role == state.RoleSN && n.Name == leader
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestAccessTableNamesEveryMethod(t *testing.T) {
+	table := rpc.AccessTable()
+	seen := map[string]bool{}
+	services := swarmv1.File_api_swarm_v1_swarm_proto.Services()
+	for i := range services.Len() {
+		for j := range services.Get(i).Methods().Len() {
+			m := services.Get(i).Methods().Get(j)
+			name := fmt.Sprintf("/%s/%s", services.Get(i).FullName(), m.Name())
+			seen[name] = true
+			if len(table[name].Roles) == 0 {
+				t.Errorf("%s has no row in the access table", name)
+			}
+		}
+	}
+	for name := range table {
+		if !seen[name] {
+			t.Errorf("the access table names %s, which is no method", name)
+		}
+	}
+}
+
+func TestAccessTableGolden(t *testing.T) {
+	var lines []string
+	for name, a := range rpc.AccessTable() {
+		line := fmt.Sprintf("%s roles=%v token=%v any_swarm=%v", name, a.Roles, a.Token, a.AnySwarm)
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	got := strings.Join(lines, "\n") + "\n"
+	const path = "testdata/access.txt"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(got, string(want)); d != "" {
+		t.Errorf("privileges changed (-got +want); run with -update if that is meant:\n%s", d)
+	}
+}
+
+func TestErrorsTravelWithReasonAndRemedy(t *testing.T) {
+	errs, reasons, codes := rpc.Rows()
+	for i, e := range errs {
+		wrapped := fmt.Errorf("do something: %w", e)
+		ce, detail := onWire(t, wrapped)
+		if ce.Code() != codes[i] || detail.GetReason() != reasons[i] {
+			t.Errorf("%v travels as %v %q, want %v %q", e, ce.Code(), detail.GetReason(), codes[i], reasons[i])
+		}
+		if got := rpc.ReasonOf(wrapped); got != reasons[i] {
+			t.Errorf("ReasonOf(%v) = %q, want %q", wrapped, got, reasons[i])
+		}
+		if _, byState := e.(*state.Error); !byState && !errors.Is(e, context.Canceled) && detail.GetRemedy() == "" { //nolint:errorlint // rows hold bare errors
+			t.Errorf("%s has no remedy", reasons[i])
+		}
+	}
+}
+
+func TestErrorOfAnotherSNKeepsItsReason(t *testing.T) {
+	ce, detail := onWire(t, &consensus.RemoteError{Reason: "SIGNATURE_REFUSED", Message: "signature refused: no"})
+	if ce.Code() != connect.CodePermissionDenied || detail.GetReason() != "SIGNATURE_REFUSED" || detail.GetRemedy() == "" {
+		t.Errorf("got %v %+v", ce.Code(), detail)
+	}
+}
+
+func TestStateErrorBringsItsRemedy(t *testing.T) {
+	ce, detail := onWire(t, &state.Error{Reason: state.ReasonOpenSessions, Message: "2 open sessions", Remedy: "add FORCE"})
+	if ce.Message() != "2 open sessions" || detail.GetRemedy() != "add FORCE" || ce.Code() != connect.CodeFailedPrecondition {
+		t.Errorf("got %v %q %+v", ce.Code(), ce.Message(), detail)
+	}
+}
+
+func TestUnknownErrorTellsNothing(t *testing.T) {
+	ce, detail := onWire(t, errors.New("open /var/lib/secret: permission denied"))
+	if ce.Code() != connect.CodeInternal || strings.Contains(ce.Error(), "secret") || detail.GetReason() != rpc.ReasonInternal {
+		t.Errorf("got %v %+v", ce, detail)
+	}
+}
+
+func onWire(t *testing.T, err error) (*connect.Error, *swarmv1.ErrorReason) {
+	t.Helper()
+	ce, ok := errors.AsType[*connect.Error](rpc.ToConnect(err))
+	if !ok || len(ce.Details()) != 1 {
+		t.Fatalf("%v travels as %v", err, rpc.ToConnect(err))
+	}
+	v, verr := ce.Details()[0].Value()
+	if verr != nil {
+		t.Fatal(verr)
+	}
+	return ce, v.(*swarmv1.ErrorReason)
+}
+
+// TestEverySentinelHasARow reads the sources, so that an error that is added without a row is found.
+func TestEverySentinelHasARow(t *testing.T) {
+	errs, reasons, _ := rpc.Rows()
+	for _, e := range rpc.OwnErrors() {
+		if !slices.ContainsFunc(errs, func(x error) bool { return errors.Is(e, x) }) {
+			t.Errorf("%v has no row", e)
+		}
+	}
+	if got, want := len(rpc.OwnErrors()), len(declared(t, "errors.go", "Err")); got != want {
+		t.Errorf("OwnErrors lists %d sentinels, errors.go declares %d", got, want)
+	}
+	for _, name := range declared(t, "../../consensus/state/errors.go", "Reason") {
+		if name.value != "" && !slices.Contains(reasons, name.value) {
+			t.Errorf("state.%s (%s) has no row", name.name, name.value)
+		}
+	}
+}
+
+type constant struct{ name, value string }
+
+// declared returns the package-level names with a prefix, and the values of string constants.
+func declared(t *testing.T, file, prefix string) []constant {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []constant
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.VAR && g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			v := s.(*ast.ValueSpec)
+			c := constant{name: v.Names[0].Name}
+			if lit, ok := v.Values[0].(*ast.BasicLit); ok {
+				c.value = strings.Trim(lit.Value, `"`)
+			}
+			if strings.HasPrefix(c.name, prefix) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func TestReferenceListsEveryReason(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rpc.Reasons() {
+		if !strings.Contains(string(page), "| `"+r+"` |") {
+			t.Errorf("docs/reference/errors.md has no row for %s", r)
+		}
+	}
+	for line := range strings.Lines(string(page)) {
+		if name, ok := strings.CutPrefix(line, "| `"); ok {
+			name, _, _ = strings.Cut(name, "`")
+			if !slices.Contains(rpc.Reasons(), name) && name != "UNREACHABLE" {
+				t.Errorf("docs/reference/errors.md lists %s, which is no reason", name)
+			}
+		}
+	}
+}
+
+func TestNonces(t *testing.T) {
+	now := time.Unix(1000, 0)
+	n := rpc.NewNonces(func() time.Time { return now })
+	a := n.Issue("a")
+	if !n.Redeem("a", a) || n.Redeem("a", a) {
+		t.Error("a nonce must be good once")
+	}
+	if b := n.Issue("a"); n.Redeem("b", b) || n.Redeem("a", b) {
+		t.Error("a nonce that another caller showed must be used up")
+	}
+	c := n.Issue("a")
+	now = now.Add(time.Minute + time.Second)
+	if n.Redeem("a", c) {
+		t.Error("a nonce must expire")
+	}
+	if n.Redeem("a", nil) || n.Redeem("a", make([]byte, 1000)) {
+		t.Error("a nonce of another length was taken")
+	}
+}
+
+func TestNoncesAreBounded(t *testing.T) {
+	n := rpc.NewNonces(func() time.Time { return time.Unix(1000, 0) })
+	other := n.Issue("other")
+	for range 4 * rpc.NoncesPerCaller {
+		n.Issue("greedy")
+	}
+	if live, order := n.Size(); live > rpc.NoncesPerCaller+1 || order > 3*live+64 {
+		t.Errorf("%d nonces in %d places", live, order)
+	}
+	if !n.Redeem("other", other) {
+		t.Error("a greedy caller pushed out another's nonce")
+	}
+	for range 10000 {
+		n.Redeem("x", n.Issue("x"))
+	}
+	if live, order := n.Size(); order > 3*live+64 {
+		t.Errorf("used nonces are kept: %d live, %d in order", live, order)
+	}
+	for i := range rpc.NoncesInAll + 100 {
+		n.Issue(fmt.Sprint(i))
+	}
+	if live, _ := n.Size(); live > rpc.NoncesInAll {
+		t.Errorf("%d nonces live", live)
+	}
+}
+
+func TestClip(t *testing.T) {
+	if got := rpc.Clip("aé", 2); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if got := rpc.Clip("abc", 3); got != "abc" {
+		t.Errorf("got %q", got)
+	}
+}
