@@ -155,13 +155,7 @@ func (g *Group) openStores() error {
 		}
 		g.store, g.closer = stores, closer
 	}
-	has, err := raft.HasExistingState(g.store.Log, g.store.Stable, g.store.Snapshots)
-	if err == nil {
-		err = checkMember(g.dir, g.store, has)
-	}
-	if err == nil && has {
-		err = markMember(g.dir)
-	}
+	err := checkMember(g.dir, g.store)
 	if err != nil && g.closer != nil {
 		err = errors.Join(err, g.closer.Close())
 	}

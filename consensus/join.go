@@ -195,13 +195,10 @@ func (g *Group) joined(ctx context.Context, resp JoinResponse) error {
 		}
 	}
 	g.mu.Unlock()
-	if err := markMember(g.dir); err != nil {
-		return err
-	}
 	if err := g.wait(ctx, resp.Index); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	return nil
+	return markMember(g.dir)
 }
 
 const joinTimeout = 20 * time.Second

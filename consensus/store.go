@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"golang.org/x/sys/unix"
 )
 
 // retainSnapshots bounds the snapshots on disk: the newest and one before it, in case the newest does not read.
@@ -33,34 +35,78 @@ func openStores(dir string, log *slog.Logger) (Stores, io.Closer, error) {
 	if err := os.MkdirAll(walDir, 0o700); err != nil {
 		return Stores{}, nil, fmt.Errorf("make raft directory: %w", err)
 	}
-	w, err := wal.Open(walDir, wal.WithLogger(newHCLog(log, "wal")))
+	lock, err := lockDir(dir)
 	if err != nil {
-		return Stores{}, nil, fmt.Errorf("open raft log in %s: %w: restore the directory from a backup, or move it away and start again to rejoin as an empty server", walDir, err)
+		return Stores{}, nil, err
 	}
+	// The log's own Close leaves its meta store open, so we bring one and close it ourselves.
+	meta := &metadb.BoltMetaDB{}
+	w, err := wal.Open(walDir, wal.WithLogger(newHCLog(log, "wal")), wal.WithMetaStore(meta))
+	if err != nil {
+		err = fmt.Errorf("open raft log in %s: %w: restore the directory from a backup, or move it away and start again to rejoin as an empty server", walDir, err)
+		return Stores{}, nil, errors.Join(err, meta.Close(), lock.Close())
+	}
+	all := closers{w, meta, lock}
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, retainSnapshots, newHCLog(log, "snapshot"))
 	if err != nil {
-		return Stores{}, nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", dir, err), w.Close())
+		return Stores{}, nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", dir, err), all.Close())
 	}
-	return Stores{Log: w, Stable: w, Snapshots: snaps}, w, nil
+	return Stores{Log: w, Stable: w, Snapshots: snaps}, all, nil
 }
 
-// checkMember refuses stores that have lost what they held: a server that forgets its vote can elect two leaders.
-func checkMember(dir string, s Stores, hasState bool) error {
+// lockDir makes sure that no other process uses dir: the log's own lock would wait for it in silence.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock raft directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock raft directory %s: %w: another swarmd uses it; stop that one or choose another --state-dir", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// closers closes its parts in order.
+type closers []io.Closer
+
+// Close closes all parts, whatever the first ones say.
+func (c closers) Close() error {
+	var err error
+	for _, part := range c {
+		err = errors.Join(err, part.Close())
+	}
+	return err
+}
+
+// checkMember refuses stores that have lost what they held: a server that forgets its vote can elect two leaders. It
+// marks the directory of a server that holds something.
+func checkMember(dir string, s Stores) error {
 	term, err := s.Stable.GetUint64([]byte("CurrentTerm"))
 	if err != nil && err.Error() != "not found" {
 		return fmt.Errorf("read raft term: %w", err)
 	}
-	if hasState && term == 0 {
+	last, err := s.Log.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read raft log: %w", err)
+	}
+	snaps, err := s.Snapshots.List()
+	if err != nil {
+		return fmt.Errorf("list snapshots: %w", err)
+	}
+	if len(snaps) > 0 && term == 0 {
 		return fmt.Errorf("open raft state in %s: snapshots are there but the log is not: restore it from a backup, or move the directory away to rejoin as an empty server", dir)
 	}
-	if dir == "" || hasState {
+	if last > 0 || len(snaps) > 0 {
+		return markMember(dir)
+	}
+	if dir == "" {
 		return nil
 	}
 	_, err = os.Stat(filepath.Join(dir, memberFile))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return fmt.Errorf("look for raft state: %w", err)
 	}
 	return fmt.Errorf("open raft state in %s: this node was a member but its log is empty: restore it from a backup, or move the directory away to rejoin as an empty server", dir)
