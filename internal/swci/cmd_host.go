@@ -2,5 +2,5 @@ package swci
 
 // hostCommands are the tools that are no words of the SWCI language.
 func hostCommands() []*Command {
-	return []*Command{helpCommand(), versionCommand()}
+	return append(append(localCommands(), benchCommands()...), helpCommand(), versionCommand())
 }

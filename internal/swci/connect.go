@@ -2,152 +2,149 @@ package swci
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/spiffe/go-spiffe/v2/spiffeid"
-	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
-	"github.com/spiffe/go-spiffe/v2/workloadapi"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 // identityWait is how long swarmctl waits for its SVID: an authority that is up answers in milliseconds.
-const identityWait = 5 * time.Second
+const identityWait = 10 * time.Second
 
-// callWait bounds one API call of a one-shot command.
-const callWait = 15 * time.Second
+// callWait bounds one API call, in which the client may try several SNs several times.
+const callWait = 20 * time.Second
 
-// Dial connects to a swarm's SNs over mutual TLS with an SVID. The first SN that answers is used.
-func Dial(getenv func(string) string) Connect {
+// Dial connects to a swarm's SNs over mutual TLS with an SVID of the role swci.
+func Dial(env Env) Connect {
 	return func(ctx context.Context, target Context) (API, func(), error) {
-		socket, err := identitySocket(target.Identity, getenv)
+		socket, err := identitySocket(target.Identity, env.Getenv)
 		if err != nil {
 			return nil, func() {}, err
 		}
-		if path, ok := strings.CutPrefix(socket, "unix://"); ok {
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return nil, func() {}, exit.New(exit.Unreachable, "start swarmd run-authority, or name the right folder with --identity", "no identity socket at %s", path)
-			}
+		if _, err := os.Stat(strings.TrimPrefix(socket, "unix://")); errors.Is(err, fs.ErrNotExist) {
+			return nil, func() {}, exit.New(exit.Unreachable, "start the SPIRE agent or swarmd run-authority, or name the right place with --identity", "no identity socket at %s", socket)
 		}
+		log := slog.New(slog.DiscardHandler)
 		wait, cancel := context.WithTimeout(ctx, identityWait)
 		defer cancel()
-		source, err := workloadapi.NewX509Source(wait, workloadapi.WithClientOptions(workloadapi.WithAddr(socket)))
+		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: log})
 		if err != nil {
-			return nil, func() {}, exit.New(exit.Unreachable, "is the SPIRE agent or the embedded authority running?", "get SVID from %s: %w", socket, err)
+			return nil, func() {}, exit.New(exit.Unreachable, "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?", "get SVID from %s: %w", socket, err)
 		}
-		svid, err := source.GetX509SVID()
+		domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
 		if err != nil {
 			_ = source.Close()
-			return nil, func() {}, exit.New(exit.Denied, "", "get SVID from %s: %w", socket, err)
+			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err}
 		}
-		transport := &http.Transport{
-			TLSClientConfig:   tlsconfig.MTLSClientConfig(source, source, authorizeSN(svid.ID.TrustDomain(), target.TrustDomains)),
-			ForceAttemptHTTP2: true, ResponseHeaderTimeout: callWait,
-		}
-		closeAll := func() {
-			transport.CloseIdleConnections()
+		c, err := client.New(client.Config{SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log})
+		if err != nil {
 			_ = source.Close()
+			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err, Hint: "give --sn HOST:PORT"}
 		}
-		return newRemote(&http.Client{Transport: transport}, target), closeAll, nil
+		return remote{c}, func() {
+			_ = c.Close()
+			_ = source.Close()
+		}, nil
 	}
 }
 
-// authorizeSN accepts SNs of the own trust domain and of those named.
-func authorizeSN(own spiffeid.TrustDomain, others []string) tlsconfig.Authorizer {
-	return func(id spiffeid.ID, _ [][]*x509.Certificate) error {
-		known := id.TrustDomain() == own
-		for _, d := range others {
-			known = known || id.TrustDomain().Name() == d
-		}
-		if !known {
-			return fmt.Errorf("trust domain %q is not accepted", id.TrustDomain())
-		}
-		if p := id.Path(); p != "/swarm/sn" && !strings.HasPrefix(p, "/swarm/sn/") {
-			return fmt.Errorf("%s is no SN", id)
-		}
-		return nil
-	}
-}
+// remote gives the client's calls a time limit, and its errors exit codes.
+type remote struct{ c *client.Client }
 
-// remote calls the SNs' API one after the other until one answers.
-type remote struct {
-	http    *http.Client
-	sns     []string
-	swarmID string
-}
+var _ API = remote{}
 
-func newRemote(client *http.Client, target Context) *remote {
-	return &remote{http: client, sns: target.SNs, swarmID: target.SwarmID}
-}
-
-var _ API = (*remote)(nil)
-
-// call tries fn with each SN's base URL; only an SN that can't be reached is passed over.
-func call[Req, Res any](ctx context.Context, r *remote, do func(ctx context.Context, base string, req *connect.Request[Req]) (*connect.Response[Res], error), msg *Req) (*Res, error) {
+// bounded runs one call.
+func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
-	var last error
-	for _, sn := range r.sns {
-		req := connect.NewRequest(msg)
-		if r.swarmID != "" {
-			req.Header().Set("Swarm-Id", r.swarmID)
-		}
-		res, err := do(ctx, "https://"+sn, req)
-		if err == nil {
-			return res.Msg, nil
-		}
-		last = apiError(sn, err)
-		if connect.CodeOf(err) != connect.CodeUnavailable {
-			break
-		}
-	}
-	return nil, last
+	v, err := call(ctx)
+	return v, apiError(err)
 }
 
 // GetSwarm implements API.
-func (r *remote) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error) {
-	return call(ctx, r, func(ctx context.Context, base string, req *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
-		return swarmv1connect.NewSwarmServiceClient(r.http, base).GetSwarm(ctx, req)
-	}, &swarmv1.GetSwarmRequest{})
+func (r remote) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error) {
+	return bounded(ctx, r.c.GetSwarm)
 }
 
 // ListNodes implements API.
-func (r *remote) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
-	res, err := call(ctx, r, func(ctx context.Context, base string, req *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
-		return swarmv1connect.NewNodeServiceClient(r.http, base).ListNodes(ctx, req)
-	}, &swarmv1.ListNodesRequest{})
-	return res.GetNodes(), err
+func (r remote) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
+	return bounded(ctx, r.c.ListNodes)
 }
 
 // ListContracts implements API.
-func (r *remote) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
-	res, err := call(ctx, r, func(ctx context.Context, base string, req *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
-		return swarmv1connect.NewContractServiceClient(r.http, base).ListContracts(ctx, req)
-	}, &swarmv1.ListContractsRequest{})
-	return res.GetContracts(), err
+func (r remote) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
+	return bounded(ctx, r.c.ListContracts)
 }
 
 // GetContractStatus implements API.
-func (r *remote) GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
-	return call(ctx, r, func(ctx context.Context, base string, req *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
-		return swarmv1connect.NewContractServiceClient(r.http, base).GetContractStatus(ctx, req)
-	}, &swarmv1.GetContractStatusRequest{Contract: name})
+func (r remote) GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+	return bounded(ctx, func(ctx context.Context) (*swarmv1.GetContractStatusResponse, error) {
+		return r.c.GetContractStatus(ctx, name)
+	})
 }
 
 // ResetContract implements API.
-func (r *remote) ResetContract(ctx context.Context, name string, force bool) (uint64, error) {
-	res, err := call(ctx, r, func(ctx context.Context, base string, req *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
-		return swarmv1connect.NewContractServiceClient(r.http, base).ResetContract(ctx, req)
-	}, &swarmv1.ResetContractRequest{Contract: name, Force: force})
-	return res.GetRun(), err
+func (r remote) ResetContract(ctx context.Context, name string, force bool) (uint64, error) {
+	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.ResetContract(ctx, name, force) })
+}
+
+// reasonCodes maps reasons of the API to exit codes where the RPC's code says too little.
+var reasonCodes = map[string]int{
+	client.ReasonUnreachable: exit.Unreachable,
+	client.ReasonNoLeader:    exit.NoLeader,
+	"NOT_LEADER":             exit.NoLeader,
+	"NO_QUORUM":              exit.NoLeader,
+	"OPEN_SESSIONS":          exit.Conflict,
+	client.ReasonWrongSwarm:  exit.Denied,
+	"NOT_FOUND":              exit.NotFound,
+	"TIMEOUT":                exit.TimedOut,
+}
+
+// rpcCodes maps RPC codes to exit codes; a code that is absent means Failed.
+var rpcCodes = map[connect.Code]int{
+	connect.CodeUnavailable:        exit.Unreachable,
+	connect.CodePermissionDenied:   exit.Denied,
+	connect.CodeUnauthenticated:    exit.Denied,
+	connect.CodeNotFound:           exit.NotFound,
+	connect.CodeAlreadyExists:      exit.Conflict,
+	connect.CodeFailedPrecondition: exit.Conflict,
+	connect.CodeAborted:            exit.Conflict,
+	connect.CodeDeadlineExceeded:   exit.TimedOut,
+	connect.CodeCanceled:           exit.Interrupted,
+}
+
+// hints is the remedy for a reason when the daemon sends none.
+var hints = map[string]string{
+	"OPEN_SESSIONS":       "wait until training ends, or end its sessions with: reset contract NAME force",
+	client.ReasonNoLeader: "a majority of the SNs must be up; swarmctl list nodes shows who is",
+	"NO_QUORUM":           "a majority of the SNs must be up; swarmctl list nodes shows who is",
+}
+
+// apiError gives a client's error its exit code and remedy; nil stays nil.
+func apiError(err error) error {
+	var e *client.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := &exit.Error{Status: exit.Failed, Err: fmt.Errorf("%s", oneLine(e.Message)), Hint: first(e.Remedy, hints[e.Reason])}
+	if code, ok := rpcCodes[e.Code]; ok {
+		out.Status = code
+	}
+	if code, ok := reasonCodes[e.Reason]; ok {
+		out.Status = code
+	}
+	if errors.Is(err, context.Canceled) {
+		out.Status = exit.Interrupted
+	}
+	return out
 }

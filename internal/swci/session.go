@@ -2,6 +2,7 @@ package swci
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -74,26 +75,38 @@ func (s *Session) target(opts *cli.Context) (Context, error) {
 	return target, nil
 }
 
-// identitySocket returns the Workload API address of swarmctl's own identity. getenv finds the embedded authority's
-// default folder.
+// identitySocket returns the Workload API address of swarmctl's own identity. A bare "embedded" is the folder in which
+// swarmd run-authority puts its sockets when it is not told another.
 func identitySocket(identity string, getenv func(string) string) (string, error) {
+	if identity == "spiffe" {
+		identity = getenv("SPIFFE_ENDPOINT_SOCKET")
+	}
 	if identity == "embedded" {
-		base, err := stateHome(getenv)
+		dir, err := authorityDir(getenv)
 		if err != nil {
 			return "", err
 		}
-		identity = "embedded=" + filepath.Join(base, "swarmd", "authority")
+		identity = "embedded=" + dir
 	}
 	if dir, ok := strings.CutPrefix(identity, "embedded="); ok {
-		return "unix://" + filepath.Join(dir, "swci.sock"), nil
+		return filepath.Join(dir, "swci.sock"), nil
 	}
-	if strings.HasPrefix(identity, "/") {
-		return "unix://" + identity, nil
-	}
-	if strings.Contains(identity, ":") {
+	if strings.HasPrefix(identity, "/") || strings.HasPrefix(identity, "unix:") {
 		return identity, nil
 	}
 	return "", exit.New(exit.Usage, "use embedded, embedded=DIR or the path of a Workload API socket", "identity %q is not known", identity)
+}
+
+// authorityDir must stay the same as swarmd's.
+func authorityDir(getenv func(string) string) (string, error) {
+	if os.Geteuid() == 0 {
+		return "/run/swarmd/authority", nil
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "swarmd", "authority"), nil
+	}
+	base, err := stateHome(getenv)
+	return filepath.Join(base, "swarmd", "authority"), err
 }
 
 func first(values ...string) string {

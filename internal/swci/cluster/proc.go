@@ -59,14 +59,14 @@ const (
 
 // spec describes a process to start.
 type spec struct {
-	name    string
-	role    Role
-	argv    []string
-	dir     string
-	env     []string                 // whole environment
-	onOut   func(line string)        // each line of standard output
-	onErr   func(line string)        // each line of standard error
-	onExit  func(Exit)               // called once, after the last line
+	name   string
+	role   Role
+	argv   []string
+	dir    string
+	env    []string          // whole environment
+	onOut  func(line string) // each line of standard output
+	onErr  func(line string) // each line of standard error
+	onExit func(Exit)        // called once, after the last line
 }
 
 // start runs s. The child dies with this process: Pdeathsig is bound to the thread that forks, and Go's threads live as

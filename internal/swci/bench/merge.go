@@ -1,0 +1,350 @@
+// Package bench measures how fast a swarm on this machine merges models.
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/internal/bridge/program"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+const (
+	tlsTime   = time.Second
+	maxPeers  = 50
+	maxSize   = 64 << 30
+	maxRounds = 10_000
+)
+
+// Config is what `bench merge` was asked for.
+type Config struct {
+	Peers, SNs, Rounds int
+	Size               int64 // of one model in bytes, a multiple of 4
+	Swarmd             string
+	Environ            []string
+	Note               func(string) // progress for people; never nil
+}
+
+// Result is what `bench merge -o json` prints: these keys and no others.
+type Result struct {
+	Peers             int     `json:"peers"`
+	Bytes             int64   `json:"bytes"`
+	Rounds            int     `json:"rounds"`
+	RoundMedian       float64 `json:"round_seconds_median"`
+	RoundP95          float64 `json:"round_seconds_p95"`
+	SentPerPeer       float64 `json:"sent_bytes_per_peer"`
+	CPUSeconds        float64 `json:"cpu_seconds"`
+	PeakRSS           int64   `json:"peak_rss_bytes"`
+	PeakRSSAnon       int64   `json:"peak_rss_anon_bytes"`
+	TLSBytesPerSecond float64 `json:"tls_bytes_per_second"`
+	ModelSeconds      float64 `json:"model_seconds"`
+	Efficiency        float64 `json:"efficiency"`
+}
+
+// ParseSize reads a size such as 100MiB, 1GiB, 64MB or a number of bytes, and rounds it down to whole float32 values.
+func ParseSize(s string) (int64, error) {
+	units := []struct {
+		suffix string
+		bytes  float64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(f*u.bytes >= 4) || f*u.bytes > maxSize {
+			break
+		}
+		return int64(f*u.bytes) / 4 * 4, nil
+	}
+	return 0, exit.New(exit.Usage, "write it like 100MiB; at least 4 bytes, at most 64GiB", "size %q is not valid", s)
+}
+
+// Merge brings up a swarm, plays a program at every SL, and times rounds. It blocks; nothing is left of the swarm then.
+func Merge(ctx context.Context, cfg Config) (Result, error) {
+	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxPeers || cfg.Rounds < 1 || cfg.Rounds > maxRounds {
+		return Result{}, exit.New(exit.Usage, "", "--peers and --sns must be 1 to %d, --rounds 1 to %d", maxPeers, maxRounds)
+	}
+	before, err := TLSSpeed(ctx, tlsTime)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := rounds(ctx, cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	after, err := TLSSpeed(ctx, tlsTime)
+	if err != nil {
+		return Result{}, err
+	}
+	res.model((before + after) / 2) // the median of two
+	return res, nil
+}
+
+// model fills what follows from the speed of TLS.
+func (r *Result) model(tls float64) {
+	n := float64(r.Peers)
+	r.TLSBytesPerSecond = tls
+	r.ModelSeconds = n * 2 * float64(r.Bytes) * (n - 1) / n / tls
+	if r.RoundMedian > 0 {
+		r.Efficiency = r.ModelSeconds / r.RoundMedian
+	}
+}
+
+// rounds runs the swarm and fills all but the figures of TLS.
+func rounds(ctx context.Context, cfg Config) (res Result, err error) {
+	logs, err := os.MkdirTemp("", "swarm-bench-")
+	if err != nil {
+		return Result{}, fmt.Errorf("make log folder: %w", err)
+	}
+	defer os.RemoveAll(logs)
+	c, err := cluster.New(cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, LogDir: logs, Environ: cfg.Environ})
+	if err != nil {
+		return Result{}, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := c.Start(ctx); err != nil {
+		return Result{}, err
+	}
+	// Whatever daemon ends from here on ends the bench: waiting for its peer would last for ever.
+	watching := make(chan struct{})
+	defer func() {
+		cancel(nil)
+		<-watching
+	}()
+	go func() {
+		defer close(watching)
+		select {
+		case e := <-c.Exits():
+			cancel(cluster.Failure(e))
+		case <-ctx.Done():
+		}
+	}()
+	peers, err := enrol(ctx, c, cfg)
+	defer func() {
+		for _, p := range peers {
+			_ = p.session.Release()
+		}
+	}()
+	if err == nil {
+		res, err = measure(ctx, c, cfg, peers)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return res, err
+}
+
+// peer is one SL's stand-in program.
+type peer struct {
+	bridge  string
+	session *program.Session
+}
+
+// enrol starts the SLs and opens a session at each.
+func enrol(ctx context.Context, c *cluster.Cluster, cfg Config) ([]*peer, error) {
+	procs := make([]*cluster.Proc, cfg.Peers)
+	for i := range procs {
+		var err error
+		if procs[i], err = c.StartSL(cluster.SLSpec{Index: i, Expected: cfg.Peers}); err != nil {
+			return nil, err
+		}
+	}
+	var peers []*peer
+	for i, p := range procs {
+		dir, err := c.AwaitBridge(ctx, i, p)
+		if err != nil {
+			return peers, err
+		}
+		s, err := program.Open(ctx, dir, program.OpenOptions{
+			Contract: "bench", MinPeers: cfg.Peers, SyncFrequency: 1, CheckinMode: "snapshot", Weight: 100, Method: "mean",
+			Tensors: tensors(cfg.Size), Client: "swarmctl bench", Framework: "numpy",
+		})
+		if err != nil {
+			return peers, fmt.Errorf("open session at %s: %w", cluster.SLName(i), err)
+		}
+		peers = append(peers, &peer{bridge: dir, session: s})
+		fill(s.Local(), uint64(i))
+	}
+	return peers, nil
+}
+
+// tensors cuts the model into tensors of the size of a large layer, so that no single one exceeds what layouts allow.
+func tensors(size int64) []wire.Tensor {
+	const most = 64 << 20 / 4
+	var out []wire.Tensor
+	for left := size / 4; left > 0; left -= most {
+		out = append(out, wire.Tensor{Name: "layer." + strconv.Itoa(len(out)), DType: "float32", Shape: []int64{min(left, most)}})
+	}
+	return out
+}
+
+// fill writes weights such as a network has: small, of both signs, different for each peer.
+func fill(weights []byte, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := 0; i+4 <= len(weights); i += 4 {
+		binary.LittleEndian.PutUint32(weights[i:], math.Float32bits(r.Float32()-0.5))
+	}
+}
+
+// measure runs one round to warm up and cfg.Rounds that count.
+func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer) (Result, error) {
+	res := Result{Peers: cfg.Peers, Bytes: cfg.Size, Rounds: cfg.Rounds}
+	cfg.Note("warming up")
+	if _, err := round(ctx, peers); err != nil {
+		return Result{}, err
+	}
+	procs := c.Procs()
+	watch := &sampler{procs: procs}
+	sampling, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		watch.run(sampling)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+	sent, err := sentBytes(ctx, peers)
+	if err != nil {
+		return Result{}, err
+	}
+	cpu, err := cpuSeconds(procs)
+	if err != nil {
+		return Result{}, err
+	}
+	var took []float64
+	for i := range cfg.Rounds {
+		d, err := round(ctx, peers)
+		if err != nil {
+			return Result{}, err
+		}
+		took = append(took, d.Seconds())
+		cfg.Note(fmt.Sprintf("round %d of %d: %.3f s", i+1, cfg.Rounds, d.Seconds()))
+	}
+	sentAfter, err := sentBytes(ctx, peers)
+	if err != nil {
+		return Result{}, err
+	}
+	cpuAfter, err := cpuSeconds(procs)
+	if err != nil {
+		return Result{}, err
+	}
+	stop()
+	<-done
+	res.RoundMedian, res.RoundP95 = quantile(took, 0.5), quantile(took, 0.95)
+	res.SentPerPeer = float64(sentAfter-sent) / float64(cfg.Rounds) / float64(cfg.Peers)
+	res.CPUSeconds = (cpuAfter - cpu) / float64(cfg.Rounds)
+	m := watch.result()
+	res.PeakRSS, res.PeakRSSAnon = m.peak, m.anon
+	return res, nil
+}
+
+// round lets all programs sync at once and returns the time from the last one's call to the last one's merged model.
+func round(ctx context.Context, peers []*peer) (time.Duration, error) {
+	calls := make([]time.Time, len(peers))
+	digests := make([]string, len(peers))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, p := range peers {
+		g.Go(func() error {
+			calls[i] = time.Now()
+			r, err := p.session.Sync(gctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", cluster.SLName(i), err)
+			}
+			if !r.Contributed {
+				return fmt.Errorf("%s was left out of round %d", cluster.SLName(i), r.Round)
+			}
+			digests[i] = r.Digest
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	end := time.Now()
+	for i, d := range digests {
+		if d != digests[0] {
+			return 0, fmt.Errorf("%s merged to another model than %s", cluster.SLName(i), cluster.SLName(0))
+		}
+	}
+	return end.Sub(slices.MaxFunc(calls, time.Time.Compare)), nil
+}
+
+// sentBytes is the sum of what all SLs have sent in merge streams so far.
+func sentBytes(ctx context.Context, peers []*peer) (int64, error) {
+	var sum int64
+	for i, p := range peers {
+		n, err := mergeSent(ctx, filepath.Join(p.bridge, wire.SocketName))
+		if err != nil {
+			return 0, fmt.Errorf("ask %s for its bytes: %w", cluster.SLName(i), err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// mergeSent asks a bridge's status.
+func mergeSent(ctx context.Context, socket string) (int64, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://bridge"+wire.PathStatus, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return 0, err
+	}
+	var status struct {
+		Sent *int64 `json:"merge_sent_bytes"`
+	}
+	if err := json.Unmarshal(body, &status); err != nil {
+		return 0, fmt.Errorf("decode status: %w", err)
+	}
+	if status.Sent == nil {
+		return 0, errors.New("status has no merge_sent_bytes")
+	}
+	return *status.Sent, nil
+}
+
+// quantile is the q-quantile of values by linear interpolation; values must not be empty.
+func quantile(values []float64, q float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	at := q * float64(len(v)-1)
+	i := int(at)
+	if i+1 == len(v) {
+		return v[i]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}

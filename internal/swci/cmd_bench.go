@@ -1,0 +1,76 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/swci/bench"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/local"
+)
+
+func benchCommands() []*Command {
+	return []*Command{{
+		Pattern: "bench merge", Group: "This host",
+		Summary: "Time merges of a synthetic model on this machine",
+		Details: "Brings up a swarm of swarmd processes on this machine, plays the program of every SL with random float32 weights, and times rounds through the real path: bridge, API, raft, exchange, digests. One round warms up and is not counted.\n\n" +
+			"efficiency compares the median round with what the bytes of all peers would take on one TLS connection of this machine, measured just before and after. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds and efficiency; docs/reference/local.md says what they mean.",
+		Example: "bench merge --peers 4 --size 100MiB --rounds 5 -o json",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "peers", Value: 4, Usage: "number of peers `N`"},
+			&cli.StringFlag{Name: "size", Value: "100MiB", Usage: "`SIZE` of the model, for example 100MiB"},
+			&cli.IntFlag{Name: "rounds", Value: 5, Usage: "number of rounds `N` that count"},
+			&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`"},
+			&cli.DurationFlag{Name: "timeout", Value: benchTimeout, Usage: "give up after `TIME`"},
+			&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
+		},
+		Run: benchMerge,
+	}}
+}
+
+// benchTimeout bounds a bench that makes no progress.
+const benchTimeout = 30 * time.Minute
+
+func benchMerge(ctx context.Context, s *Session, args Args) error {
+	o := args.Opts
+	size, err := bench.ParseSize(o.String("size"))
+	if err != nil {
+		return err
+	}
+	swarmd, err := local.FindSwarmd(o.String("swarmd"))
+	if err != nil {
+		return err
+	}
+	timeout := o.Duration("timeout")
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, exit.New(exit.TimedOut, "", "bench took longer than %s", timeout))
+	defer cancel()
+	r, err := bench.Merge(ctx, bench.Config{
+		Peers: o.Int("peers"), SNs: o.Int("sns"), Rounds: o.Int("rounds"), Size: size, Swarmd: swarmd, Environ: os.Environ(),
+		Note: func(line string) { fmt.Fprintln(s.Env.Stderr, line) },
+	})
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, r)
+	}
+	t := table{header: []string{"FIGURE", "VALUE"}}
+	t.add("peers", fmt.Sprint(r.Peers))
+	t.add("model", mib(float64(r.Bytes)))
+	t.add("round, median of "+fmt.Sprint(r.Rounds), fmt.Sprintf("%.3f s", r.RoundMedian))
+	t.add("round, 95th percentile", fmt.Sprintf("%.3f s", r.RoundP95))
+	t.add("sent by each peer in a round", mib(r.SentPerPeer))
+	t.add("CPU time of all daemons in a round", fmt.Sprintf("%.2f s", r.CPUSeconds))
+	t.add("memory of the largest daemon", mib(float64(r.PeakRSS)))
+	t.add("of that not backed by files", mib(float64(r.PeakRSSAnon)))
+	t.add("one TLS connection of this machine", mib(r.TLSBytesPerSecond)+"/s")
+	t.add("all peers' bytes at that speed", fmt.Sprintf("%.3f s", r.ModelSeconds))
+	t.add("efficiency", fmt.Sprintf("%.2f", r.Efficiency))
+	return t.print(s.Env.Stdout)
+}
+
+func mib(bytes float64) string { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }

@@ -1,0 +1,128 @@
+package swci
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/local"
+)
+
+// localContext is the context that `local up` keeps.
+const localContext = "local"
+
+func localCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "local run", Group: "This host",
+			Summary: "Train a program across the peers of a swarm on this machine",
+			Details: "Brings up a whole swarm on this machine (embedded identities, free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
+				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. {peer} in --data-dir becomes the peer's index, from 0. The program also finds MIN_PEERS.\n\n" +
+				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
+				"Exit code 1 means that a program failed or that the final models differ, 8 that --timeout passed, 130 that you stopped it.",
+			Example: "local run --peers 3 --platform PYT --model-dir examples/digits-pyt --model-program train.py --data-dir 'shards/{peer}' --out out",
+			Flags: []cli.Flag{
+				&cli.IntFlag{Name: "peers", Value: 3, Usage: "number of peers `N`, each with an SL and a program"},
+				&cli.IntFlag{Name: "min-peers", Usage: "least number `N` of peers of a round; all of them if not given"},
+				&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`; three or more survive the loss of one"},
+				&cli.StringFlag{Name: "platform", Value: "PYT", Usage: "framework `NAME` of the program: PYT or TF"},
+				&cli.StringFlag{Name: "model-dir", Usage: "folder `DIR` with the program"},
+				&cli.StringFlag{Name: "model-program", Usage: "program `FILE` inside the model directory"},
+				&cli.StringFlag{Name: "data-dir", Usage: "data folder `DIR` of each peer; {peer} becomes its index"},
+				&cli.StringFlag{Name: "out", Usage: "folder `DIR` for models, logs, summary and report"},
+				&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every program; repeatable"},
+				&cli.BoolFlag{Name: "baseline", Usage: "train every peer alone too, and show both"},
+				&cli.DurationFlag{Name: "timeout", Usage: "give up after `TIME`, for example 30m"},
+				&cli.StringFlag{Name: "python", Usage: "Python interpreter `FILE`"},
+				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
+				&cli.BoolFlag{Name: "keep", Usage: "leave the temporary folder with the nodes' state"},
+				&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show the programs' output"},
+				&cli.BoolFlag{Name: "verbose", Usage: "show the daemons' logs too"},
+			},
+			Run: localRun,
+		},
+		{
+			Pattern: "local up", Group: "This host",
+			Summary: "Keep a swarm on this machine for programs that are started by hand",
+			Details: "Brings up a whole swarm on this machine whose SLs wait for a program. The first line on standard output is \"API https://HOST:PORT\"; then follows a line for each peer with the variables that make a program its program.\n\n" +
+				"While it runs it is the context local of the same user, which becomes the current one: swarmctl list nodes and the other commands reach it. Ctrl-C or TERM ends it, and leaves nothing behind.",
+			Example: "local up --peers 3",
+			Flags: []cli.Flag{
+				&cli.IntFlag{Name: "peers", Value: 3, Usage: "number of peers `N`"},
+				&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`"},
+				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
+				&cli.StringFlag{Name: "log-dir", Usage: "keep the daemons' logs in `DIR`"},
+				&cli.BoolFlag{Name: "verbose", Usage: "show the daemons' logs"},
+			},
+			Run: localUp,
+		},
+	}
+}
+
+func localRun(ctx context.Context, s *Session, args Args) error {
+	o := args.Opts
+	return local.Run(ctx, local.RunConfig{
+		Peers: o.Int("peers"), MinPeers: o.Int("min-peers"), SNs: o.Int("sns"),
+		Platform: o.String("platform"), ModelDir: o.String("model-dir"), Program: o.String("model-program"),
+		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),
+		Python: o.String("python"), Swarmd: o.String("swarmd"), Package: pythonPackage(),
+		Baseline: o.Bool("baseline"), Keep: o.Bool("keep"), Quiet: o.Bool("quiet"), Verbose: o.Bool("verbose"),
+		JSON: s.JSON, Timeout: o.Duration("timeout"),
+	}, s.localHost())
+}
+
+func localUp(ctx context.Context, s *Session, args Args) error {
+	contexts, err := OpenContexts(s.Env.Getenv)
+	if err != nil {
+		return err
+	}
+	if old, err := contexts.Load(localContext); err == nil && alive(old.PID) {
+		return exit.New(exit.Conflict, "end it with Ctrl-C where it runs, or use it: swarmctl list nodes --context local", "a local swarm is already up (process %d)", old.PID)
+	}
+	o, previous := args.Opts, contexts.Current()
+	return local.Up(ctx, local.UpConfig{
+		Peers: o.Int("peers"), SNs: o.Int("sns"), Swarmd: o.String("swarmd"), LogDir: o.String("log-dir"),
+		Package: pythonPackage(), Verbose: o.Bool("verbose"),
+		Ready: func(sns []string, identity, swarmID string) error {
+			err := contexts.Save(Context{Name: localContext, SNs: sns, Identity: identity, SwarmID: swarmID, PID: os.Getpid()})
+			return errors.Join(err, contexts.Switch(localContext))
+		},
+		Gone: func() {
+			mine := contexts.Current() == localContext
+			// What can't be taken back now is found to be dead by the next `local up`.
+			_ = contexts.Remove(localContext, os.Getpid())
+			if mine && previous != localContext {
+				_ = contexts.Switch(previous)
+			}
+		},
+	}, s.localHost())
+}
+
+// alive reports whether a process of this user exists.
+func alive(pid int) bool { return pid > 0 && syscall.Kill(pid, 0) == nil }
+
+// localHost is the outside world as the local tools see it.
+func (s *Session) localHost() local.Host {
+	return local.Host{
+		Stdout: s.Env.Stdout, Stderr: s.Env.Stderr, Getenv: s.Env.Getenv, Environ: os.Environ(), Now: s.Env.Now,
+		TTY: s.Env.IsTerminal(s.Env.Stderr), Width: s.width,
+		Connect: func(ctx context.Context, sns []string, identity string) (local.API, func(), error) {
+			return s.Connect(ctx, Context{SNs: sns, Identity: identity})
+		},
+	}
+}
+
+// width is the terminal's, or 80.
+func (s *Session) width() int {
+	if f, ok := s.Env.Stderr.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w
+		}
+	}
+	return 80
+}

@@ -1,0 +1,222 @@
+// Package local runs whole swarms on this machine: `swarmctl local run` trains a program across peers, `swarmctl local
+// up` keeps a swarm for programs that are started by hand.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// maxPeers bounds --peers and --sns: one machine, and one loopback address for each SN.
+const maxPeers = 50
+
+// API is what a run asks the swarm while it goes on.
+type API interface {
+	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
+	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
+	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
+}
+
+// Connect opens the API at the given addresses with the given identity; close is never nil.
+type Connect func(ctx context.Context, sns []string, identity string) (api API, close func(), err error)
+
+// Host is what a run may touch of the outside world.
+type Host struct {
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Getenv  func(string) string
+	Environ []string // handed on to daemons and programs
+	Now     func() time.Time
+	TTY     bool       // Stderr is a terminal
+	Width   func() int // of the terminal
+	Connect Connect
+}
+
+// RunConfig is what `local run` was asked for.
+type RunConfig struct {
+	Peers    int
+	MinPeers int // 0 means all
+	SNs      int
+	Platform string // PYT or TF
+	ModelDir string
+	Program  string // relative to ModelDir
+	DataDir  string // "{peer}" stands for the peer's index; empty: none
+	Out      string
+	Env      []string // K=V
+	Python   string   // interpreter; empty: find one
+	Swarmd   string   // binary; empty: find it
+	Baseline bool
+	Keep     bool
+	Quiet    bool
+	Verbose  bool
+	JSON     bool
+	Timeout  time.Duration // 0: none
+	Package  fs.FS         // the swarmlearning package, for baselines whose Python has none; nil: never needed
+}
+
+// check fills defaults, makes paths absolute and returns every problem that shows before anything is started, each in
+// one line.
+func (c *RunConfig) check(ctx context.Context, h Host) error {
+	var bad []error
+	add := func(status int, hint, format string, args ...any) {
+		bad = append(bad, exit.New(status, hint, format, args...))
+	}
+	if c.Peers < 1 || c.Peers > maxPeers {
+		add(exit.Usage, "", "--peers must be 1 to %d", maxPeers)
+	}
+	if c.MinPeers == 0 {
+		c.MinPeers = c.Peers
+	}
+	if c.MinPeers < 1 || c.MinPeers > max(c.Peers, 1) {
+		add(exit.Usage, "", "--min-peers must be 1 to the number of peers")
+	}
+	if c.SNs < 1 || c.SNs > maxPeers {
+		add(exit.Usage, "", "--sns must be 1 to %d", maxPeers)
+	}
+	if c.Platform = strings.ToUpper(c.Platform); c.Platform != "PYT" && c.Platform != "TF" {
+		add(exit.Usage, "use PYT or TF", "platform %q is not supported", c.Platform)
+	}
+	for _, kv := range c.Env {
+		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" {
+			add(exit.Usage, "", "-e %q must be NAME=VALUE", kv)
+		}
+	}
+	if c.Out == "" {
+		add(exit.Usage, "", "--out DIR is missing")
+	}
+	bad = append(bad, c.checkPaths()...)
+	if len(bad) > 0 {
+		return joined(bad)
+	}
+	var err error
+	if c.Swarmd, err = FindSwarmd(c.Swarmd); err != nil {
+		bad = append(bad, err)
+	}
+	if c.Python, err = launch.FindPython(ctx, c.Platform, c.Python, h.Getenv); err != nil {
+		bad = append(bad, &exit.Error{Status: exit.Failed, Err: err})
+	}
+	return joined(bad)
+}
+
+func (c *RunConfig) checkPaths() (bad []error) {
+	abs := func(p *string) {
+		if *p != "" {
+			if a, err := filepath.Abs(*p); err == nil {
+				*p = a
+			}
+		}
+	}
+	abs(&c.ModelDir)
+	abs(&c.Out)
+	abs(&c.DataDir)
+	if c.ModelDir == "" {
+		bad = append(bad, exit.New(exit.Usage, "", "--model-dir DIR is missing"))
+	} else if err := readableDir(c.ModelDir); err != nil {
+		bad = append(bad, exit.New(exit.Usage, "--model-dir names the folder that holds the program", "model directory: %w", err))
+	}
+	switch {
+	case c.Program == "":
+		bad = append(bad, exit.New(exit.Usage, "", "--model-program FILE is missing"))
+	case filepath.IsAbs(c.Program) || !filepath.IsLocal(c.Program):
+		bad = append(bad, exit.New(exit.Usage, "--model-program is relative to --model-dir", "program %q is not inside the model directory", c.Program))
+	case c.ModelDir != "":
+		if f, err := os.Open(filepath.Join(c.ModelDir, c.Program)); err != nil {
+			bad = append(bad, exit.New(exit.Usage, "--model-program is relative to --model-dir", "program: %w", err))
+		} else {
+			_ = f.Close()
+		}
+	}
+	for i := range min(max(c.Peers, 0), maxPeers) {
+		dir := c.dataDir(i)
+		if dir == "" {
+			break
+		}
+		if err := readableDir(dir); err != nil {
+			bad = append(bad, exit.New(exit.Usage, "{peer} in --data-dir becomes 0, 1, 2, …", "data directory of %s: %w", cluster.SLName(i), err))
+		}
+	}
+	return bad
+}
+
+// dataDir is the data directory of the peer with index i, or "".
+func (c *RunConfig) dataDir(i int) string {
+	return strings.ReplaceAll(c.DataDir, "{peer}", strconv.Itoa(i))
+}
+
+func readableDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is no directory", dir)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.ReadDir(1); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// joined makes one error of several, a line each; the first decides exit code and hint.
+func joined(bad []error) error {
+	switch len(bad) {
+	case 0:
+		return nil
+	case 1:
+		return bad[0]
+	}
+	var text []string
+	for _, err := range bad {
+		line := err.Error()
+		if hint := exit.Hint(err); hint != "" {
+			line += " (" + hint + ")"
+		}
+		text = append(text, line)
+	}
+	return exit.New(exit.Code(bad[0]), "", "%s", strings.Join(text, "\n"))
+}
+
+// FindSwarmd returns the swarmd binary: the one named, else the one beside this program, else the one in PATH.
+func FindSwarmd(named string) (string, error) {
+	if named != "" {
+		path, err := exec.LookPath(named)
+		if err != nil {
+			return "", exit.New(exit.Usage, "--swarmd names the swarmd binary", "find swarmd: %w", err)
+		}
+		return filepath.Abs(path)
+	}
+	if self, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "swarmd")); err == nil {
+			return path, nil
+		}
+	}
+	if path, err := exec.LookPath("swarmd"); err == nil {
+		return filepath.Abs(path)
+	}
+	return "", exit.New(exit.Failed, "make builds it; put it beside swarmctl or into PATH, or name it with --swarmd", "swarmd is not found")
+}
+
+// notExist reports whether a path is known to be absent.
+func notExist(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}

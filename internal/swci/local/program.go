@@ -1,0 +1,143 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// programTail is how many of a failed program's last lines are shown.
+const programTail = 20
+
+// output keeps what one program prints: whole in a file, the last lines in memory. Safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	file *os.File
+	tail []string
+}
+
+func openOutput(dir string) (*output, error) {
+	f, err := os.OpenFile(filepath.Join(dir, programLog), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open program log: %w", err)
+	}
+	return &output{file: f}, nil
+}
+
+func (o *output) line(s string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, _ = o.file.WriteString(s + "\n")
+	if o.tail = append(o.tail, s); len(o.tail) > programTail {
+		o.tail = o.tail[1:]
+	}
+}
+
+func (o *output) last() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]string(nil), o.tail...)
+}
+
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = o.file.Close()
+}
+
+// metricsPath is where the program of the peer with index i writes its metrics.
+func (c *RunConfig) metricsPath(i int, alone bool) string {
+	if alone {
+		return filepath.Join(c.peerDir(i), baseline, metricsFile)
+	}
+	return filepath.Join(c.peerDir(i), metricsFile)
+}
+
+// programEnv is what every program of the peer with index i is given beyond its directories. The user's -e comes last
+// and wins.
+func (c *RunConfig) programEnv(i int, alone bool) []string {
+	env := []string{"MIN_PEERS=" + strconv.Itoa(c.MinPeers), "SWARM_METRICS_FILE=" + c.metricsPath(i, alone)}
+	// All peers share this machine: with the frameworks' default, each would start a thread per core and the threads
+	// would spin against each other. The same number alone and in the swarm keeps the two comparable.
+	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"} {
+		env = append(env, name+"="+strconv.Itoa(max(1, runtime.NumCPU()/max(1, c.Peers))))
+	}
+	return append(env, c.Env...)
+}
+
+// runBaselines trains every peer's program alone, as many at a time as there are processors. They run before the swarm's
+// programs, not beside them: otherwise each would slow the other down and the swarm's rounds would wait for it.
+func (r *run) runBaselines(ctx context.Context) error {
+	if r.cfg.Package != nil {
+		var err error
+		if r.pythonPath, err = launch.PythonPath(ctx, r.cfg.Python, r.host.Environ, r.cfg.Package, filepath.Join(r.cluster.Dir(), "python")); err != nil {
+			return err
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, runtime.NumCPU()))
+	for i := range r.cfg.Peers {
+		g.Go(func() error { return r.runBaseline(ctx, i) })
+	}
+	return g.Wait()
+}
+
+func (r *run) runBaseline(ctx context.Context, i int) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	name, dir := cluster.SLName(i)+" alone", filepath.Join(r.cfg.peerDir(i), baseline)
+	out, err := openOutput(dir)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	env := append(append([]string{}, r.host.Environ...),
+		"DATA_DIR="+r.cfg.dataDir(i), "MODEL_DIR="+dir, "SWARM_PEER="+cluster.SLName(i), "SWARM_LOOPBACK=true", "PYTHONUNBUFFERED=1")
+	env = append(env, r.cfg.programEnv(i, true)...)
+	if r.pythonPath != "" {
+		env = append(env, "PYTHONPATH="+strings.Trim(r.host.Getenv("PYTHONPATH")+":"+r.pythonPath, ":"))
+	}
+	p, err := r.cluster.RunProgram(name, dir, []string{r.cfg.Python, r.cfg.Program}, env, func(line string) {
+		out.line(line)
+		r.show(name, line)
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.Done():
+	}
+	if e := p.Exit(); e.Code != 0 {
+		return r.programFailure(e, out.last(), filepath.Join(dir, programLog))
+	}
+	return nil
+}
+
+// programFailure names the peer, how its program ended, and its last lines.
+func (r *run) programFailure(e cluster.Exit, last []string, log string) error {
+	if len(last) > 0 {
+		e.Tail = last
+	}
+	return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: "all that it printed is in " + log}
+}
+
+// show prints a program's line above the progress, unless --quiet.
+func (r *run) show(name, line string) {
+	if !r.cfg.Quiet {
+		r.board.Log(name + " | " + line)
+	}
+}

@@ -1,0 +1,198 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/metrics"
+)
+
+const (
+	pollEvery   = 400 * time.Millisecond
+	pollTimeout = 2 * time.Second
+	// A wait shorter than this is normal between rounds and not worth a line of its own.
+	longWait = 5 * time.Second
+)
+
+// progress follows a run: the peers' metrics files and the contract's status.
+type progress struct {
+	cfg     *RunConfig
+	host    Host
+	board   *Board
+	api     API
+	started time.Time
+
+	mu     sync.Mutex
+	peers  []peerState
+	status *swarmv1.GetContractStatusResponse // the newest; nil before the first
+}
+
+type peerState struct {
+	tail        metrics.Tail
+	round       int64
+	epoch       int64
+	totalEpochs int64
+	loss        *float64
+	metric      *float64
+	phase       string
+	ended       string // why, once the process is gone
+}
+
+func newProgress(cfg *RunConfig, h Host, board *Board, api API) *progress {
+	p := &progress{cfg: cfg, host: h, board: board, api: api, started: h.Now(), peers: make([]peerState, cfg.Peers)}
+	for i := range p.peers {
+		p.peers[i].tail.Path = cfg.metricsPath(i, false)
+		p.peers[i].phase = "starting"
+	}
+	return p
+}
+
+// run polls until ctx ends.
+func (p *progress) run(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		p.poll(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// poll reads what is new and shows it.
+func (p *progress) poll(ctx context.Context) {
+	status := p.ask(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if status != nil {
+		p.status = status
+	}
+	for i := range p.peers {
+		events, err := p.peers[i].tail.Next()
+		if err != nil {
+			continue // the file is the program's: what it does with it can't stop the run
+		}
+		for _, e := range events {
+			p.peers[i].take(e)
+		}
+		p.peers[i].follow(session(p.status, cluster.SLName(i)))
+	}
+	p.board.Set(p.lines())
+}
+
+// ask fetches the status of the contract that the programs use: of several, the one with most open sessions.
+func (p *progress) ask(ctx context.Context) *swarmv1.GetContractStatusResponse {
+	if p.api == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	contracts, err := p.api.ListContracts(ctx)
+	if err != nil || len(contracts) == 0 {
+		return nil
+	}
+	busy := slices.MaxFunc(contracts, func(a, b *swarmv1.ContractSummary) int {
+		return int(a.GetOpenSessions()+a.GetEndedSessions()) - int(b.GetOpenSessions()+b.GetEndedSessions())
+	})
+	status, err := p.api.GetContractStatus(ctx, busy.GetName())
+	if err != nil {
+		return nil
+	}
+	return status
+}
+
+// session returns the newest session of a node, or nil.
+func session(st *swarmv1.GetContractStatusResponse, node string) *swarmv1.Session {
+	var found *swarmv1.Session
+	for _, s := range st.GetContract().GetSessions() {
+		if s.GetNode() == node {
+			found = s
+		}
+	}
+	return found
+}
+
+// take notes one event of the program.
+func (s *peerState) take(e metrics.Event) {
+	s.round = max(s.round, e.Round)
+	s.epoch = max(s.epoch, e.Epoch)
+	if e.Kind == metrics.Start {
+		s.totalEpochs = e.TotalEpochs
+	}
+	if e.Loss != nil {
+		s.loss = e.Loss
+	}
+	if e.Metric != nil {
+		s.metric = e.Metric
+	}
+	if e.Kind == metrics.End {
+		s.phase = "finished"
+	}
+}
+
+// follow notes what the swarm says of the peer's session.
+func (s *peerState) follow(x *swarmv1.Session) {
+	if x == nil {
+		return
+	}
+	s.round = max(s.round, int64(x.GetLastRound()))
+	s.epoch = max(s.epoch, int64(x.GetProgress().GetEpochsDone()))
+	if s.totalEpochs == 0 {
+		s.totalEpochs = int64(x.GetProgress().GetTotalEpochs())
+	}
+	if phase := x.GetProgress().GetPhase(); phase != "" && s.phase != "finished" {
+		s.phase = phase
+	}
+}
+
+// ended notes that a peer's process is gone.
+func (p *progress) ended(i int, how string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peers[i].ended = how
+}
+
+// lines renders all peers. The caller holds mu.
+func (p *progress) lines() []Status {
+	out := make([]Status, len(p.peers))
+	waiting := p.status.GetWaiting()
+	long := p.status.GetWaitingSinceUnixMs() > 0 && p.host.Now().Sub(time.UnixMilli(p.status.GetWaitingSinceUnixMs())) > longWait
+	for i, s := range p.peers {
+		phase := s.phase
+		if s.ended != "" {
+			phase = s.ended
+		} else if phase == "ready" && waiting != "" {
+			phase = "waiting: " + waiting
+		}
+		name := cluster.SLName(i)
+		epoch := fmt.Sprint(s.epoch)
+		if s.totalEpochs > 0 {
+			epoch += fmt.Sprintf("/%d", s.totalEpochs)
+		}
+		text := fmt.Sprintf("%-6s round %-4d epoch %-8s loss %-8s accuracy %-7s %s", name, s.round, epoch, value(s.loss), value(s.metric), phase)
+		key := fmt.Sprint(s.round, s.ended)
+		if s.phase == "finished" {
+			key += "finished"
+		}
+		if long && s.phase == "ready" {
+			key += waiting
+		}
+		out[i] = Status{Peer: name, Key: key, Text: strings.TrimRight(text, " ")}
+	}
+	return out
+}
+
+func value(f *float64) string {
+	if f == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *f)
+}

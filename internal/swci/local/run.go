@@ -1,0 +1,282 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/metrics"
+	"github.com/swarmd/swarmd/internal/swci/report"
+)
+
+// run is one `local run` while it goes on.
+type run struct {
+	cfg      *RunConfig
+	host     Host
+	board    *Board
+	cluster  *cluster.Cluster
+	outputs  []*output // by peer
+	started  time.Time
+	progress *progress
+	// pythonPath is what baselines' PYTHONPATH gains; empty when swarmlearning is installed.
+	pythonPath string
+	results    []report.Events // what the programs wrote, once all have ended
+}
+
+// Run trains cfg's program across peers of a swarm that lives as long as this call, and leaves the models, summary.json
+// and report.html in cfg.Out. It blocks until all is torn down. When ctx ends, its cause is returned.
+func Run(ctx context.Context, cfg RunConfig, h Host) error {
+	r := &run{cfg: &cfg, host: h, started: h.Now(), board: NewBoard(h.Stderr, h.TTY, h.Width)}
+	if err := cfg.check(ctx, h); err != nil {
+		return err
+	}
+	if err := cfg.prepareOut(); err != nil {
+		return err
+	}
+	if cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, cfg.Timeout, exit.New(exit.TimedOut, "give it more with --timeout, or look into "+filepath.Join(cfg.Out, logsDir), "training took longer than %s", cfg.Timeout))
+		defer cancel()
+	}
+	summary, rounds, err := r.train(ctx)
+	if err != nil {
+		// Whatever broke first because we are being stopped, the stop is the reason.
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	return r.finish(summary, rounds)
+}
+
+// train runs the swarm from its start to its end. When it returns nothing of it is left but the output folder.
+func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error) {
+	var err error
+	r.cluster, err = cluster.New(cluster.Config{
+		Swarmd: r.cfg.Swarmd, SNs: r.cfg.SNs, LogDir: filepath.Join(r.cfg.Out, logsDir), Keep: r.cfg.Keep,
+		Environ: r.host.Environ, OnLine: r.line,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.board.Close()
+	defer r.cluster.Close()
+	if r.cfg.Keep {
+		r.board.Log("state is kept in " + r.cluster.Dir())
+	}
+	defer r.closeOutputs()
+	for i := range r.cfg.Peers {
+		out, err := openOutput(r.cfg.peerDir(i))
+		if err != nil {
+			return nil, nil, err
+		}
+		r.outputs = append(r.outputs, out)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.cluster.Start(gctx) })
+	if r.cfg.Baseline {
+		r.board.Log("training every peer alone, for comparison")
+		g.Go(func() error { return r.runBaselines(gctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	status, err := r.swarm(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	summary, rounds := r.collect(status)
+	return summary, rounds, nil
+}
+
+// swarm starts the SLs and waits until all have ended. It returns the contract's last status, which may be nil.
+func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, error) {
+	api, closeAPI, err := r.host.Connect(ctx, r.cluster.APIs(), r.cluster.Identity())
+	if err != nil {
+		return nil, fmt.Errorf("connect to own swarm: %w", err)
+	}
+	defer closeAPI()
+	r.board.Log(fmt.Sprintf("swarm is up: %d SN, API https://%s; starting %d peers", r.cfg.SNs, r.cluster.APIs()[0], r.cfg.Peers))
+	for i := range r.cfg.Peers {
+		if _, err := r.cluster.StartSL(cluster.SLSpec{
+			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program,
+			Platform: r.cfg.Platform, Python: r.cfg.Python, Env: r.cfg.programEnv(i, false),
+		}); err != nil {
+			return nil, err
+		}
+	}
+	r.progress = newProgress(r.cfg, r.host, r.board, api)
+	following, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.progress.run(following)
+	}()
+	err = r.wait(ctx)
+	stop()
+	<-done
+	if err != nil {
+		return nil, err
+	}
+	// One more look, so that the last rounds are on the page.
+	r.progress.poll(ctx)
+	return r.progress.status, nil
+}
+
+// wait returns nil when all SLs have ended well, and an error as soon as any process has not.
+func (r *run) wait(ctx context.Context) error {
+	for left := r.cfg.Peers; left > 0; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case e := <-r.cluster.Exits():
+			i, ok := r.peer(e.Name)
+			if !ok {
+				return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: "its whole log is " + filepath.Join(r.cfg.Out, logsDir, e.Name+".log")}
+			}
+			if e.Code != 0 {
+				r.progress.ended(i, "failed")
+				return r.programFailure(e, r.outputs[i].last(), filepath.Join(r.cfg.peerDir(i), programLog)+", the daemon's log in "+filepath.Join(r.cfg.Out, logsDir, e.Name+".log"))
+			}
+			r.progress.ended(i, "done")
+			left--
+		}
+	}
+	return nil
+}
+
+// peer returns the index of the SL called name.
+func (r *run) peer(name string) (int, bool) {
+	for i := range r.cfg.Peers {
+		if cluster.SLName(i) == name {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// line takes one line of a daemon.
+func (r *run) line(name, line string, program bool) {
+	if i, ok := r.peer(name); ok && program {
+		r.outputs[i].line(line)
+		r.show(name, line)
+	} else if r.cfg.Verbose {
+		r.board.Log(name + " : " + line)
+	}
+}
+
+func (r *run) closeOutputs() {
+	for _, o := range r.outputs {
+		o.close()
+	}
+}
+
+// collect reads what the programs wrote.
+func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summary, []report.Round) {
+	var peers []report.Events
+	for i := range r.cfg.Peers {
+		e := report.Events{Name: cluster.SLName(i), ModelDir: r.cfg.peerDir(i)}
+		e.Swarm = r.events(r.cfg.metricsPath(i, false))
+		if r.cfg.Baseline {
+			e.Local = r.events(r.cfg.metricsPath(i, true))
+		}
+		peers = append(peers, e)
+	}
+	c := status.GetContract()
+	s := &report.Summary{
+		WallSeconds: r.host.Now().Sub(r.started).Seconds(), Program: r.cfg.Program, Platform: r.cfg.Platform,
+		Contract: c.GetName(), SNs: r.cfg.SNs, MinPeers: r.cfg.MinPeers, Started: r.started.UTC().Format(time.RFC3339),
+	}
+	s.Summarise(peers, int64(min(c.GetCommitted().GetRound(), 1<<40)))
+	r.results = peers
+	return s, report.MergeRounds(committed(status), peers)
+}
+
+func (r *run) events(path string) []metrics.Event {
+	events, skipped, err := metrics.ReadFile(path)
+	if err != nil {
+		r.board.Log(err.Error())
+	}
+	if skipped > 0 {
+		r.board.Log(fmt.Sprintf("%s: %d lines are no metrics and are left out", path, skipped))
+	}
+	return events
+}
+
+// committed converts the rounds that the swarm remembers.
+func committed(status *swarmv1.GetContractStatusResponse) []report.Round {
+	var out []report.Round
+	for _, x := range status.GetRecent() {
+		n := report.Round{
+			Round: int64(min(x.GetRound(), 1<<40)), Attempt: int64(min(x.GetAttempt(), 1<<40)),
+			Participants: x.GetParticipants(), Digest: x.GetDigest(), Final: x.GetFinal(),
+		}
+		if x.GetPlannedUnixMs() > 0 {
+			n.Seconds = max(0, float64(x.GetCommittedUnixMs()-x.GetPlannedUnixMs())/1000)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// finish writes summary and page and prints the table. It fails, loudly, when peers ended with different models.
+func (r *run) finish(s *report.Summary, rounds []report.Round) error {
+	page := report.Page{Summary: *s, Peers: r.results, Rounds: rounds}
+	var html, js bytes.Buffer
+	if err := errors.Join(page.WriteHTML(&html), s.WriteJSON(&js)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.cfg.Out, reportFile), html.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.cfg.Out, summaryFile), js.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	if r.cfg.JSON {
+		if err := s.WriteJSON(r.host.Stdout); err != nil {
+			return err
+		}
+	} else if err := r.printEnd(s); err != nil {
+		return err
+	}
+	if s.Differ() {
+		return exit.New(exit.Failed, "this must never happen: please report it with the folder "+r.cfg.Out, "THE PEERS' FINAL MODELS DIFFER\n%s", strings.Join(digests(s), "\n"))
+	}
+	return nil
+}
+
+func (r *run) printEnd(s *report.Summary) error {
+	w := r.host.Stdout
+	fmt.Fprintln(w)
+	if err := s.WriteTable(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d rounds in %.1f s", s.Rounds, s.WallSeconds)
+	if s.ModelsEqual {
+		fmt.Fprint(w, "; all final models are the same bytes")
+	}
+	fmt.Fprintf(w, "\nmodels  %s\nreport  %s\nsummary %s\n", filepath.Join(r.cfg.Out, "sl-*"), filepath.Join(r.cfg.Out, reportFile), filepath.Join(r.cfg.Out, summaryFile))
+	return nil
+}
+
+func digests(s *report.Summary) []string {
+	var out []string
+	for _, p := range s.Peers {
+		d := "unknown"
+		if p.ModelSHA256 != nil {
+			d = *p.ModelSHA256
+		}
+		out = append(out, p.Name+"  "+d)
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// UpConfig is what `local up` was asked for.
+type UpConfig struct {
+	Peers   int
+	SNs     int
+	Swarmd  string
+	LogDir  string // daemons' logs; empty: they go with the temporary folder
+	Package fs.FS  // the swarmlearning package; nil: it is installed
+	Verbose bool
+	// Ready is told where the swarm is, before anything is printed; Gone when it ends. Both may be nil.
+	Ready func(sns []string, identity, swarmID string) error
+	Gone  func()
+}
+
+// Up keeps a swarm whose SLs wait for programs until ctx ends. That is its normal end, for which it returns nil; while it
+// still starts, the cause. The first
+// line of standard output is `API https://HOST:PORT`; then come, for each peer, the variables for its program.
+func Up(ctx context.Context, cfg UpConfig, h Host) error {
+	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxPeers {
+		return exit.New(exit.Usage, "", "--peers and --sns must be 1 to %d", maxPeers)
+	}
+	swarmd, err := FindSwarmd(cfg.Swarmd)
+	if err != nil {
+		return err
+	}
+	logs := cfg.LogDir
+	if logs == "" {
+		if logs, err = os.MkdirTemp("", "swarm-logs-"); err != nil {
+			return fmt.Errorf("make log folder: %w", err)
+		}
+		defer os.RemoveAll(logs)
+	}
+	board := NewBoard(h.Stderr, false, nil)
+	c, err := cluster.New(cluster.Config{
+		Swarmd: swarmd, SNs: cfg.SNs, LogDir: logs, Environ: h.Environ,
+		OnLine: func(name, line string, _ bool) {
+			if cfg.Verbose {
+				board.Log(name + " : " + line)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := serve(ctx, c, cfg, h); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	return nil
+}
+
+// serve starts the swarm, tells where it is, and blocks until ctx ends or a daemon does.
+func serve(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error {
+	if err := c.Start(ctx); err != nil {
+		return err
+	}
+	var procs []*cluster.Proc
+	for i := range cfg.Peers {
+		p, err := c.StartSL(cluster.SLSpec{Index: i, Expected: cfg.Peers})
+		if err != nil {
+			return err
+		}
+		procs = append(procs, p)
+	}
+	bridges := make([]string, cfg.Peers)
+	for i, p := range procs {
+		var err error
+		if bridges[i], err = c.AwaitBridge(ctx, i, p); err != nil {
+			return err
+		}
+	}
+	var packageDir string
+	if cfg.Package != nil {
+		packageDir = filepath.Join(c.Dir(), "python")
+		if err := os.CopyFS(packageDir, cfg.Package); err != nil {
+			return fmt.Errorf("extract the swarmlearning package: %w", err)
+		}
+	}
+	swarmID, err := swarmID(ctx, c, h)
+	if err != nil {
+		return err
+	}
+	if cfg.Gone != nil {
+		defer cfg.Gone()
+	}
+	if cfg.Ready != nil {
+		if err := cfg.Ready(c.APIs(), c.Identity(), swarmID); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(h.Stdout, "API https://%s\n", c.APIs()[0])
+	for i, dir := range bridges {
+		fmt.Fprintln(h.Stdout, exports(cluster.SLName(i), dir, packageDir))
+	}
+	fmt.Fprintf(h.Stderr, "swarm is up with %d peers; start a program for each with its variables, for example with minPeers %d; end with Ctrl-C\n", cfg.Peers, cfg.Peers)
+	return hold(ctx, c, cfg.Peers)
+}
+
+// hold blocks until ctx ends, or a daemon does that should not: an SN or the authority, or the last SL.
+func hold(ctx context.Context, c *cluster.Cluster, peers int) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-c.Exits():
+			if e.Code != 0 || !strings.HasPrefix(e.Name, "sl-") {
+				return cluster.Failure(e)
+			}
+			if peers--; peers == 0 {
+				return nil
+			}
+		}
+	}
+}
+
+func swarmID(ctx context.Context, c *cluster.Cluster, h Host) (string, error) {
+	api, closeAPI, err := h.Connect(ctx, c.APIs(), c.Identity())
+	if err != nil {
+		return "", fmt.Errorf("connect to own swarm: %w", err)
+	}
+	defer closeAPI()
+	res, err := api.GetSwarm(ctx)
+	if err != nil {
+		return "", fmt.Errorf("ask own swarm for its ID: %w", err)
+	}
+	return res.GetSwarmId(), nil
+}
+
+// exports is the shell line that gives a program its peer.
+func exports(peer, bridge, pythonDir string) string {
+	line := "export SWARM_BRIDGE_DIR=" + quote(bridge) + " SWARM_PEER=" + peer
+	if pythonDir != "" {
+		line += " PYTHONPATH=" + quote(filepath.Clean(pythonDir)) + `"${PYTHONPATH:+:$PYTHONPATH}"`
+	}
+	return line
+}
+
+// quote makes s one word for a POSIX shell.
+func quote(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
