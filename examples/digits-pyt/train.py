@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from swarmlearning.pyt import SwarmCallback
 
 BATCH = 32
-SYNC_FREQUENCY = 2
-LEARNING_RATE = 0.1
+SYNC_FREQUENCY = 4
+LEARNING_RATE = 0.2
 
 
 def dataset(path: pathlib.Path) -> TensorDataset:

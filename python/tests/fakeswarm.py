@@ -20,7 +20,7 @@ DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "
           "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "bool": 1}  # fmt: skip
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     def __init__(self, status: int, reason: str, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.status, self.body = status, {"error": {"reason": reason, "message": message, "remedy": remedy}}
@@ -63,11 +63,8 @@ class Session:
                     out.write((value.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes())
                     continue
                 kind = np.dtype(tensor["dtype"])
-                if kind.kind in "iu":
-                    value = np.rint(value)
-                if kind.kind == "b":
-                    value = value >= 0.5
-                out.write(value.astype(kind).tobytes())
+                exact = np.rint(value) if kind.kind in "iu" else value
+                out.write((exact >= 0.5 if kind.kind == "b" else exact).astype(kind).tobytes())
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -80,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         peer.swarm.log.append((peer.name, self.path, json.loads(raw)))
         try:
             status, body = 200, peer.swarm.handle(peer, self.path, json.loads(raw))
-        except Refused as err:
+        except RefusedError as err:
             status, body = err.status, err.body
         if body is None:  # the daemon died while it worked
             self.close_connection = True
@@ -135,7 +132,7 @@ class FakeSwarm:
         self.round, self.model, self.over, self.slot = 0, [], False, "merged-1"
         self.participants: list[str] = []
         self.aborted: dict[str, str] = {}
-        self.refuse: dict[str, Refused] = {}
+        self.refuse: dict[str, RefusedError] = {}
         self.peers = [Peer(self, f"sl-{i}", os.path.join(directory, str(i))) for i in range(peers)]
 
     def close(self) -> None:
@@ -162,7 +159,7 @@ class FakeSwarm:
                 return self._open(peer, body)
             session = peer.session
             if session is None or session.id != body["session"]:
-                raise Refused(404, "NO_SESSION", "no such session")
+                raise RefusedError(404, "NO_SESSION", "no such session")
             if path == "/v1/sync":
                 return self._sync(session, body)
             if path == "/v1/close":
@@ -177,7 +174,7 @@ class FakeSwarm:
 
     def _open(self, peer: Peer, body: dict[str, Any]) -> dict[str, Any]:
         if peer.session is not None and not peer.session.closed:
-            raise Refused(409, "SESSION_OPEN", "a session is open", "end the other program")
+            raise RefusedError(409, "SESSION_OPEN", "a session is open", "end the other program")
         session = peer.session = Session(peer, body)
         return {"session": session.id, "local": "local", "bytes": session.bytes, "layout_digest": "00",
                 "offsets": session.offsets, "peer": peer.name, "api_version": 1}  # fmt: skip

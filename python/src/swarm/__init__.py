@@ -23,7 +23,7 @@ class SwarmCallback:
     checkin_model_on_train_end, node_weightage, ml_platform (TF, KERAS or PYTORCH), model_name, model (PyTorch).
     """
 
-    def __new__(
+    def __new__(  # noqa: PLR0913 - the original's parameters, all by name.
         cls,
         *,
         sync_interval: Any,

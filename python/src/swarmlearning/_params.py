@@ -76,12 +76,13 @@ def check(
     adaptive = _boolean("useAdaptiveSync", options.get("useAdaptiveSync", False))
     if adaptive and options.get("adsValData") is None:
         raise ParameterError("useAdaptiveSync: is on without adsValData", "give validation data as adsValData")
+    checkin = options.get("checkinModelOnTrainEnd", "snapshot")
     return Params(
         sync_frequency=positive("syncFrequency", sync_frequency),
         min_peers=positive("minPeers", min_peers),
         contract=_contract(contract),
         total_epochs=0 if total is None else positive("totalEpochs", total),
-        checkin_mode=_one_of("checkinModelOnTrainEnd", options.get("checkinModelOnTrainEnd", "snapshot"), CHECKIN_MODES),
+        checkin_mode=_one_of("checkinModelOnTrainEnd", checkin, CHECKIN_MODES),
         weight=positive("nodeWeightage", options.get("nodeWeightage", 1), MAX_WEIGHT),
         method=_one_of("mergeMethod", options.get("mergeMethod", "mean"), MERGE_METHODS),
         adaptive=adaptive,
@@ -94,7 +95,7 @@ def positive(name: str, value: object, limit: Optional[int] = None) -> int:
     number = 0
     if isinstance(value, (str, bytes)) or (hasattr(value, "__int__") and not isinstance(value, bool)):
         try:
-            number = int(value)  # type: ignore[call-overload]
+            number = int(value)
             if not isinstance(value, (str, bytes)) and number != value:
                 number = 0
         except (TypeError, ValueError, OverflowError):

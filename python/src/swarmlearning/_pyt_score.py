@@ -100,7 +100,8 @@ def _device(module: torch.nn.Module) -> torch.device:
 def _split(batch: Any, device: torch.device) -> tuple[list[Any], torch.Tensor]:
     if not isinstance(batch, (tuple, list)) or len(batch) < 2:
         raise SwarmError(
-            f"adsValData yields {type(batch).__name__}, not (input, target)", "make the DataLoader yield (input, target)"
+            f"adsValData yields {type(batch).__name__}, not (input, target)",
+            "make the DataLoader yield (input, target)",
         )
     moved = [item.to(device) if hasattr(item, "to") else item for item in batch]
     return moved[:-1], moved[-1]
@@ -184,7 +185,11 @@ class Accuracy:
     """
 
     def __init__(
-        self, task: str = "multiclass", num_classes: Optional[int] = None, average: str = "micro", threshold: float = 0.5
+        self,
+        task: str = "multiclass",
+        num_classes: Optional[int] = None,
+        average: str = "micro",
+        threshold: float = 0.5,
     ) -> None:
         """Take the arguments of torchmetrics that this version knows."""
         if task not in ("multiclass", "binary") or average not in ("micro", "macro"):

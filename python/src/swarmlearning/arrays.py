@@ -45,7 +45,7 @@ class SwarmCallback:
             raise ParameterError(f"evaluate: {evaluate!r} is not allowed", "give a function")
         if weights is not None:
             if not isinstance(weights, Mapping) or get is not None or put is not None:
-                raise ParameterError("weights: is not a dict, or stands beside get and set", "give one of the two forms")
+                raise ParameterError("weights: is no dict, or stands beside get and set", "give one of the two forms")
             get, put = _in_place(weights)
         if not callable(get) or not callable(put):
             raise ParameterError("weights: is missing", "give weights, or get and set")

@@ -226,17 +226,13 @@ class Engine:
             return
         mapped = self._require_client().slot(slot)
         try:
-            self._load_views(layout, mapped)
+            self._load_views(layout, memoryview(mapped))
         finally:
             mapped.close()
 
     def _load_views(self, layout: Layout, buffer: Buffer) -> None:
         # A function of its own: its views are gone when the map is closed.
-        view = memoryview(buffer)
-        try:
-            self._model.load([layout.view(view, index) for index in range(len(layout.tensors))])
-        finally:
-            view.release()
+        self._model.load([layout.view(buffer, index) for index in range(len(layout.tensors))])
 
     def _score(self) -> Score:
         return self._model.evaluate() or (None, None)

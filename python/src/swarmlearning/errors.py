@@ -122,7 +122,7 @@ class UnavailableError(SwarmError):
     reason = "UNAVAILABLE"
 
 
-class TimeoutError(SwarmError):  # noqa: A001 - the reason's own name, reached as errors.TimeoutError.
+class TimeoutError(SwarmError):
     """A limit that the operator set has passed."""
 
     reason = "TIMEOUT"

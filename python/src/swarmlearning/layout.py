@@ -98,6 +98,8 @@ class Layout:
     def view(self, buffer: Buffer, index: int) -> Array:
         """View tensor number index inside buffer; no copy, writable if the buffer is."""
         tensor = self.tensors[index]
+        if not tensor.elements:
+            return np.empty(tensor.shape, dtype=storage_dtype(tensor.dtype))
         flat = np.frombuffer(
             buffer, dtype=storage_dtype(tensor.dtype), count=tensor.elements, offset=self.offsets[index]
         )

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from swarmlearning import _params
-from swarmlearning._pyt_score import Evaluator
 from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning._pyt_score import Evaluator
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import DTypeError, ModelChangedError, ParameterError
 from swarmlearning.layout import Array, Tensor

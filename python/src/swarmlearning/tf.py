@@ -45,7 +45,7 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
             batch_size = _params.positive("adsValBatchSize", batch_size)
         for name in ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs"):
             if options.pop(name, None) is not None:
-                self._logger.warning("parameter %s has no effect: Keras measures what the model was compiled with", name)
+                self._logger.warning("parameter %s has no effect: Keras measures as the model was compiled", name)
         lenient = bool(options.pop("_lenientScore", False))
         params = _params.check(syncFrequency, minPeers, trainingContract, options, self._logger)
         self._adapter = _KerasModel(options.get("adsValData"), batch_size, self._logger, lenient)
@@ -110,7 +110,7 @@ class _KerasModel:
     def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
         weights = self.model.weights
         if not weights:
-            raise ParameterError("model: has no weights yet", "build it first, with an Input layer or model.build(shape)")
+            raise ParameterError("model: has no weights yet", "build it first: an Input layer or model.build(shape)")
         for index, variable in enumerate(weights):
             array = _value(variable)
             dtype = array.dtype.name
