@@ -1,0 +1,340 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge"
+	"google.golang.org/protobuf/proto"
+)
+
+// memory is a weight file.
+type memory struct{ b []byte }
+
+func (m *memory) ReadAt(p []byte, off int64) (int, error)  { return copy(p, m.b[off:]), nil }
+func (m *memory) WriteAt(p []byte, off int64) (int, error) { return copy(m.b[off:], p), nil }
+
+type slots struct {
+	local  memory
+	merged [2]memory
+	turn   int
+}
+
+func newSlots(n int64) (session.Slots, error) {
+	return &slots{local: memory{make([]byte, n)}, merged: [2]memory{{make([]byte, n)}, {make([]byte, n)}}}, nil
+}
+func (s *slots) Local() session.Slot     { return &s.local }
+func (s *slots) Merging() session.Slot   { return &s.merged[s.turn%2] }
+func (s *slots) Committed() session.Slot { return &s.merged[(s.turn+1)%2] }
+func (s *slots) Commit() string          { s.turn++; return []string{"merged-1", "merged-0"}[s.turn%2] }
+func (s *slots) Close() error            { return nil }
+
+// swarm is a contract of one node's session, moved by the test.
+type swarm struct {
+	mu      sync.Mutex
+	view    *swarmv1.ContractView
+	changed chan struct{}
+	report  *swarmv1.SessionReport
+	ended   string
+	models  map[string][]byte // by digest: what other nodes hold
+	merges  int
+	mergeFn func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
+}
+
+func newSwarm() *swarm {
+	return &swarm{view: &swarmv1.ContractView{Name: "c", Run: 1, Index: 1}, changed: make(chan struct{}), models: map[string][]byte{}}
+}
+
+func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, _ := proto.Clone(w.view).(*swarmv1.ContractView)
+	fn(v)
+	v.Index++
+	w.view = v
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	w.update(func(v *swarmv1.ContractView) {
+		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
+			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})
+	})
+	return w.view, nil
+}
+
+func (w *swarm) Close(context.Context, *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+	w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State = "closed" })
+	return w.view, nil
+}
+
+func (w *swarm) End(_ context.Context, req *swarmv1.EndSessionRequest) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = req.Reason
+	return nil
+}
+
+func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(req.Sessions) > 0 {
+		w.report = req.Sessions[0]
+	}
+	return nil
+}
+
+// said is the newest report of the session.
+func (w *swarm) said() *swarmv1.SessionReport {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report
+}
+
+func (w *swarm) Watch(ctx context.Context, _ string, fn func(*swarmv1.ContractView)) error {
+	for {
+		w.mu.Lock()
+		v, changed := w.view, w.changed
+		w.mu.Unlock()
+		fn(v)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (w *swarm) Waiting(context.Context, string) (string, error) { return "1 more peer", nil }
+func (w *swarm) SentBytes() uint64                               { return 0 }
+
+func (w *swarm) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	w.mu.Lock()
+	w.merges++
+	fn := w.mergeFn
+	w.mu.Unlock()
+	if fn != nil {
+		return fn(ctx, job)
+	}
+	b := make([]byte, job.Layout.Bytes())
+	_, _ = job.Source.ReadAt(b, 0)
+	_, _ = job.Merging.WriteAt(b, 0)
+	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+}
+
+func (w *swarm) Fetch(_ context.Context, _ *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b, ok := w.models[req.Digest]
+	if !ok {
+		return errors.New("not here")
+	}
+	_, err := dst.WriteAt(b, 0)
+	return err
+}
+
+func digestOf(b []byte) string { return merge.Combine([]merge.Digest{merge.Sum(b)}).String() }
+
+// start runs an engine with one open session in the bubble of a synctest.
+func start(t *testing.T, w *swarm) (*session.Engine, string, *slots) {
+	t.Helper()
+	e := session.New(session.Config{
+		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- e.Run(ctx) }()
+	synctest.Wait()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := e.Open(t.Context(), session.OpenRequest{
+		Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := opened.Slots.(*slots)
+	return e, opened.Session, s
+}
+
+func plan(v *swarmv1.ContractView, round, attempt, seq uint64) {
+	v.Plan = &swarmv1.Plan{Run: 1, Round: round, Attempt: attempt, Participants: []*swarmv1.Participant{{Session: v.Sessions[0].Id, Node: "me", Seq: seq}}}
+}
+
+func commit(v *swarmv1.ContractView, round, seq uint64, digest string) {
+	v.Committed = &swarmv1.CommittedRound{Round: round, Attempt: 1, Digest: digest, NextInterval: 4, Participants: []string{"other"}}
+	if seq > 0 {
+		v.Committed.Participants = append(v.Committed.Participants, "me")
+		v.Sessions[0].LastRound, v.Sessions[0].LastSeq = round, seq
+	}
+	v.Plan = nil
+}
+
+type answer struct {
+	r   *session.Result
+	err error
+}
+
+func syncCall(t *testing.T, e *session.Engine, id string, seq uint64) <-chan answer {
+	t.Helper()
+	c := make(chan answer, 1)
+	go func() {
+		r, err := e.Sync(t.Context(), id, seq, 1)
+		c <- answer{r, err}
+	}()
+	synctest.Wait()
+	return c
+}
+
+func TestRoundIsHandedOverOnlyWhenCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, s := start(t, w)
+		copy(s.local.b, "12345678")
+		got := syncCall(t, e, id, 1)
+		if w.said().GetReady().GetSeq() != 1 {
+			t.Fatalf("report says %v, want ready with seq 1", w.said())
+		}
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		synctest.Wait()
+		select {
+		case a := <-got:
+			t.Fatalf("answered before the commit: %v", a)
+		default:
+		}
+		if w.said().GetDone().GetModelDigest() != digestOf([]byte("12345678")) {
+			t.Fatalf("report says %v, want done", w.said())
+		}
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.said().Done.ModelDigest) })
+		a := <-got
+		if a.err != nil || a.r.Round != 1 || !a.r.Contributed || a.r.Slot != "merged-0" || a.r.Interval != 4 {
+			t.Fatalf("got %+v, %v", a.r, a.err)
+		}
+		again, err := e.Sync(t.Context(), id, 1, 1)
+		if err != nil || again != a.r {
+			t.Fatalf("repeated Sync: got %+v, %v; want the same answer", again, err)
+		}
+		if _, err := e.Sync(t.Context(), id, 7, 1); err == nil || !strings.Contains(err.Error(), "want 2") {
+			t.Fatalf("gap in seq: got %v", err)
+		}
+	})
+}
+
+func TestLateJoinerFetchesAndDoesNotContribute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, s := start(t, w)
+		model := []byte("ABCDEFGH")
+		w.update(func(v *swarmv1.ContractView) { commit(v, 5, 0, digestOf(model)) })
+		got := syncCall(t, e, id, 1)
+		select {
+		case a := <-got:
+			t.Fatalf("answered without the model: %+v", a)
+		case <-time.After(3 * time.Second): // nobody holds it yet: it keeps trying
+		}
+		if w.said().GetReady() != nil {
+			t.Fatalf("ready without the committed model: %v", w.said())
+		}
+		w.mu.Lock()
+		w.models[digestOf(model)] = []byte("forgery!")
+		w.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		w.mu.Lock()
+		w.models[digestOf(model)] = model
+		w.mu.Unlock()
+		a := <-got
+		if a.err != nil || a.r.Round != 5 || a.r.Contributed {
+			t.Fatalf("got %+v, %v; want round 5, not contributed", a.r, a.err)
+		}
+		if string(s.merged[(s.turn+1)%2].b) != string(model) {
+			t.Fatalf("committed slot holds %q", s.merged[(s.turn+1)%2].b)
+		}
+	})
+}
+
+func TestSupersededAttemptIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		stopped := 0
+		w.mergeFn = func(ctx context.Context, _ session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+			<-ctx.Done()
+			stopped++
+			return nil, nil
+		}
+		e, id, _ := start(t, w)
+		got := syncCall(t, e, id, 1)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		synctest.Wait()
+		w.mu.Lock()
+		w.mergeFn = nil
+		w.mu.Unlock()
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 2, 1) })
+		synctest.Wait()
+		if stopped != 1 || w.merges != 2 || w.said().GetDone().GetAttempt() != 2 {
+			t.Fatalf("stopped %d, merges %d, report %v", stopped, w.merges, w.said())
+		}
+		w.update(func(v *swarmv1.ContractView) { v.Run = 2 })
+		if a := <-got; a.err == nil || !strings.Contains(a.err.Error(), "was reset") {
+			t.Fatalf("after a reset: got %v", a.err)
+		}
+	})
+}
+
+func TestCloseGivesTheFinalModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		got := syncCall(t, e, id, 1)
+		digest := w.said().Done.ModelDigest
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		<-got
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := e.Close(short, id, "snapshot"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("close before the end: got %v, want pending", err)
+		}
+		if w.said().GetReady() == nil {
+			t.Fatal("a closed session must stay ready")
+		}
+		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		r, err := e.Close(t.Context(), id, "snapshot")
+		if err != nil || r.Round != 1 || !r.TrainingOver {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		synctest.Wait()
+		if o, _ := e.Outcome(); o != session.Finished || w.ended != "finished" {
+			t.Fatalf("outcome %v, ended %q", o, w.ended)
+		}
+		lingered := make(chan error, 1)
+		go func() { lingered <- e.Linger(t.Context()) }()
+		synctest.Wait()
+		select {
+		case <-lingered:
+			t.Fatal("left while another session was open")
+		default:
+		}
+		w.update(func(v *swarmv1.ContractView) { v.Sessions[1].State = "ended" })
+		if err := <-lingered; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
