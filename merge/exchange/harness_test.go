@@ -160,7 +160,7 @@ func randomLayout(t testing.TB, rng *rand.Rand) *merge.Layout {
 	for i := range tensors {
 		tensors[i] = merge.Tensor{
 			Name: fmt.Sprintf("t%d", i), DType: someTypes[rng.IntN(len(someTypes))],
-			Shape: []int64{rng.Int64N(300), rng.Int64N(1000)},
+			Shape: []int64{rng.Int64N(100), rng.Int64N(600)},
 		}
 	}
 	l, err := merge.NewLayout(tensors)
