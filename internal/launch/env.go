@@ -102,9 +102,9 @@ func (e *environment) get(k string) string {
 // that can be written, dataDir (if not empty) one that can be read, program (if not empty) a readable file, relative to
 // modelDir or absolute. All that is wrong is reported at once.
 func CheckProgram(modelDir, dataDir, program string) error {
-	errs := []error{checkDir("model", "--ml-model-dir", modelDir, unix.R_OK|unix.W_OK|unix.X_OK)}
+	errs := []error{checkDir("model", "--model-dir", modelDir, unix.R_OK|unix.W_OK|unix.X_OK)}
 	if dataDir != "" {
-		errs = append(errs, checkDir("data", "--ml-data-dir", dataDir, unix.R_OK|unix.X_OK))
+		errs = append(errs, checkDir("data", "--data-dir", dataDir, unix.R_OK|unix.X_OK))
 	}
 	if program != "" && errs[0] == nil {
 		errs = append(errs, checkFile(modelDir, program))
@@ -139,11 +139,11 @@ func checkFile(modelDir, program string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("program %s does not exist: put it into the model directory or change --ml-cmd", path)
+		return fmt.Errorf("program %s does not exist: put it into the model directory or change --model-program", path)
 	case err != nil:
 		return fmt.Errorf("look at program: %w", err)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("program %s is not a file: change --ml-cmd", path)
+		return fmt.Errorf("program %s is not a file: change --model-program", path)
 	}
 	if unix.Access(path, unix.R_OK) != nil {
 		return fmt.Errorf("program %s can not be read by this user: change its permissions", path)

@@ -20,6 +20,7 @@ func splitLines(r io.Reader, fn func(line string)) {
 	for {
 		n, err := r.Read(buf[held:])
 		data := buf[:held+n]
+		searched := held // no end before: a long line must not be searched again at each read
 		for {
 			if afterCR && len(data) > 0 {
 				afterCR = false
@@ -27,10 +28,12 @@ func splitLines(r io.Reader, fn func(line string)) {
 					data = data[1:]
 				}
 			}
-			end := bytes.IndexAny(data, "\r\n")
+			end := bytes.IndexAny(data[searched:], "\r\n")
 			if end < 0 {
 				break
 			}
+			end += searched
+			searched = 0
 			fn(text(data[:end]))
 			afterCR = data[end] == '\r'
 			data = data[end+1:]

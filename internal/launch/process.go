@@ -77,6 +77,10 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
+	// A missing directory would look like a missing executable.
+	if info, err := os.Stat(spec.Dir); spec.Dir != "" && (err != nil || !info.IsDir()) {
+		return nil, fmt.Errorf("start %s: working directory %s is not there", spec.Name, spec.Dir)
+	}
 	out, err := newOutput(spec)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
