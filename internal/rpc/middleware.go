@@ -8,6 +8,8 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 )
 
 // Headers of the API. See api/swarm/v1/swarm.proto.
@@ -41,7 +43,8 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		if caller.nearlyExpired(s.cfg.Now()) {
+		// A challenge is followed by a registration that must come on the same connection.
+		if caller.nearlyExpired(s.cfg.Now()) && r.URL.Path != swarmv1connect.NodeServiceChallengeProcedure {
 			w.Header().Set("Connection", "close") // HTTP/2: a graceful GOAWAY
 		}
 		if id := s.cfg.Core.View().SwarmID; id != "" {

@@ -1,0 +1,274 @@
+package rpc_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+const (
+	idA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	idB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	idC = "cccccccccccccccccccccccccccccccc"
+)
+
+func openRequest(session string, terms *swarmv1.Terms) *swarmv1.OpenSessionRequest {
+	return &swarmv1.OpenSessionRequest{
+		Session: session, Contract: "study", Terms: terms, SyncFrequency: 16, CheckinMode: "snapshot", Weight: 1, TotalEpochs: 2,
+	}
+}
+
+func (p *peer) open(t *testing.T, session string, terms *swarmv1.Terms) (*swarmv1.ContractView, error) {
+	t.Helper()
+	res, err := p.sessions().OpenSession(t.Context(), with(p, openRequest(session, terms)))
+	if err != nil {
+		return nil, err
+	}
+	return res.Msg.GetContract(), nil
+}
+
+func newLearner(t *testing.T, s *swarm, name string) (*peer, p2pcrypto.PrivKey) {
+	t.Helper()
+	key := nodeKey(t)
+	p := s.as("/swarm/sl/" + name)
+	p.register(t, name, key)
+	return p, key
+}
+
+func TestSessionLife(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	b, _ := newLearner(t, s, "sl-b")
+	terms := wireTerms(layout(t, 100), 2)
+	view, err := a.open(t, idA, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view.GetRun() != 1 || view.GetPhase() != "enrolling" || len(view.GetSessions()) != 1 || view.GetSessions()[0].GetNode() != "sl-a" {
+		t.Errorf("got %v", view)
+	}
+	if _, err := a.open(t, idA, terms); err != nil {
+		t.Errorf("opening again: %v", err)
+	}
+	_, err = b.open(t, idA, terms)
+	wantReason(t, "another's session ID", err, "SESSION_TAKEN")
+	view, err = b.open(t, idB, terms)
+	if err != nil || view.GetTerms().GetMinPeers() != 2 || view.GetTerms().GetLayout() != nil {
+		t.Errorf("terms of the view: %v %v", view, err)
+	}
+
+	end := &swarmv1.EndSessionRequest{Session: idA, Contract: "study", Run: 1, Reason: "finished"}
+	_, err = b.sessions().EndSession(t.Context(), with(b, end))
+	wantReason(t, "ending another's session", err, "SESSION_NOT_YOURS")
+	_, err = b.sessions().CloseSession(t.Context(), with(b, &swarmv1.CloseSessionRequest{Session: idA, Contract: "study", Run: 1}))
+	wantReason(t, "closing another's session", err, "SESSION_NOT_YOURS")
+
+	closed, err := a.sessions().CloseSession(t.Context(), with(a, &swarmv1.CloseSessionRequest{
+		Session: idA, Contract: "study", Run: 1, CheckinMode: "inactive", Seq: 3,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := closed.Msg.GetContract().GetSessions()[0]; x.GetState() != "closed" || x.GetCheckinMode() != "inactive" {
+		t.Errorf("closed session: %v", x)
+	}
+	for range 2 { // idempotent
+		if _, err := a.sessions().EndSession(t.Context(), with(a, end)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x := s.core.View().Contracts["study"].Sessions[idA]; x.State != state.SessionEnded || x.EndReason != "finished" {
+		t.Errorf("ended session: %+v", x)
+	}
+	end.Session = idC
+	_, err = a.sessions().EndSession(t.Context(), with(a, end))
+	wantReason(t, "unknown session", err, "SESSION_UNKNOWN")
+}
+
+func TestTermsMismatchShowsTheDifference(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	b, _ := newLearner(t, s, "sl-b")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.open(t, idB, wireTerms(layout(t, 101), 1))
+	wantReason(t, "other layout", err, "TERMS_MISMATCH")
+	for _, part := range []string{"100", "101", `"w"`, "minPeers 1"} {
+		if err != nil && !strings.Contains(err.Error(), part) {
+			t.Errorf("the message lacks %q: %v", part, err)
+		}
+	}
+	_, err = b.open(t, idB, wireTerms(layout(t, 100), 2))
+	wantReason(t, "other minPeers", err, "TERMS_MISMATCH")
+}
+
+func TestTermsThatLoseInTheSameCommand(t *testing.T) {
+	s := newSwarm(t)
+	var peers []*peer
+	for _, n := range []string{"sl-a", "sl-b", "sl-c"} {
+		p, _ := newLearner(t, s, n)
+		peers = append(peers, p)
+	}
+	for i, id := range []string{idA, idB} {
+		if _, err := peers[i].open(t, id, wireTerms(layout(t, 100), 3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := peers[2].open(t, idC, wireTerms(layout(t, 99), 3))
+	wantReason(t, "loser", err, "TERMS_MISMATCH")
+	if err != nil && (!strings.Contains(err.Error(), "99") || !strings.Contains(err.Error(), "100")) {
+		t.Errorf("the layouts' difference is not shown: %v", err)
+	}
+}
+
+func TestReportsReachTheLeader(t *testing.T) {
+	s := newSwarm(t)
+	a, key := newLearner(t, s, "sl-a")
+	b, _ := newLearner(t, s, "sl-b")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 1)); err != nil {
+		t.Fatal(err)
+	}
+	model, shard := merge.Sum([]byte("model")), merge.Sum([]byte("shard"))
+	sig, err := key.Sign(exchange.DoneMessage(exchange.Outcome{
+		Contract: "study", Run: 1, Round: 4, Number: 2, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
+		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
+		Done: &swarmv1.Done{Round: 4, Attempt: 2, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, Signature: sig},
+	}}}
+	send := func(p *peer) error {
+		_, err := p.sessions().Report(t.Context(), with(p, msg))
+		return err
+	}
+	if err := send(a); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, "report on another's session", send(b), "SESSION_NOT_YOURS")
+	msg.Sessions[0].Done.Round = 5 // not what was signed
+	wantReason(t, "altered report", send(a), "SIGNATURE_REFUSED")
+	got := s.lead.Reports()
+	if len(got) != 2 || got[0].Done == nil || got[0].Node != "sl-a" || got[1].Done != nil || got[1].Ready == nil {
+		t.Errorf("recorded %+v", got)
+	}
+	msg.Sessions[0].Done = nil
+	msg.Sessions[0].Session = idC
+	if err := send(a); err != nil || len(s.lead.Reports()) != 2 {
+		t.Errorf("a session that is unknown here: %v, %d reports", err, len(s.lead.Reports()))
+	}
+	for range 100 {
+		msg.Sessions = append(msg.Sessions, msg.GetSessions()[0])
+	}
+	wantReason(t, "too many sessions", send(a), "BAD_REQUEST")
+}
+
+func TestStatus(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 2)); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now()
+	s.lead.Answer = lead.Status{
+		Leading: true, Waiting: lead.Waiting{Kind: lead.WaitPeers, Have: []string{"sl-a"}, Need: 2, Since: since},
+		Recent:   []state.CommittedRound{{Round: 1}, {Round: 2}},
+		Progress: map[string]lead.Progress{idA: {Loss: 0.5, HasLoss: true}},
+	}
+	p := s.as("/swarm/swci")
+	res, err := p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "study"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := res.Msg
+	if !strings.Contains(m.GetWaiting(), "1 more peer") || m.GetWaitingSinceUnixMs() != since.UnixMilli() || m.GetLeader() != "sn-0" ||
+		len(m.GetRecent()) != 2 || m.GetContract().GetSessions()[0].GetProgress().GetLoss() != 0.5 {
+		t.Errorf("got %v", m)
+	}
+	_, err = p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "none"}))
+	wantReason(t, "unknown contract", err, "CONTRACT_UNKNOWN")
+	list, err := p.contracts().ListContracts(t.Context(), with(p, &swarmv1.ListContractsRequest{}))
+	if err != nil || len(list.Msg.GetContracts()) != 2 || list.Msg.GetContracts()[1].GetOpenSessions() != 1 {
+		t.Errorf("list: %v %v", list, err)
+	}
+	_, err = p.contracts().ResetContract(t.Context(), with(p, &swarmv1.ResetContractRequest{Contract: "study"}))
+	wantReason(t, "reset with open sessions", err, "OPEN_SESSIONS")
+	for range 2 {
+		run, err := p.contracts().ResetContract(t.Context(), with(p, &swarmv1.ResetContractRequest{Contract: "study", Force: true, Run: 1}))
+		if err != nil || run.Msg.GetRun() != 2 {
+			t.Errorf("reset: %v %v", run, err)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	watch := func(name string) (*connect.ServerStreamForClient[swarmv1.ContractView], error) {
+		return a.sessions().WatchContract(t.Context(), with(a, &swarmv1.WatchContractRequest{Contract: name}))
+	}
+	unknown, err := watch("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unknown.Receive() {
+		t.Error("a view of a contract that is not there")
+	}
+	wantReason(t, "unknown contract", unknown.Err(), "CONTRACT_UNKNOWN")
+
+	stream, err := watch(state.DefaultContract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !stream.Receive() || stream.Msg().GetPhase() != "uninitialised" {
+		t.Fatalf("first view: %v %v", stream.Msg(), stream.Err())
+	}
+	first := proto.CloneOf(stream.Msg())
+	// A change elsewhere is not sent; the next view is the one with the session.
+	must(s.core.Propose(t.Context(), state.SetLive{Node: "sl-a", Live: false}))(t)
+	must(s.core.Propose(t.Context(), state.SetLive{Node: "sl-a", Live: true}))(t)
+	req := openRequest(idA, wireTerms(layout(t, 100), 1))
+	req.Contract = state.DefaultContract
+	if _, err := a.sessions().OpenSession(t.Context(), with(a, req)); err != nil {
+		t.Fatal(err)
+	}
+	if !stream.Receive() || len(stream.Msg().GetSessions()) != 1 || stream.Msg().GetIndex() <= first.GetIndex() {
+		t.Errorf("second view: %v %v, before it %v", stream.Msg(), stream.Err(), cmp.Diff(first.GetIndex(), stream.Msg().GetIndex()))
+	}
+	s.server.Stop()
+	if stream.Receive() {
+		t.Error("the stream goes on after Stop")
+	}
+	wantReason(t, "stopped", stream.Err(), "STOPPING")
+}
+
+// TestStreamEndsWithTheSVID: whoever is removed is cut off when its last SVID expires.
+func TestStreamEndsWithTheSVID(t *testing.T) {
+	s := newSwarm(t)
+	source := must(s.authority.Issue("/swarm/sl/sl-a", 2*time.Second))(t)
+	a := s.connect(source)
+	a.register(t, "sl-a", nodeKey(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stream, err := a.sessions().WatchContract(ctx, with(a, &swarmv1.WatchContractRequest{Contract: state.DefaultContract}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stream.Receive() {
+	}
+	wantReason(t, "expired", stream.Err(), "SVID_EXPIRED")
+}
