@@ -24,6 +24,7 @@ type fakeLog struct {
 	s       *state.State
 	changed chan struct{}
 	applied []state.Command
+	refused int // proposals that Apply rejected
 	leader  atomic.Bool
 }
 
@@ -61,6 +62,7 @@ func (l *fakeLog) apply(c state.Command) (state.Result, error) {
 	defer l.mu.Unlock()
 	next, result, err := l.s.Apply(c)
 	if err != nil {
+		l.refused++
 		return result, err
 	}
 	if err := state.Check(next); err != nil {
