@@ -103,18 +103,14 @@ func (b *table) round(sessions ...int) {
 	b.now = b.now.Add(10 * time.Second)
 }
 
-// TestWaiting holds the lines that users read.
-func TestWaiting(t *testing.T) {
-	fail := func(b *table, i int, blamed, reason string) {
-		plan := b.contract().Plan
-		b.reports[id(i)] = lead.Report{
-			Failed: &lead.Failed{Round: plan.Round, Attempt: plan.Attempt, Blamed: blamed, Reason: reason}, At: b.now, FailedAt: b.now,
-		}
-	}
-	tests := []struct {
-		name string
-		run  func(t *testing.T) (b *table)
-	}{
+// waitingCase leads to a state in which something is waited for.
+type waitingCase struct {
+	name string
+	run  func(t *testing.T) *table
+}
+
+func waitingToPlan() []waitingCase {
+	return []waitingCase{
 		{"nobody", func(t *testing.T) *table { return newTable(t, 3, 0) }},
 		{"enrolling", func(t *testing.T) *table { return newTable(t, 3, 2) }},
 		{"enrolling two more", func(t *testing.T) *table { return newTable(t, 3, 1) }},
@@ -138,6 +134,17 @@ func TestWaiting(t *testing.T) {
 			b.ready(0, 0, 1)
 			return b
 		}},
+	}
+}
+
+func waitingToCommit() []waitingCase {
+	fail := func(b *table, i int, blamed, reason string) {
+		plan := b.contract().Plan
+		b.reports[id(i)] = lead.Report{
+			Failed: &lead.Failed{Round: plan.Round, Attempt: plan.Attempt, Blamed: blamed, Reason: reason}, At: b.now, FailedAt: b.now,
+		}
+	}
+	return []waitingCase{
 		{"merging", func(t *testing.T) *table {
 			b := newTable(t, 2, 2)
 			b.ready(1, 0, 1)
@@ -181,8 +188,12 @@ func TestWaiting(t *testing.T) {
 			return b
 		}},
 	}
+}
+
+// TestWaiting holds the lines that users read.
+func TestWaiting(t *testing.T) {
 	var got strings.Builder
-	for _, tt := range tests {
+	for _, tt := range append(waitingToPlan(), waitingToCommit()...) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := tt.run(t)
 			w := b.follow()
