@@ -1,0 +1,66 @@
+package exchange
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// input is a stream that holds bytes.
+type input struct{ *bytes.Reader }
+
+func (input) Write(b []byte) (int, error)      { return len(b), nil }
+func (input) Close() error                     { return nil }
+func (input) CloseWrite() error                { return nil }
+func (input) Reset() error                     { return nil }
+func (input) SetReadDeadline(time.Time) error  { return nil }
+func (input) SetWriteDeadline(time.Time) error { return nil }
+
+func FuzzFrames(f *testing.F) {
+	h := hello{contract: "c", run: 1, round: 2, number: 3, sender: 4, plan: merge.Sum(nil)}
+	f.Add(h.appendFrame(nil))
+	f.Add(failFrame{blamed: 1, reason: "x\ny\xff"}.append(nil))
+	f.Add(newBitmap(9).appendFrame(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := newConn(input{bytes.NewReader(b)}, time.Second)
+		head, err := c.next(true)
+		if err != nil {
+			return
+		}
+		p, err := c.payload(head, maxHello)
+		if err != nil {
+			return
+		}
+		used := headerSize + len(p)
+		switch head.kind {
+		case kindHello:
+			if got, err := decodeHello(head.arg, p); err == nil && !bytes.Equal(got.appendFrame(nil), b[:used]) {
+				t.Errorf("hello %+v is not what was read", got)
+			}
+		case kindFail:
+			got, err := decodeFail(head.arg, p, 5)
+			if err != nil {
+				return
+			}
+			if got.blamed < -1 || got.blamed >= 5 || bytes.ContainsAny([]byte(got.reason), "\n\r\x00") {
+				t.Errorf("fail frame is not bounded: %+v", got)
+			}
+		}
+	})
+}
+
+func TestHelloRoundTrip(t *testing.T) {
+	want := hello{contract: "defaultbb", run: 1, round: 1 << 40, number: 3, sender: 4, plan: merge.Sum([]byte("p"))}
+	b := want.appendFrame(nil)
+	head := decodeHeader([headerSize]byte(b))
+	got, err := decodeHello(head.arg, b[headerSize:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(got, want, cmp.AllowUnexported(hello{})); d != "" {
+		t.Errorf("got, want:\n%s", d)
+	}
+}
