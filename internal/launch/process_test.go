@@ -3,6 +3,7 @@ package launch_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 	}
 	before := runtime.NumGoroutine()
 	code := m.Run()
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		os.Exit(code) // the fuzzing engine's own goroutines linger
+	}
 	for i := 0; i < 1000 && runtime.NumGoroutine() > before; i++ {
 		runtime.Gosched()
 		syscall.Select(0, nil, nil, nil, &syscall.Timeval{Usec: 2000})
