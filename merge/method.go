@@ -100,6 +100,9 @@ func (m *Merger) Leaf(leaf int, dst []byte, sources [][]byte) error {
 	}
 	clear(dst[at:])
 	err := m.leaf(dst, sources, m.weights, m.segments)
+	if err == nil {
+		return nil // Apart from what follows, which would allocate.
+	}
 	if nf := (*NonFinite)(nil); errors.As(err, &nf) {
 		m.locate(nf, leaf)
 	}
