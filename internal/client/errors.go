@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"connectrpc.com/connect"
@@ -14,10 +15,15 @@ import (
 
 // Reasons that this client acts on or makes itself. docs/reference/errors.md lists all.
 const (
-	ReasonNoLeader     = "NO_LEADER"
-	ReasonTokenRefused = "TOKEN_REFUSED"
-	ReasonWrongSwarm   = "WRONG_SWARM"
-	ReasonNotFound     = "NOT_FOUND"
+	ReasonNoLeader        = "NO_LEADER"
+	ReasonTimeout         = "TIMEOUT"
+	ReasonStopping        = "STOPPING"
+	ReasonNoSwarm         = "NO_SWARM"
+	ReasonSVIDExpired     = "SVID_EXPIRED"
+	ReasonNonceRefused    = "NONCE_REFUSED"
+	ReasonTokenRefused    = "TOKEN_REFUSED"
+	ReasonWrongSwarm      = "WRONG_SWARM"
+	ReasonContractUnknown = "CONTRACT_UNKNOWN"
 	// ReasonUnreachable is made here: no SN of the list could be reached before the context ended.
 	ReasonUnreachable = "UNREACHABLE"
 )
@@ -102,7 +108,7 @@ func sortOut(sn string, err error) *failure {
 // worthMoving: what these reasons say of one SN need not hold for the next.
 func worthMoving(reason string) bool {
 	switch reason {
-	case ReasonNoLeader, "TIMEOUT", "STOPPING", "SVID_EXPIRED", "NO_SWARM":
+	case ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused:
 		return true
 	default:
 		return false
@@ -131,7 +137,16 @@ func plain(err error) string {
 	if n, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && n.Timeout() {
 		return "timed out"
 	}
-	return err.Error()
+	text := err.Error()
+	// In TLS 1.3 the server judges our certificate after our side of the handshake is done: the refusal comes with the
+	// first read, or is lost when our write fails before.
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		return "it does not accept our SVID (" + alert.Err.Error() + ")"
+	}
+	if strings.Contains(text, "http2: client conn could not be established") {
+		return "it closed the connection after the handshake: it is stopping or does not accept our SVID"
+	}
+	return text
 }
 
 // waited is the error of a call whose context ended while it tried: the last failure, with the context's error inside.

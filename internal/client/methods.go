@@ -86,13 +86,33 @@ func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarm
 		})
 }
 
-// ResetContract begins a new run of a contract and returns its number. It is not repeated once it may have arrived.
+// ResetContract begins a new run of a contract and returns its number. It names the run that it ends, so that repeating
+// it does no harm.
 func (c *Client) ResetContract(ctx context.Context, contract string, force bool) (uint64, error) {
-	res, err := call(ctx, c, manner{once: true}, &swarmv1.ResetContractRequest{Contract: contract, Force: force},
+	all, err := c.ListContracts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	req := &swarmv1.ResetContractRequest{Contract: contract, Force: force}
+	for _, x := range all {
+		if x.GetName() == contract {
+			req.Run = x.GetRun()
+		}
+	}
+	res, err := call(ctx, c, manner{once: req.GetRun() == 0}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
 			return s.contract.ResetContract(ctx, r)
 		})
 	return res.GetRun(), err
+}
+
+// ForgetNode frees the name of a dead node.
+func (c *Client) ForgetNode(ctx context.Context, name string) error {
+	_, err := call(ctx, c, manner{}, &swarmv1.ForgetNodeRequest{Name: name},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
+			return s.node.ForgetNode(ctx, r)
+		})
+	return err
 }
 
 func addresses(sns []*swarmv1.Node) []string {
