@@ -1,0 +1,121 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/client"
+)
+
+func view(run, round, attempt, index uint64) *swarmv1.ContractView {
+	v := &swarmv1.ContractView{Run: run, Index: index}
+	if round > 0 {
+		v.Committed = &swarmv1.CommittedRound{Round: round}
+	}
+	if attempt > 0 {
+		v.Plan = &swarmv1.Plan{Round: round + 1, Attempt: attempt}
+	}
+	return v
+}
+
+func TestNewer(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		got, seen *swarmv1.ContractView
+		want      int
+	}{
+		{"first", view(1, 0, 0, 1), nil, 1},
+		{"same", view(1, 1, 1, 5), view(1, 1, 1, 5), 0},
+		{"later index", view(1, 1, 1, 6), view(1, 1, 1, 5), 1},
+		{"earlier index", view(1, 1, 1, 4), view(1, 1, 1, 5), -1},
+		{"older run", view(1, 9, 9, 9), view(2, 0, 0, 5), -1},
+		{"newer run", view(2, 0, 0, 6), view(1, 9, 9, 5), 1},
+		{"older round", view(1, 1, 5, 9), view(1, 2, 0, 5), -1},
+		{"newer round", view(1, 3, 0, 6), view(1, 2, 4, 5), 1},
+		{"older attempt", view(1, 2, 1, 9), view(1, 2, 2, 5), -1},
+		{"plan given up", view(1, 2, 0, 9), view(1, 2, 2, 5), 1},
+	} {
+		if got := client.Newer(c.got, c.seen); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWatchSurvivesTheDeathOfItsSN(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	a, b := s.start("sn-0"), s.start("sn-1")
+	c := s.client("/swarm/sl", nil, a.addr)
+	if err := c.Register(t.Context(), registration(t, "sl-0")); err != nil {
+		t.Fatal(err)
+	}
+	views := make(chan *swarmv1.ContractView, 100)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	stop := errors.New("seen enough")
+	go func() {
+		done <- c.WatchContract(ctx, state.DefaultContract, func(v *swarmv1.ContractView) error {
+			views <- v
+			if v.GetRun() == 3 {
+				return stop
+			}
+			return nil
+		})
+	}()
+	if v := <-views; v.GetRun() != 1 {
+		t.Errorf("first view: %v", v)
+	}
+	a.kill()
+	reset := func(run uint64) {
+		must(s.core.Propose(t.Context(), state.ResetContract{Contract: state.DefaultContract, Run: run}))(t)
+	}
+	reset(1)
+	for v := range views { // no view twice, none that goes back
+		if v.GetRun() == 2 {
+			break
+		}
+	}
+	if got := c.SNs()[0]; got != b.addr {
+		t.Errorf("watches %s, want %s", got, b.addr)
+	}
+	reset(2)
+	if err := <-done; !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWatchOfAnUnknownContract(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	a := s.start("sn-0")
+	c := s.client("/swarm/sl", nil, a.addr)
+	if err := c.Register(t.Context(), registration(t, "sl-0")); err != nil {
+		t.Fatal(err)
+	}
+	err := c.WatchContract(t.Context(), "none", func(*swarmv1.ContractView) error { return nil })
+	if client.Reason(err) != client.ReasonContractUnknown {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = c.WatchContract(ctx, state.DefaultContract, func(*swarmv1.ContractView) error { cancel(); return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context ended: %v", err)
+	}
+}
+
+func TestResetNamesTheRunItEnds(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	a := s.start("sn-0")
+	c := s.client("/swarm/swci", nil, a.addr)
+	for want := uint64(2); want < 4; want++ {
+		if run, err := c.ResetContract(t.Context(), state.DefaultContract, false); err != nil || run != want {
+			t.Errorf("run %d, %v; want %d", run, err, want)
+		}
+	}
+	if _, err := c.ResetContract(t.Context(), "none", false); client.Reason(err) != client.ReasonContractUnknown {
+		t.Errorf("unknown contract: %v", err)
+	}
+}
