@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -143,6 +144,10 @@ func cause(ctx context.Context, err error) error {
 }
 
 func (g *guard) trace(ctx context.Context, procedure string, start time.Time, err error) {
+	var sorted *connect.Error // made by connect itself or by recoverPanic: not a riddle
+	if err != nil && !errors.As(err, &sorted) && ReasonOf(err) == ReasonInternal {
+		g.log.ErrorContext(ctx, "API call failed", "procedure", procedure, "err", err) // the caller is told nothing
+	}
 	if !g.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}

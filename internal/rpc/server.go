@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 )
@@ -68,6 +69,9 @@ type Server struct {
 }
 
 var (
+	_ Core = (*consensus.Group)(nil)
+	_ Lead = (*lead.Leader)(nil)
+
 	_ swarmv1connect.SwarmServiceHandler    = (*Server)(nil)
 	_ swarmv1connect.NodeServiceHandler     = (*Server)(nil)
 	_ swarmv1connect.SessionServiceHandler  = (*Server)(nil)
