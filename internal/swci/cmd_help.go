@@ -138,7 +138,7 @@ func flagText(f cli.Flag) (name, usage string) {
 	} else if doc.TakesValue() {
 		name += " VALUE"
 	}
-	if def := strings.Trim(doc.GetDefaultText(), `"`); doc.TakesValue() && def != "" && def != "[]" {
+	if def := strings.Trim(doc.GetDefaultText(), `"`); doc.TakesValue() && def != "" && def != "[]" && def != "0" && def != "0s" {
 		usage += " (default " + def + ")"
 	}
 	return name, usage

@@ -73,17 +73,38 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 		}
 		return s.Grammar.help(s.Env.Stdout, l.words)
 	}
-	command, parsed, err := s.Grammar.find(l.words)
+	command, parsed, err := s.Grammar.parse(l)
 	if err != nil {
-		return err
-	}
-	if parsed.Opts, err = s.Grammar.options(l, command); err != nil {
 		return err
 	}
 	if s.JSON, err = wantsJSON(parsed.Opts); err != nil {
 		return err
 	}
 	return command.Run(ctx, s, parsed)
+}
+
+// parse finds the command that a line means and checks its words and options.
+func (g *Grammar) parse(l line) (*Command, Args, error) {
+	// An unknown option comes first: its value looks like a word too many.
+	if err := g.knows(l); err != nil {
+		return nil, Args{}, err
+	}
+	command, args, err := g.find(l.words)
+	if err != nil {
+		return nil, Args{}, err
+	}
+	args.Opts, err = g.options(l, command)
+	return command, args, err
+}
+
+// Check parses a command line as Execute does, and runs nothing.
+func (g *Grammar) Check(args []string) error {
+	l, err := g.split(args)
+	if err != nil || len(l.words) == 0 {
+		return err
+	}
+	_, _, err = g.parse(l)
+	return err
 }
 
 // helpOnly drops the options of a line that asks for help, apart from unknown global ones when there is no command.

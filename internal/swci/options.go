@@ -1,6 +1,7 @@
 package swci
 
 import (
+	"errors"
 	"io"
 	"strings"
 
@@ -78,6 +79,29 @@ func (g *Grammar) valueOptions() map[string]bool {
 		add(c.Flags)
 	}
 	return takes
+}
+
+// knows returns an error for an option that no command has.
+func (g *Grammar) knows(l line) error {
+	all := g.valueOptions()
+	for _, o := range l.options {
+		if _, ok := all[o.name]; !ok {
+			c := g.named(l.words)
+			_, err := g.options(line{options: []option{o}}, c)
+			return err
+		}
+	}
+	return nil
+}
+
+// named returns the command whose name words begin with, or nil.
+func (g *Grammar) named(words []string) *Command {
+	for _, c := range g.commands {
+		if _, err := c.compiled.match(words); !errors.Is(err, errNoMatch) {
+			return c
+		}
+	}
+	return nil
 }
 
 // has reports whether the option was typed, under any of its names.

@@ -1,6 +1,10 @@
 package swci
 
-import "io/fs"
+import (
+	"io/fs"
+
+	"github.com/swarmd/swarmd/python"
+)
 
 // pythonPackage is the swarmlearning package for programs whose Python has none installed.
-func pythonPackage() fs.FS { return nil }
+func pythonPackage() fs.FS { return python.Source() }

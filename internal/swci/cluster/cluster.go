@@ -23,7 +23,7 @@ import (
 
 const (
 	startWait = 60 * time.Second // for a daemon to become ready
-	stopGrace = 8 * time.Second  // between TERM and KILL
+	stopGrace = 8 * time.Second  // for all to end by themselves, before KILL
 	snMarker  = "Starting SWARM-API-SERVER on port"
 	programID = "program | "
 )
@@ -88,6 +88,9 @@ func shortTemp() string {
 func (c *Cluster) Identity() string { return "embedded=" + c.authorityDir() }
 
 func (c *Cluster) authorityDir() string { return filepath.Join(c.dir, "id") }
+
+// mark is the environment entry by which all processes of this swarm are known.
+func (c *Cluster) mark() string { return "SWARM_LOCAL_ID=" + c.dir }
 
 // Dir is the temporary folder.
 func (c *Cluster) Dir() string { return c.dir }
@@ -287,6 +290,7 @@ func (c *Cluster) adopt(log *logFile, s spec) (*Proc, error) {
 			c.exits <- e
 		}
 	}
+	s.env = append(slices.Clone(s.env), c.mark())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if log != nil {
@@ -352,6 +356,8 @@ func (c *Cluster) Close() {
 		roots[i] = p.PID()
 	}
 	family := descendants(roots)
+	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
 	for _, roles := range [][]Role{{Program, SL}, {SN}, {Authority}} {
 		var group []*Proc
 		for _, p := range procs {
@@ -359,10 +365,10 @@ func (c *Cluster) Close() {
 				group = append(group, p)
 			}
 		}
-		stop(group)
+		stop(grace, group)
 	}
 	// Workers that an ML program started are no children of ours, and outlive one that was killed.
-	killLeft(family)
+	killLeft(append(family, marked(c.mark())...))
 	for _, l := range logs {
 		l.close()
 	}
@@ -373,22 +379,17 @@ func (c *Cluster) Close() {
 	_ = os.RemoveAll(c.bridge)
 }
 
-// stop sends TERM to all, waits, and sends KILL to the rest.
-func stop(procs []*Proc) {
+// stop sends TERM to all, waits until grace is over, and sends KILL to the rest.
+func stop(grace context.Context, procs []*Proc) {
 	for _, p := range procs {
 		p.signal(syscall.SIGTERM)
 	}
-	grace := time.NewTimer(stopGrace)
-	defer grace.Stop()
 	for _, p := range procs {
 		select {
 		case <-p.Done():
-		case <-grace.C:
-			for _, q := range procs {
-				q.signal(syscall.SIGKILL)
-			}
+		case <-grace.Done():
+			p.signal(syscall.SIGKILL)
 			<-p.Done()
-			grace.Reset(0)
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // process identifies one process of this machine for good: a PID alone is used again.
@@ -78,11 +80,46 @@ func descendants(roots []int) []process {
 	return out
 }
 
-// killLeft ends those of processes that are still the same and still alive.
+// killLeft ends those of processes that are still the same and still alive, and returns when they are gone.
 func killLeft(processes []process) {
+	alive := func(p process) bool {
+		f, err := statFields(p.pid)
+		return err == nil && f[19] == p.start && f[0] != "Z"
+	}
 	for _, p := range processes {
-		if f, err := statFields(p.pid); err == nil && f[19] == p.start && f[0] != "Z" {
+		if alive(p) {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
+	// They are not our children, so nothing tells when the kernel is done with them. It always is, soon.
+	for range 200 {
+		if !slices.ContainsFunc(processes, alive) {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// marked returns all processes whose environment has the entry. Children inherit it, so it finds those whose parents are
+// gone too.
+func marked(entry string) []process {
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return nil
+	}
+	var out []process
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil || !slices.Contains(strings.Split(string(data), "\x00"), entry) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if f, err := statFields(pid); err == nil {
+			out = append(out, process{pid, f[19]})
+		}
+	}
+	return out
 }

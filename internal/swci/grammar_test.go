@@ -1,0 +1,243 @@
+package swci_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func grammar(t testing.TB) *swci.Grammar {
+	t.Helper()
+	g, err := swci.NewGrammar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestReferenceIsCurrent(t *testing.T) {
+	const path = "../../docs/reference/cli.md"
+	var got bytes.Buffer
+	grammar(t).WriteReference(&got)
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("docs/reference/cli.md is out of date, run go test ./internal/swci -update (-file +table):\n%s", diff)
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	takes := map[string]bool{}
+	for _, c := range grammar(t).Commands() {
+		if c.Summary == "" || c.Details == "" || c.Example == "" || c.Group == "" || c.Run == nil {
+			t.Errorf("%q lacks summary, details, example, group or run", c.Pattern)
+		}
+		if strings.HasSuffix(c.Summary, ".") || strings.ToUpper(c.Summary[:1]) != c.Summary[:1] {
+			t.Errorf("%q: summary must begin with a capital and end without period", c.Pattern)
+		}
+		for _, f := range c.Flags {
+			type valued interface{ TakesValue() bool }
+			for _, n := range f.Names() {
+				v := f.(valued).TakesValue()
+				if old, seen := takes[n]; seen && old != v {
+					t.Errorf("option %s takes a value in one command and none in another: lines could not be split", n)
+				}
+				takes[n] = v
+			}
+		}
+	}
+}
+
+// fakeAPI is a swarm of two nodes with one contract.
+type fakeAPI struct{ reset []string }
+
+func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
+	return &swarmv1.GetSwarmResponse{SwarmId: "s"}, nil
+}
+
+func (*fakeAPI) ListNodes(context.Context) ([]*swarmv1.Node, error) {
+	return []*swarmv1.Node{
+		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, Sn: "sn-0"},
+		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
+	}, nil
+}
+
+func (*fakeAPI) ListContracts(context.Context) ([]*swarmv1.ContractSummary, error) {
+	return []*swarmv1.ContractSummary{{Name: "c", Phase: "training", Run: 1, Round: 4, MinPeers: 2, OpenSessions: 2}}, nil
+}
+
+func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+	if name != "c" {
+		return nil, exit.New(exit.NotFound, "swarmctl list contracts shows what there is", "no contract %q", name)
+	}
+	return &swarmv1.GetContractStatusResponse{
+		Contract: &swarmv1.ContractView{
+			Name: "c", Run: 1, Phase: "training", Terms: &swarmv1.Terms{Method: "mean", MinPeers: 2},
+			Committed: &swarmv1.CommittedRound{Round: 4, Digest: "0123456789abcdef", Participants: []string{"sl-0", "sl-1"}},
+			Sessions: []*swarmv1.Session{{
+				Node: "sl-0", Live: true, State: "open", LastRound: 4,
+				Progress: &swarmv1.Progress{Phase: "ready", Loss: 0.5, HasLoss: true, EpochsDone: 1, TotalEpochs: 3},
+			}, {Node: "sl-1\x1b[2J", State: "open"}},
+		},
+		Waiting: "1 more peer", WaitingSinceUnixMs: 5_000,
+	}, nil
+}
+
+func (f *fakeAPI) ResetContract(_ context.Context, name string, force bool) (uint64, error) {
+	if !force {
+		return 0, exit.New(exit.Conflict, "use force", "2 sessions are open")
+	}
+	f.reset = append(f.reset, name)
+	return 2, nil
+}
+
+func run(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	state := t.TempDir()
+	var out, errs bytes.Buffer
+	env := swci.Env{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Getenv: func(k string) string {
+			return map[string]string{"XDG_STATE_HOME": state, "SWARM_IDENTITY": "/run/agent.sock"}[k]
+		},
+		Now: func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
+	}
+	connect := func(_ context.Context, target swci.Context) (swci.API, func(), error) {
+		if len(target.SNs) == 0 || target.Identity == "" {
+			t.Errorf("target %+v is incomplete", target)
+		}
+		return &fakeAPI{}, func() {}, nil
+	}
+	err = swci.Execute(t.Context(), args, &swci.Session{Env: env, Connect: connect})
+	return out.String(), err
+}
+
+func TestCommands(t *testing.T) {
+	sn := "--sn=10.0.0.1:30304"
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE  FOR  NOTE
+sl-0  sl    10.0.0.2:30305  dead   -    through sn-0
+sn-0  sn    10.0.0.1:30304  alive  10s  sentinel, leader
+`},
+		{"contracts, keywords in any case", []string{"LIST", sn, "Contracts"}, `NAME  PHASE     RUN  ROUND  MIN PEERS  OPEN  ENDED
+c     training  1    4      2          2     0
+`},
+		{"status", []string{"get", "contract", "status", "c", "--sn", "10.0.0.1:30304"}, `contract   c, run 1
+phase      training
+terms      method mean, min peers 2
+committed  round 4, model 0123456789ab, from sl-0, sl-1
+waiting    1 more peer (6s)
+
+NODE     STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  NOTE
+sl-0     open   ready  4      1/3    0.5000  -       -
+sl-1[2J  open   -      0      0      -       -       node is dead
+`},
+		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
+		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
+		{"contracts as JSON", []string{"list", "contracts", "-o=json", sn}, `{
+  "contracts": [
+    {
+      "name": "c",
+      "run": 1,
+      "phase": "training",
+      "round": 4,
+      "min_peers": 2,
+      "open_sessions": 2,
+      "ended_sessions": 0,
+      "created": null
+    }
+  ]
+}
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := run(t, tt.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestErrorsHaveCodeAndHint(t *testing.T) {
+	sn := "--sn=10.0.0.1:30304"
+	tests := []struct {
+		name, args, want, hint string
+		code                   int
+	}{
+		{"unknown command", "lst nodes", `unknown command "lst nodes"`, `did you mean "swarmctl list nodes"?`, exit.Usage},
+		{"half a command", "get contract", "unknown command", "swarmctl", exit.Usage},
+		{"missing name", "get contract status", "NAME is missing", "swarmctl help get contract status", exit.Usage},
+		{"word too many", "list nodes now", `"now" is one word too many`, "help list nodes", exit.Usage},
+		{"unknown option", "list nodes --contxt x", "unknown option --contxt", "did you mean --context?", exit.Usage},
+		{"option of another command", "list nodes --peers 3", "unknown option --peers", "", exit.Usage},
+		{"option without value", "list nodes --sn", "needs a value", "", exit.Usage},
+		{"bad number", "local run --peers x", "invalid value", "", exit.Usage},
+		{"output form", "list nodes -o yaml " + sn, `output form "yaml"`, "json", exit.Usage},
+		{"no SN", "list nodes", "no SN is known", "--sn", exit.Usage},
+		{"no such context", "list nodes --context x", `context "x" does not exist`, "list contexts", exit.NotFound},
+		{"bad context name", "switch context ../x", "is not valid", "", exit.Usage},
+		{"not found", "get contract status d " + sn, `get contract status of "d": no contract "d"`, "list contracts", exit.NotFound},
+		{"conflict", "reset contract c " + sn, "2 sessions are open", "use force", exit.Conflict},
+		{"size", "bench merge --size 3x", `size "3x"`, "100MiB", exit.Usage},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := run(t, strings.Fields(tt.args)...)
+			if err == nil || exit.Code(err) != tt.code || !strings.Contains(err.Error(), tt.want) || !strings.Contains(exit.Hint(err), tt.hint) {
+				t.Errorf("error %v, code %d, hint %q; want %q, %d, %q", err, exit.Code(err), exit.Hint(err), tt.want, tt.code, tt.hint)
+			}
+		})
+	}
+}
+
+func TestExitCodeOfPlainErrors(t *testing.T) {
+	for err, want := range map[error]int{
+		nil: exit.OK, errors.New("x"): exit.Failed, context.DeadlineExceeded: exit.TimedOut, context.Canceled: exit.Interrupted, exit.ErrInterrupted: exit.Interrupted,
+	} {
+		if got := exit.Code(err); got != want {
+			t.Errorf("Code(%v) = %d, want %d", err, got, want)
+		}
+	}
+}
+
+func FuzzExecute(f *testing.F) {
+	for _, s := range []string{"list nodes", "help get contract", "reset contract a force --sn=b", "-o json -- list", "--=x", "-"} {
+		f.Add(s)
+	}
+	g := grammar(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		if err := g.Check(strings.Fields(s)); err != nil && exit.Code(err) != exit.Usage {
+			t.Errorf("%q: %v has code %d", s, err, exit.Code(err))
+		}
+	})
+}
