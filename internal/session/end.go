@@ -112,7 +112,7 @@ func (s *session) neededLocked() string {
 
 // OpenModel returns the committed model that this node holds, for a node that fetches it. The reader fails when the
 // model is replaced under it: the fetcher checks the digest in any case.
-func (e *Engine) OpenModel(req FetchRequest) (io.Reader, int64, error) {
+func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.current
@@ -131,7 +131,7 @@ type guarded struct {
 	engine  *Engine
 	session *session
 	model   model
-	r       io.Reader
+	r       *io.SectionReader
 }
 
 // Read implements io.Reader.
@@ -143,6 +143,30 @@ func (g *guarded) Read(p []byte) (int, error) {
 		return 0, fmt.Errorf("model of round %d was replaced while it was read", g.model.round)
 	}
 	return n, err
+}
+
+// Seek implements io.Seeker.
+func (g *guarded) Seek(offset int64, whence int) (int64, error) { return g.r.Seek(offset, whence) }
+
+// Close implements io.Closer; there is nothing to release.
+func (g *guarded) Close() error { return nil }
+
+// View returns the newest view of the contract, nil when this node has no session.
+func (e *Engine) View() *swarmv1.ContractView {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.current == nil {
+		return nil
+	}
+	return e.current.view
+}
+
+// Live tells whether the session with this ID is open.
+func (e *Engine) Live(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.current
+	return s != nil && s.id == id && !s.ended()
 }
 
 // Status describes the node's session for `GET /v1/status` and for people.

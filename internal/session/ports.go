@@ -38,6 +38,8 @@ type Slot interface {
 // model and the one being merged.
 type Slots interface {
 	Local() Slot
+	// LocalName is the local slot's name as the program knows it.
+	LocalName() string
 	Merging() Slot
 	Committed() Slot
 	// Commit makes the merging slot the committed one and returns its name as the program knows it.

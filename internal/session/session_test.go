@@ -33,6 +33,7 @@ func newSlots(n int64) (session.Slots, error) {
 	return &slots{local: memory{make([]byte, n)}, merged: [2]memory{{make([]byte, n)}, {make([]byte, n)}}}, nil
 }
 func (s *slots) Local() session.Slot     { return &s.local }
+func (s *slots) LocalName() string       { return "local" }
 func (s *slots) Merging() session.Slot   { return &s.merged[s.turn%2] }
 func (s *slots) Committed() session.Slot { return &s.merged[(s.turn+1)%2] }
 func (s *slots) Commit() string          { s.turn++; return []string{"merged-1", "merged-0"}[s.turn%2] }
@@ -223,7 +224,8 @@ func TestRoundIsHandedOverOnlyWhenCommitted(t *testing.T) {
 		if w.said().GetDone().GetModelDigest() != digestOf([]byte("12345678")) {
 			t.Fatalf("report says %v, want done", w.said())
 		}
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.said().Done.ModelDigest) })
+		digest := w.said().Done.ModelDigest
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
 		a := <-got
 		if a.err != nil || a.r.Round != 1 || !a.r.Contributed || a.r.Slot != "merged-0" || a.r.Interval != 4 {
 			t.Fatalf("got %+v, %v", a.r, a.err)

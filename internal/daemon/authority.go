@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/identity/embedded"
+)
+
+func authorityCommand(e Env) *cli.Command {
+	flags := []cli.Flag{
+		stringFlag("dir", "directory of the CA's key and the sockets"),
+		stringFlag("log-level", "debug, info, warn or error"),
+	}
+	return command("run-authority", "run the embedded identity authority (one machine, not for production)", flags, func(c *cli.Context) error {
+		level, err := logLevel(c.String("log-level"))
+		if err != nil {
+			return err
+		}
+		dir := c.String("dir")
+		if dir == "" {
+			dir = authorityDir(e)
+		}
+		a, err := embedded.New(embedded.Config{Dir: dir, Log: newLogger(e.Stderr, "swarm.authority", level)})
+		if err != nil {
+			return err
+		}
+		return a.Run(c.Context)
+	})
+}
+
+func versionCommand(e Env) *cli.Command {
+	return command("version", "print the version", nil, func(*cli.Context) error {
+		version := "devel"
+		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+			version = info.Main.Version
+		}
+		_, err := fmt.Fprintln(e.Stdout, "swarmd", version)
+		return err
+	})
+}

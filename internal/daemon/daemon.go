@@ -1,0 +1,120 @@
+// Package daemon is swarmd's command line: it turns flags, environment and file into the configuration of a node, runs
+// it, and maps its end to an exit code. It holds no logic of a node.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Env is all of the process that a command may touch.
+type Env struct {
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	// Signals ends the returned context at SIGINT or SIGTERM; a second signal ends the process at once.
+	Signals func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// OS is the environment of a real process.
+func OS() Env {
+	return Env{
+		Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Signals: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+			context.AfterFunc(ctx, stop) // the default action again: a second signal kills
+			return ctx, stop
+		},
+	}
+}
+
+// ExitError ends a command with a code of its own: the code of the ML program, say. Its text is printed unless empty.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Main runs one swarmd command and returns the exit code: 0 done, 1 any error (as the original's scripts do), or the ML
+// program's own code for run-sl. It never exits the process itself.
+func Main(args []string, env Env) int {
+	ctx, stop := env.Signals(context.Background())
+	defer stop()
+	app := newApp(env)
+	normal, err := normalise(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, normal)
+	}
+	if err == nil {
+		return 0
+	}
+	code := 1
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		code = exit.Code
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(env.Stderr, "swarmd: %s\n", strings.TrimSpace(text))
+	}
+	return code
+}
+
+func newApp(env Env) *cli.App {
+	return &cli.App{
+		Name:            "swarmd",
+		Usage:           "peer-to-peer daemon for decentralised learning",
+		HideVersion:     true,
+		HideHelpCommand: true,
+		// -e A=1,2 is one variable: repeated options are not split at commas.
+		DisableSliceFlagSeparator: true,
+		Reader:                    strings.NewReader(""),
+		Writer:                    env.Stdout,
+		ErrWriter:                 env.Stderr,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return err },
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("no command %q; commands are %s", c.Args().First(), strings.Join(commandNames(c.App), ", "))
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), authorityCommand(env), versionCommand(env)},
+	}
+}
+
+func commandNames(app *cli.App) []string {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// command makes a command with the house's manners: no help sub-command, no arguments, usage errors as values.
+func command(name, usage string, flags []cli.Flag, run cli.ActionFunc) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, Flags: flags, HideHelpCommand: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("%s takes no argument, got %q; see swarmd %s --help", name, c.Args().First(), name)
+			}
+			return run(c)
+		},
+	}
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/node"
+)
+
+// Flags that several commands share; the name in the environment is SWARM_ and the flag's name in capitals.
+func env(flag string) []string {
+	return []string{"SWARM_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
+}
+
+func stringFlag(name, usage string, aliases ...string) *cli.StringFlag {
+	return &cli.StringFlag{Name: name, Usage: usage, Aliases: aliases, EnvVars: env(name)}
+}
+
+func portFlag(name string, value int, usage string) *cli.IntFlag {
+	return &cli.IntFlag{Name: name, Usage: usage, Value: value, EnvVars: env(name)}
+}
+
+// commonFlags are those of every node.
+func commonFlags() []cli.Flag {
+	return []cli.Flag{
+		stringFlag("name", "name of this node (default: <role>-<host>-<port>)"),
+		stringFlag("host-ip", "address or host name under which the other nodes reach this one (required)"),
+		stringFlag("state-dir", "directory that keeps this node's key and state"),
+		stringFlag("identity", "where identities come from: embedded[=DIR] (one machine, see run-authority) or spiffe"),
+		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
+		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
+		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
+		stringFlag("runtime", "how programs and components run: process"),
+		stringFlag("log-level", "debug, info, warn or error"),
+		// Accepted for the original's sake: there is no licence server.
+		stringFlag("apls-ip", "accepted, changes nothing: no licence is needed"),
+		stringFlag("apls-port", "accepted, changes nothing: no licence is needed"),
+		stringFlag("apls-docker-name", "accepted, changes nothing: no licence is needed"),
+	}
+}
+
+// common reads what commonFlags say into a node's configuration.
+func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, error) {
+	level, err := logLevel(c.String("log-level"))
+	if err != nil {
+		return node.Common{}, err
+	}
+	if r := c.String("runtime"); r != "" && !strings.EqualFold(r, "process") {
+		return node.Common{}, fmt.Errorf("--runtime %s: only process is supported by this version", r)
+	}
+	host := c.String("host-ip")
+	if host == "" {
+		return node.Common{}, fmt.Errorf("mandatory parameter --host-ip not specified; give the address under which other nodes reach this one")
+	}
+	cfg := node.Common{
+		Name: c.String("name"), Host: host, SwarmID: c.String("swarm-id"), TrustDomains: c.StringSlice("trust-domain"),
+		StateDir: c.String("state-dir"), Log: newLogger(e.Stderr, logger, level),
+	}
+	if cfg.Name == "" {
+		cfg.Name = fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(host), port)
+	}
+	if cfg.StateDir == "" {
+		cfg.StateDir = filepath.Join(stateHome(e), cfg.Name)
+	}
+	if c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name") {
+		cfg.Log.Info("no licence server is needed: --apls options change nothing")
+	}
+	cfg.SocketPath, err = socketPath(c, e, role)
+	return cfg, err
+}
+
+func logLevel(s string) (slog.Level, error) {
+	var level slog.Level
+	if s == "" {
+		return level, nil
+	}
+	if err := level.UnmarshalText([]byte(s)); err != nil {
+		return level, fmt.Errorf("--log-level %s: want debug, info, warn or error", s)
+	}
+	return level, nil
+}
+
+// socketPath finds the Workload API: an embedded authority's socket for this role, or an agent's.
+func socketPath(c *cli.Context, e Env, role string) (string, error) {
+	kind, dir, _ := strings.Cut(c.String("identity"), "=")
+	switch strings.ToLower(kind) {
+	case "embedded":
+		if dir == "" {
+			dir = authorityDir(e)
+		}
+		return filepath.Join(dir, role+".sock"), nil
+	case "", "spiffe":
+		socket := c.String("socket-path")
+		if socket == "" {
+			socket = e.Getenv("SPIFFE_ENDPOINT_SOCKET")
+		}
+		if socket == "" {
+			return "", fmt.Errorf("no identity: give --socket-path of a SPIFFE agent, or run `swarmd run-authority` on this machine and give --identity embedded")
+		}
+		return strings.TrimPrefix(socket, "unix://"), nil
+	}
+	return "", fmt.Errorf("--identity %s: want embedded, embedded=DIR or spiffe", kind)
+}
+
+// stateHome is where nodes keep their state unless told otherwise.
+func stateHome(e Env) string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/swarmd"
+	}
+	if x := e.Getenv("XDG_STATE_HOME"); x != "" {
+		return filepath.Join(x, "swarmd")
+	}
+	return filepath.Join(e.Getenv("HOME"), ".local", "state", "swarmd")
+}
+
+// authorityDir is the embedded authority's directory unless told otherwise.
+func authorityDir(e Env) string {
+	if os.Geteuid() == 0 {
+		return "/run/swarmd/authority"
+	}
+	if x := e.Getenv("XDG_RUNTIME_DIR"); x != "" {
+		return filepath.Join(x, "swarmd", "authority")
+	}
+	return filepath.Join(stateHome(e), "authority")
+}

@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/node"
+)
+
+func snCommand(e Env) *cli.Command {
+	flags := append(commonFlags(),
+		stringFlag("sentinel-ip", "host of the Sentinel; equal to --host-ip makes this node the Sentinel (required)"),
+		portFlag("sn-p2p-port", 30303, "port for the traffic between SNs"),
+		portFlag("sn-api-port", 30304, "port of the API"),
+		portFlag("sn-fs-port", 30305, "port of the file server"),
+		portFlag("sentinel-fs-port", 30305, "the Sentinel's file server port"),
+		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server to ask before bootstrapping (repeatable)"},
+		&cli.DurationFlag{Name: "full-quorum-wait", Usage: "how long a round waits for the rest once minPeers are ready (default 30s)", EnvVars: []string{"SWARM_FULL_QUORUM_WAIT"}},
+		&cli.IntFlag{Name: "full-quorum-seconds", Hidden: true, EnvVars: []string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS"}},
+	)
+	return command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
+		base, err := common(c, e, "sn", "swarm.SN", c.Int("sn-p2p-port"))
+		if err != nil {
+			return err
+		}
+		if c.String("sentinel-ip") == "" {
+			return errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
+		}
+		return node.RunSN(c.Context, node.SNConfig{
+			Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
+			FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
+			QuorumWait: quorumWait(c),
+		})
+	})
+}

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// resolve returns the addresses of a host name or address.
+func resolve(ctx context.Context, flag, host string) ([]net.IP, error) {
+	if ip := net.ParseIP(host); ip != nil {
+		return []net.IP{ip}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("--%s %s does not resolve: give an address, or a name that this machine's DNS or /etc/hosts knows", flag, host)
+	}
+	return ips, nil
+}
+
+// bindHost is where to listen: host itself when it is an address of this machine, else every address.
+func bindHost(ips []net.IP) string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return ""
+	}
+	for _, ip := range ips {
+		own := slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			n, ok := a.(*net.IPNet)
+			return ok && n.IP.Equal(ip)
+		})
+		if own || ip.IsLoopback() {
+			return ip.String()
+		}
+	}
+	return ""
+}
+
+// sameHost compares two resolved hosts.
+func sameHost(a, b []net.IP) bool {
+	return slices.ContainsFunc(a, func(ip net.IP) bool { return slices.ContainsFunc(b, ip.Equal) })
+}
+
+func join(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// checkFree fails with the flag to change when a port can't be bound.
+func checkFree(host, flag string, port int) error {
+	if err := checkPort(flag, port); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", join(host, port))
+	switch {
+	case err == nil:
+		return ln.Close()
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("port %d on %s is in use by %s: stop that process or give another port with --%s", port, orAll(host), portHolder(port), flag)
+	}
+	return fmt.Errorf("listen on %s: %w; give another port with --%s", join(host, port), err, flag)
+}
+
+func orAll(host string) string {
+	if host == "" {
+		return "all addresses"
+	}
+	return host
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// base holds what both roles open first: the locked state directory, the node key, the identity and the pinned swarm.
+type base struct {
+	cfg     Common
+	dir     *identity.StateDir
+	key     crypto.PrivKey
+	peerID  string
+	source  *identity.WorkloadSource
+	domains identity.Domains
+	swarm   *pin
+}
+
+// openBase opens in the order of failure's cheapness: the directory before the wait for an identity. The caller closes it.
+func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	b := &base{cfg: cfg}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.dir, err = identity.OpenStateDir(cfg.StateDir, cfg.Name, role); err != nil {
+		return nil, err
+	}
+	if b.key, err = identity.LoadOrCreateNodeKey(cfg.StateDir); err != nil {
+		return nil, err
+	}
+	id, err := identity.PeerID(b.key)
+	if err != nil {
+		return nil, err
+	}
+	b.peerID = id.String()
+	if b.swarm, err = openPin(cfg.StateDir, cfg.SwarmID); err != nil {
+		return nil, err
+	}
+	b.source, err = identity.OpenSource(ctx, identity.SourceConfig{Socket: cfg.SocketPath, Role: role, Name: cfg.Name, Log: cfg.Log})
+	if err != nil {
+		return nil, err
+	}
+	b.domains, err = identity.NewDomains(b.source.ID().SPIFFE().TrustDomain(), cfg.TrustDomains...)
+	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
+	return b, err
+}
+
+func (b *base) close() {
+	var errs []error
+	if b.source != nil {
+		errs = append(errs, b.source.Close())
+	}
+	if b.dir != nil {
+		errs = append(errs, b.dir.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		b.cfg.Log.Warn("close node", "err", err)
+	}
+}
+
+// pin is the swarm that this node belongs to: once known it never changes, and it is kept in the state directory.
+type pin struct {
+	dir string
+	mu  sync.Mutex
+	id  string
+}
+
+func openPin(dir, given string) (*pin, error) {
+	kept, err := identity.PinnedSwarmID(dir)
+	if err != nil {
+		return nil, err
+	}
+	if kept != "" && given != "" && kept != given {
+		return nil, fmt.Errorf("state directory %s belongs to swarm %s, --swarm-id names %s: give another --state-dir, or delete the directory to forget the old swarm", dir, kept, given)
+	}
+	if kept == "" {
+		kept = given
+	}
+	return &pin{dir: dir, id: kept}, nil
+}
+
+// get returns the swarm ID, "" while it is not known.
+func (p *pin) get() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.id
+}
+
+// set pins the swarm for good. Another swarm than the pinned one is refused.
+func (p *pin) set(id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.id != "" && p.id != id {
+		return fmt.Errorf("this node belongs to swarm %s, the answer came from swarm %s", p.id, id)
+	}
+	if err := identity.PinSwarmID(p.dir, id); err != nil {
+		return err
+	}
+	p.id = id
+	return nil
+}
+
+// named returns the log with the logger name that the original prints for a part.
+func named(log *slog.Logger, name string) *slog.Logger { return log.With("logger", name) }

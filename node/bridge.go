@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/bridge"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// BridgeHandler gives the bridge its session engine.
+type BridgeHandler struct {
+	Engine *session.Engine
+	Peer   string // this node's name
+}
+
+var _ bridge.Handler = BridgeHandler{}
+
+// Open implements bridge.Handler.
+func (h BridgeHandler) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
+	opened, err := h.Engine.Open(ctx, session.OpenRequest{
+		Contract: req.Contract, MinPeers: uint32(req.MinPeers), SyncFrequency: uint32(req.SyncFrequency), Adaptive: req.Adaptive, //nolint:gosec // bounded by the bridge
+		CheckinMode: req.CheckinMode, Weight: uint32(req.Weight), Method: req.Method, TotalEpochs: uint32(req.TotalEpochs), //nolint:gosec // bounded by the bridge
+		Layout: req.Layout,
+	})
+	if err != nil {
+		return bridge.OpenResult{}, err
+	}
+	return bridge.OpenResult{Session: opened.Session, Local: opened.Slots.LocalName(), Peer: h.Peer}, nil
+}
+
+// Sync implements bridge.Handler.
+func (h BridgeHandler) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncResult, error) {
+	r, err := h.Engine.Sync(ctx, req.Session, req.Seq, uint32(req.Weight)) //nolint:gosec // bounded by the bridge
+	return h.result(r, err)
+}
+
+// Report implements bridge.Handler.
+func (h BridgeHandler) Report(_ context.Context, req wire.ReportRequest) error {
+	p := &swarmv1.Progress{Round: req.Round, EpochsDone: uint32(req.EpochsDone), TotalEpochs: uint32(req.TotalEpochs)} //nolint:gosec // bounded by the bridge
+	if req.Loss != nil {
+		p.Loss, p.HasLoss = *req.Loss, true
+	}
+	if req.Metric != nil {
+		p.Metric, p.HasMetric = *req.Metric, true
+	}
+	return h.Engine.Report(req.Session, p)
+}
+
+// Close implements bridge.Handler.
+func (h BridgeHandler) Close(ctx context.Context, req wire.CloseRequest) (bridge.SyncResult, error) {
+	r, err := h.Engine.Close(ctx, req.Session, req.Mode)
+	return h.result(r, err)
+}
+
+// Abort implements bridge.Handler.
+func (h BridgeHandler) Abort(ctx context.Context, req wire.AbortRequest) error {
+	return h.Engine.Abort(ctx, req.Session, req.Reason)
+}
+
+func (h BridgeHandler) result(r *session.Result, err error) (bridge.SyncResult, error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithTimeout(context.Background(), explainTimeout)
+		defer cancel()
+		return bridge.SyncResult{}, &bridge.PendingError{Waiting: h.Engine.Waiting(ctx)}
+	}
+	if err != nil {
+		return bridge.SyncResult{}, err
+	}
+	return bridge.SyncResult{
+		Round: r.Round, Slot: r.Slot, Interval: int(r.Interval), TrainingOver: r.TrainingOver, Contributed: r.Contributed,
+		Digest: r.Digest, Participants: r.Participants,
+	}, nil
+}
+
+// bridgeSlots adapts the bridge's weight files to the engine.
+type bridgeSlots struct{ *bridge.Slots }
+
+var _ session.Slots = bridgeSlots{}
+
+// Local implements session.Slots.
+func (s bridgeSlots) Local() session.Slot { return s.Slots.Local() }
+
+// LocalName implements session.Slots.
+func (s bridgeSlots) LocalName() string { return s.Slots.Local().Name() }
+
+// Merging implements session.Slots.
+func (s bridgeSlots) Merging() session.Slot { return s.Slots.Merging() }
+
+// Committed implements session.Slots; the engine asks only when something was committed.
+func (s bridgeSlots) Committed() session.Slot { return s.Slots.Committed() }

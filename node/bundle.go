@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/p2p"
+)
+
+const (
+	bundleProtocol = "/swarm/bundle/1"
+	bundleLimit    = 64 << 10
+	contactRetry   = 2 * time.Second
+)
+
+// bundle is what a joining SN takes from a file server: which swarm this is and where its SNs are.
+type bundle struct {
+	SwarmID string   `json:"swarm_id"`
+	SNs     []string `json:"sns"` // peerID@host:port
+}
+
+// serveBundle answers joining SNs, which know no swarm yet.
+func serveBundle(host *p2p.Host, group *consensus.Group) {
+	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSN}, AllowNoSwarm: true}
+	host.Handle(bundleProtocol, policy, func(_ context.Context, s *p2p.Stream) {
+		defer s.Close()
+		view := group.View()
+		b := bundle{SwarmID: view.SwarmID}
+		for _, n := range view.NodesByRole(string(identity.RoleSN)) {
+			b.SNs = append(b.SNs, consensus.FormatAddress(n.PeerID, join(n.Host, int(n.P2PPort))))
+		}
+		_ = s.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = p2p.WriteMessage(s, b) // a joiner that is gone asks again
+	})
+}
+
+// fetchBundle asks file servers in turn until one has answered, saying what it waits for. It pins the swarm. A server of
+// another swarm is an error that ends the search.
+func fetchBundle(ctx context.Context, host *p2p.Host, swarm *pin, servers []string, log *slog.Logger) (bundle, error) {
+	last := ""
+	for i := 0; ; i++ {
+		server := servers[i%len(servers)]
+		b, err := askBundle(ctx, host, swarm, server)
+		var other *p2p.SwarmMismatchError
+		switch {
+		case err == nil:
+			return b, nil
+		case ctx.Err() != nil:
+			return bundle{}, ctx.Err()
+		case errors.As(err, &other):
+			return bundle{}, fmt.Errorf("%s: %w", server, err)
+		}
+		if msg := err.Error(); msg != last {
+			last = msg
+			log.Info("cannot reach an SN yet; trying again", "file_server", server, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(contactRetry):
+		}
+	}
+}
+
+func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (bundle, error) {
+	peer, err := host.Contact(ctx, server, identity.RoleSN)
+	if err != nil {
+		return bundle{}, err
+	}
+	if peer.SwarmID == "" {
+		return bundle{}, errors.New("it has not joined a swarm itself yet")
+	}
+	if err := swarm.set(peer.SwarmID); err != nil {
+		return bundle{}, err
+	}
+	h, p, err := net.SplitHostPort(server)
+	if err != nil {
+		return bundle{}, err
+	}
+	port, _ := strconv.Atoi(p)
+	s, err := host.Dial(ctx, p2p.Addr{PeerID: peer.ID, Host: h, Port: port}, bundleProtocol)
+	if err != nil {
+		return bundle{}, err
+	}
+	defer s.Close()
+	_ = s.SetDeadline(time.Now().Add(5 * time.Second))
+	var b bundle
+	if err := p2p.ReadMessage(s, bundleLimit, &b); err != nil {
+		return bundle{}, fmt.Errorf("read bootstrap bundle: %w", err)
+	}
+	b.SNs = slices.DeleteFunc(b.SNs, func(a string) bool { _, _, err := consensus.ParseAddress(a); return err != nil })
+	if b.SwarmID != peer.SwarmID || len(b.SNs) == 0 {
+		return bundle{}, errors.New("its bootstrap bundle names no SN of the swarm")
+	}
+	return b, nil
+}

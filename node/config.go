@@ -1,0 +1,73 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// Common is what every role needs.
+type Common struct {
+	Name string // unique in the swarm
+	Host string // address or host name under which the other nodes reach this one
+	// SwarmID pins the swarm beforehand; empty: the state directory's, else learned at first contact.
+	SwarmID      string
+	TrustDomains []string // foreign trust domains that are accepted beside the own one
+	StateDir     string   // made 0700 if missing
+	SocketPath   string   // SPIFFE Workload API
+	Log          *slog.Logger
+}
+
+func (c Common) validate() error {
+	var errs []error
+	if err := identity.ValidName(c.Name); err != nil {
+		errs = append(errs, fmt.Errorf("--name: %w", err))
+	}
+	if c.SwarmID != "" {
+		if err := identity.ValidSwarmID(c.SwarmID); err != nil {
+			errs = append(errs, fmt.Errorf("--swarm-id: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SNConfig describes a Swarm Network node.
+type SNConfig struct {
+	Common
+	SentinelHost             string // equal to Host (after resolving): this node is the Sentinel
+	P2PPort, APIPort, FSPort int
+	SentinelFSPort           int
+	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
+	QuorumWait               time.Duration // 0: the default of 30 s
+}
+
+// SLConfig describes a Swarm Learning node.
+type SLConfig struct {
+	Common
+	SNHost        string
+	SNAPIPort     int
+	FSPort        int
+	DataDir       string
+	ModelDir      string
+	Program       string
+	Platform      string // "PYT" or "TF"
+	Python        string // interpreter; empty: found
+	Env           []string
+	Attach        bool // run no program; one is started by hand
+	BridgeDir     string
+	ExpectedPeers int
+	Linger        time.Duration
+	Stdout        io.Writer // the program's lines
+	Getenv        func(string) string
+}
+
+func checkPort(flag string, port int) error {
+	if port < 1 || port > 65535 {
+		return fmt.Errorf("--%s %d: want a port from 1 to 65535", flag, port)
+	}
+	return nil
+}

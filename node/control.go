@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// explainTimeout bounds a question that only makes a waiting program's log nicer.
+const explainTimeout = 2 * time.Second
+
+// Control gives the session engine the swarm's API.
+type Control struct{ Client *client.Client }
+
+var (
+	_ session.Control   = Control{}
+	_ session.Explainer = Control{}
+)
+
+// Open implements session.Control.
+func (c Control) Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	v, err := c.Client.OpenSession(ctx, req)
+	return v, reason(err)
+}
+
+// Close implements session.Control.
+func (c Control) Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+	v, err := c.Client.CloseSession(ctx, req)
+	return v, reason(err)
+}
+
+// End implements session.Control.
+func (c Control) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+	return reason(c.Client.EndSession(ctx, req))
+}
+
+// Report implements session.Control.
+func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+	_, err := c.Client.Report(ctx, req)
+	return err
+}
+
+// Watch implements session.Control.
+func (c Control) Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error {
+	return reason(c.Client.WatchContract(ctx, contract, func(v *swarmv1.ContractView) error {
+		fn(v)
+		return nil
+	}))
+}
+
+// Waiting implements session.Explainer.
+func (c Control) Waiting(ctx context.Context, contract string) (string, error) {
+	st, err := c.Client.GetContractStatus(ctx, contract)
+	if err != nil {
+		return "", err
+	}
+	return st.Waiting, nil
+}
+
+// reason carries an API error's reason and remedy on to the program.
+func reason(err error) error {
+	if err == nil || client.Reason(err) == "" {
+		return err
+	}
+	return &session.Error{Code: client.Reason(err), Message: err.Error(), Help: client.Remedy(err)}
+}

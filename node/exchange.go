@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// MergeProtocol is the libp2p protocol of merge streams.
+const MergeProtocol = "/swarm/merge/1"
+
+// Network is how an SL reaches other SLs. Peers are named by their libp2p peer IDs, which the network proves.
+type Network interface {
+	// OpenMerge opens a merge stream.
+	OpenMerge(ctx context.Context, peerID, host string, port uint32) (exchange.Stream, error)
+	// FetchModel writes a committed model of a holder to dst.
+	FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error
+}
+
+// Exchanger carries out the engine's attempts over the network and signs what came out.
+type Exchanger struct {
+	Hub     *exchange.Hub
+	Network Network
+	Key     crypto.PrivKey // node key
+	Peer    string         // this node's name
+	sent    atomic.Uint64
+}
+
+var _ session.Exchange = (*Exchanger)(nil)
+
+// SentBytes implements session.Exchange.
+func (x *Exchanger) SentBytes() uint64 { return x.sent.Load() }
+
+// Merge implements session.Exchange.
+func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	p := job.Plan
+	a := exchange.Attempt{
+		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Self: job.Self, Layout: job.Layout, Method: p.Method,
+	}
+	for _, m := range p.Participants {
+		a.Participants = append(a.Participants, exchange.Participant{
+			// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
+			Node: m.PeerId, Session: m.Session, Weight: m.Weight,
+			Shard: merge.Shard{First: int(m.ShardFirst), Leaves: int(m.ShardLeaves)}, //nolint:gosec // checked by Run
+		})
+	}
+	slots := exchange.Slots{Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging}
+	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int) (exchange.Stream, error) {
+		m := p.Participants[i]
+		return x.Network.OpenMerge(ctx, m.PeerId, m.Host, m.FsPort)
+	})
+	x.sent.Add(result.SentBytes)
+	if err != nil {
+		return nil, failed(ctx, p, err)
+	}
+	done := &swarmv1.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String()}
+	for _, d := range result.ShardDigests {
+		done.ShardDigests = append(done.ShardDigests, d.String())
+	}
+	done.Signature, err = x.Key.Sign(exchange.DoneMessage(exchange.Outcome{
+		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Node: x.Peer, ModelDigest: result.ModelDigest,
+		ShardDigests: result.ShardDigests,
+	}))
+	if err != nil {
+		return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}
+	}
+	return done, nil
+}
+
+// failed reports a failure; a superseded attempt reports nothing.
+func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
+	if ctx.Err() != nil {
+		return nil
+	}
+	f := &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: err.Error()}
+	var why *exchange.Failure
+	if errors.As(err, &why) {
+		f.Reason, f.BytesReceived = why.Reason, why.BytesReceived
+		if why.Blamed >= 0 && why.Blamed < len(p.Participants) {
+			f.Blamed = p.Participants[why.Blamed].Node
+		}
+	}
+	f.Reason = f.Reason[:min(len(f.Reason), 512)]
+	return f
+}
+
+// Fetch implements session.Exchange.
+func (x *Exchanger) Fetch(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
+	return x.Network.FetchModel(ctx, from, req, io.NewOffsetWriter(dst, 0))
+}
+
+// Enrolled tells whether the peer has a session in the contract that is not ended.
+func Enrolled(v *swarmv1.ContractView, peerID string) bool {
+	return slices.ContainsFunc(v.GetSessions(), func(m *swarmv1.Session) bool { return m.PeerId == peerID && m.State != "ended" })
+}

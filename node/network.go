@@ -1,0 +1,46 @@
+package node
+
+import (
+	"context"
+	"net"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/p2p"
+)
+
+// raftNetwork gives consensus its streams over the libp2p host.
+type raftNetwork struct{ host *p2p.Host }
+
+var _ consensus.Network = raftNetwork{}
+
+// Dial implements consensus.Network.
+func (n raftNetwork) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
+	to, err := p2p.ParseAddr(address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := n.host.Dial(ctx, to, protocol)
+	if err != nil {
+		return nil, err
+	}
+	return raftConn{s}, nil
+}
+
+// Handle implements consensus.Network.
+func (n raftNetwork) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
+	n.host.Handle(protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSN}}, func(_ context.Context, s *p2p.Stream) {
+		fn(raftConn{s}, raftPeer(s))
+	})
+}
+
+// raftConn tells consensus who answered.
+type raftConn struct{ *p2p.Stream }
+
+// RemotePeer names the proven peer.
+func (c raftConn) RemotePeer() consensus.Peer { return raftPeer(c.Stream) }
+
+func raftPeer(s *p2p.Stream) consensus.Peer {
+	p := s.Peer()
+	return consensus.Peer{PeerID: p.ID.String(), Role: string(p.Identity.Role()), SwarmID: p.SwarmID}
+}

@@ -1,0 +1,185 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/rpc"
+)
+
+// RunSN runs a Swarm Network node until ctx ends (nil) or something fails that no retry can mend.
+func RunSN(ctx context.Context, cfg SNConfig) error {
+	ips, err := resolve(ctx, "host-ip", cfg.Host)
+	if err != nil {
+		return err
+	}
+	sentinelIPs, err := resolve(ctx, "sentinel-ip", cfg.SentinelHost)
+	if err != nil {
+		return err
+	}
+	bind := bindHost(ips)
+	if err := errors.Join(checkFree(bind, "sn-p2p-port", cfg.P2PPort), checkFree(bind, "sn-api-port", cfg.APIPort),
+		checkFree(bind, "sn-fs-port", cfg.FSPort), checkPort("sentinel-fs-port", cfg.SentinelFSPort)); err != nil {
+		return err
+	}
+	b, err := openBase(ctx, cfg.Common, identity.RoleSN)
+	if err != nil {
+		return quiet(ctx, err)
+	}
+	defer b.close()
+	host, err := p2p.NewHost(p2p.Config{
+		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log,
+		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)},
+	})
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	s := &sn{cfg: cfg, base: b, host: host, sentinel: sameHost(ips, sentinelIPs), bind: bind}
+	return quiet(ctx, s.run(ctx))
+}
+
+// quiet makes a requested stop no error.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+type sn struct {
+	cfg      SNConfig
+	base     *base
+	host     *p2p.Host
+	sentinel bool
+	bind     string
+}
+
+func (s *sn) run(ctx context.Context) error {
+	log := s.cfg.Log
+	var leader *lead.Leader
+	group, err := consensus.Open(consensus.Config{
+		Name: s.cfg.Name, Address: s.address(), Dir: s.cfg.StateDir, Network: raftNetwork{s.host}, Log: log,
+		OnHeard: func(names []string) {
+			for _, n := range names {
+				leader.Touch(n)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait}, group, log)
+	serveBundle(s.host, group)
+	tasks, ctx := errgroup.WithContext(ctx)
+	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show.
+	tasks.Go(func() error { return group.Run(ctx) })
+	tasks.Go(func() error { return leader.Run(ctx) })
+	tasks.Go(func() error {
+		if err := s.enter(ctx, group); err != nil {
+			return err
+		}
+		return s.serve(ctx, group, leader)
+	})
+	return tasks.Wait()
+}
+
+func (s *sn) address() string {
+	return consensus.FormatAddress(s.base.peerID, join(s.cfg.Host, s.cfg.P2PPort))
+}
+
+// enter founds the swarm or joins it.
+func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
+	log := s.cfg.Log
+	register, err := s.registration()
+	if err != nil {
+		return err
+	}
+	servers := s.servers()
+	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
+	if found {
+		id := s.cfg.SwarmID
+		if id == "" {
+			raw := make([]byte, 16)
+			_, _ = rand.Read(raw) // never fails
+			id = hex.EncodeToString(raw)
+		}
+		if err := s.base.swarm.set(id); err != nil {
+			return fmt.Errorf("%w: a Sentinel without its old state can't found the swarm anew; start it with --join HOST of another SN", err)
+		}
+		log.Info("founding a swarm", "swarm_id", id)
+		return group.Bootstrap(ctx, state.InitSwarm{SwarmID: id, AtMS: nowMS()}, register)
+	}
+	var via []string
+	if !group.HasState() {
+		b, err := fetchBundle(ctx, s.host, s.base.swarm, servers, log)
+		if err != nil {
+			return err
+		}
+		log.Info("joining the swarm", "swarm_id", b.SwarmID, "sns", len(b.SNs))
+		via = b.SNs
+	}
+	return group.Join(ctx, via, consensus.JoinRequest{Name: s.cfg.Name, Address: s.address(), SwarmID: s.base.swarm.get(), Register: register})
+}
+
+// servers are the file servers that may give a bootstrap bundle.
+func (s *sn) servers() []string {
+	var out []string
+	for _, j := range s.cfg.Join {
+		if _, _, err := net.SplitHostPort(j); err != nil {
+			j = net.JoinHostPort(strings.Trim(j, "[]"), "30305")
+		}
+		out = append(out, j)
+	}
+	if !s.sentinel {
+		out = append(out, join(s.cfg.SentinelHost, s.cfg.SentinelFSPort))
+	}
+	return out
+}
+
+func (s *sn) registration() (state.RegisterNode, error) {
+	token := make([]byte, 32) // SNs speak for themselves over p2p; nobody ever holds this token
+	_, _ = rand.Read(token)   // never fails
+	hash := sha256.Sum256(token)
+	return state.RegisterNode{
+		Node: state.Node{
+			Name: s.cfg.Name, Role: string(identity.RoleSN), SPIFFEID: s.base.source.ID().String(), PeerID: s.base.peerID, Host: s.cfg.Host,
+			P2PPort: uint16(s.cfg.P2PPort), APIPort: uint16(s.cfg.APIPort), FSPort: uint16(s.cfg.FSPort), //nolint:gosec // checked ports
+			Runtime: "process", Sentinel: s.sentinel,
+		},
+		TokenHash: hex.EncodeToString(hash[:]), AtMS: nowMS(),
+	}, nil
+}
+
+func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
+	server, err := rpc.New(rpc.Config{Name: s.cfg.Name, Core: group, Lead: leader, Log: s.cfg.Log})
+	if err != nil {
+		return err
+	}
+	group.HandleForward(rpc.KindReport, server.LeadReport)
+	group.HandleForward(rpc.KindStatus, server.LeadStatus)
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))
+	if err != nil {
+		return err
+	}
+	// The original's readiness marker: scripts wait for this line.
+	named(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
+	return server.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))
+}
+
+func nowMS() int64 { return time.Now().UnixMilli() }
