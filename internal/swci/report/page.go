@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -126,5 +127,8 @@ func mean(sum, n float64) *float64 {
 		return nil
 	}
 	m := sum / n
+	if math.IsInf(m, 0) || math.IsNaN(m) {
+		return nil // absurd values may add up to no number
+	}
 	return &m
 }
