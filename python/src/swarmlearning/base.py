@@ -15,7 +15,7 @@ import swarmlearning
 from swarmlearning import layout as layouts
 from swarmlearning._metrics import MetricsFile, number
 from swarmlearning._params import Params, loopback
-from swarmlearning.client import Client, Merged
+from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
 
@@ -53,6 +53,7 @@ class Engine:
         self._loopback = loopback()
         self._metrics = MetricsFile(logger)
         self._client: Optional[Client] = None
+        self._directory = ""
         self._layout: Optional[Layout] = None
         self._waiting = ""
         self._batches = 0
@@ -65,8 +66,8 @@ class Engine:
         if self._loopback:
             logger.info("SWARM_LOOPBACK is set: training goes on without a swarm")
         else:
-            # Says at once what is missing, not after minutes of data loading.
-            Client().close()
+            # Read here, so that it is said at once if it is missing, not after minutes of data loading.
+            self._directory = bridge_directory()
 
     @property
     def training_over(self) -> bool:
@@ -91,7 +92,7 @@ class Engine:
             return
         with self._giving_up():
             self._layout = Layout([tensor for tensor, _ in self._model.snapshot()])
-            self._client = Client()
+            self._client = Client(self._directory)
             terms = self._params.terms()
             terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
             terms["framework"] = self._framework

@@ -83,19 +83,23 @@ def _connect_long(sock: socket.socket, path: str) -> None:
         os.close(directory)
 
 
+def bridge_directory() -> str:
+    """Give the bridge's directory, which the daemon that started this program names."""
+    directory = os.environ.get("SWARM_BRIDGE_DIR", "")
+    if not directory:
+        raise NoBridgeError(
+            "SWARM_BRIDGE_DIR is not set: this program was not started by a swarm daemon",
+            'start it with "swarmctl local run ..." or "swarmd run-sl ...", '
+            "or set SWARM_LOOPBACK=true to train without a swarm",
+        )
+    return directory
+
+
 class Client:
     """One program's session. Not safe for use from two threads. close() frees its connection and maps."""
 
-    def __init__(self, directory: Optional[str] = None) -> None:
-        """Use the bridge in directory, or in SWARM_BRIDGE_DIR if None; connects with the first request."""
-        if directory is None:
-            directory = os.environ.get("SWARM_BRIDGE_DIR", "")
-        if not directory:
-            raise NoBridgeError(
-                "SWARM_BRIDGE_DIR is not set: this program was not started by a swarm daemon",
-                'start it with "swarmctl local run ..." or "swarmd run-sl ...", '
-                "or set SWARM_LOOPBACK=true to train without a swarm",
-            )
+    def __init__(self, directory: str) -> None:
+        """Use the bridge in directory; connects with the first request."""
         self._directory = directory
         self._connection: Optional[_UnixConnection] = None
         self._session = ""

@@ -1,0 +1,35 @@
+"""The wheel builds, installs into an environment of its own and imports."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def test_wheel(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("build")
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("swarmlearning-0.1.0-py3-none-any.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for name in ("swarmlearning/py.typed", "swarmlearning/pyt.py", "swarmlearning/tf.py", "swarm/__init__.py"):
+        assert name in names
+    assert not [name for name in names if "tests" in name]
+
+    venv = tmp_path / "venv"
+    # numpy, the only dependency, comes from outside so that the test needs no network.
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(venv)], check=True)
+    python = str(venv / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", str(wheel)], check=True)
+    code = "import swarm, swarmlearning, swarmlearning.arrays; print(swarmlearning.__version__, swarmlearning.__file__)"
+    got = subprocess.run([python, "-c", code], check=True, capture_output=True, cwd=tmp_path)
+    version, where = got.stdout.decode().split()
+    assert version == "0.1.0"
+    assert where.startswith(str(venv))

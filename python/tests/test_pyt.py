@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import copy
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import construct, events, together
+from fakeswarm import FakeSwarm
+
+torch = pytest.importorskip("torch")
+
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import swarm as v03
+from simulate import simulate
+from swarmlearning import errors, pyt
+from swarmlearning._pyt_score import Accuracy, Evaluator
+from swarmlearning.pyt import SwarmCallback
+
+MakeSwarm = Callable[..., FakeSwarm]
+
+
+class Odd(nn.Module):
+    """What state_dicts contain in life: batch norm counters, bfloat16, tied, non-contiguous and empty tensors."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.first = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.tied = nn.Linear(4, 4)
+        self.tied.weight = self.first.weight
+        self.turned = nn.Parameter(torch.randn(3, 2).t())
+        self.brief = nn.Parameter(torch.randn(5).to(torch.bfloat16))
+        self.register_buffer("scalar", torch.tensor(float(seed), dtype=torch.bfloat16))
+        self.register_buffer("mask", torch.tensor([True, False]))
+        self.register_buffer("none", torch.zeros(0, 3))
+
+    def forward(self, x: Any) -> Any:
+        return self.tied(self.norm(self.first(x)))
+
+
+def make(swarm: FakeSwarm, peer: int, model: Any, metrics: Any = "", **kwargs: Any) -> SwarmCallback:
+    options = {"syncFrequency": 1, "minPeers": len(swarm.peers), "totalEpochs": 1, "model": model, **kwargs}
+    return construct(swarm.peers[peer].directory, lambda: SwarmCallback(**options), metrics)
+
+
+def loader(count: int = 10, batch: int = 4) -> Any:
+    torch.manual_seed(0)
+    return DataLoader(TensorDataset(torch.randn(count, 4), torch.arange(count) % 4), batch_size=batch)
+
+
+def test_odd_models_become_equal(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(2, poll=0.05)
+    models = [Odd(0), Odd(2)]
+    before = [copy.deepcopy(model.state_dict()) for model in models]
+    identity = [{name: id(p) for name, p in model.named_parameters()} for model in models]
+
+    def program(i: int) -> None:
+        callback = make(swarm, i, models[i], tmp_path / str(i), adsValData=loader(), lossFunction="CrossEntropyLoss",
+                        metricFunction="Accuracy", metricFunctionArgs={"task": "multiclass", "num_classes": 4})  # fmt: skip
+        callback.on_train_begin()
+        callback.on_epoch_end()
+        callback.on_train_end()
+        callback.training_over
+
+    together(lambda: program(0), lambda: program(1))
+    left, right = (model.state_dict() for model in models)
+    for name, value in left.items():
+        assert torch.equal(value, right[name]), name
+        assert value.dtype == before[0][name].dtype
+        assert value.shape == before[0][name].shape
+    mean = (before[0]["first.bias"] + before[1]["first.bias"]) / 2
+    assert torch.allclose(left["first.bias"], mean)
+    assert float(left["scalar"]) == 1.0
+    assert models[0].tied.weight is models[0].first.weight
+    assert not models[0].turned.is_contiguous()
+    assert identity == [{name: id(p) for name, p in model.named_parameters()} for model in models]
+    assert all(model.training and model.norm.training for model in models)
+    ends = [events(tmp_path / str(i))[-1] for i in range(2)]
+    assert ends[0]["model_sha256"] == ends[1]["model_sha256"]
+    assert ends[0]["loss"] == ends[1]["loss"] > 0
+    assert 0 <= ends[0]["metric"] <= 1
+
+
+def test_optimizer_state_is_untouched(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    callback = make(swarm, 0, model)
+    callback.on_train_begin()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    kept = copy.deepcopy(optimizer.state_dict()["state"][0])
+    callback.on_batch_end(0)
+    assert torch.equal(optimizer.state_dict()["state"][0]["exp_avg"], kept["exp_avg"])
+    assert optimizer.param_groups[0]["params"][0] is model.weight
+
+
+def test_nan_names_the_tensor(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    model = Odd(0)
+    callback = make(swarm, 0, model)
+    callback.on_train_begin()
+    with torch.no_grad():
+        model.brief[2] = float("nan")
+    with pytest.raises(errors.NotFiniteError, match='tensor "brief"'):
+        callback.on_batch_end()
+    assert "brief" in swarm.aborted["sl-0"]
+
+
+def test_complex_is_refused_by_name(make_swarm: MakeSwarm) -> None:
+    model = nn.Linear(1, 1)
+    model.register_buffer("phase", torch.zeros(1, dtype=torch.complex64))
+    with pytest.raises(errors.DTypeError, match='tensor "phase": type complex64'):
+        make(make_swarm(1), 0, model).on_train_begin()
+
+
+def measure(model: Any, data: Any, **scoring: Any) -> Any:
+    return Evaluator(model, data, scoring, pyt._params.default_logger()).measure()
+
+
+def test_loss_is_the_mean_of_a_sample_for_both_reductions() -> None:
+    model, data = nn.Linear(4, 4), loader(10, 4)
+    x, y = data.dataset.tensors
+    want = float(nn.functional.cross_entropy(model(x), y))
+    for function, args in [
+        ("CrossEntropyLoss", None),
+        ("CrossEntropyLoss", {"reduction": "sum"}),
+        ("CrossEntropyLoss", {"reduction": "none"}),
+        (nn.CrossEntropyLoss(reduction="sum"), None),
+        (nn.CrossEntropyLoss, {}),
+        (nn.functional.cross_entropy, None),
+        (nn.functional.cross_entropy, {"reduction": "sum"}),
+    ]:
+        loss, metric = measure(model, data, lossFunction=function, lossFunctionArgs=args)
+        assert loss == pytest.approx(want, rel=1e-5)
+        assert metric is None
+
+
+def test_evaluation_restores_each_part_and_uses_eval_mode() -> None:
+    model = Odd(0)
+    model.norm.eval()
+    kept = model.norm.running_mean.clone()
+    measure(model, loader(), lossFunction="CrossEntropyLoss")
+    assert torch.equal(model.norm.running_mean, kept)
+    assert (model.training, model.norm.training, model.first.training) == (True, False, True)
+
+
+def test_accuracy() -> None:
+    def of(accuracy: Accuracy, output: Any, target: Any) -> float:
+        accuracy.reset()
+        accuracy.update(torch.tensor(output), torch.tensor(target))
+        return accuracy.compute()
+
+    scores = [[0.9, 0.1, 0.0], [0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.3, 0.6, 0.1]]
+    assert of(Accuracy(num_classes=3), scores, [0, 0, 0, 1]) == pytest.approx(0.75)
+    # Class 0: 2 of 3, class 1: 1 of 1, class 2 does not occur.
+    assert of(Accuracy(num_classes=3, average="macro"), scores, [0, 0, 0, 1]) == pytest.approx((2 / 3 + 1) / 2)
+    assert of(Accuracy(task="binary"), [2.0, -1.0, 0.3], [1, 0, 0]) == pytest.approx(2 / 3)
+    assert of(Accuracy(), [1, 2], [1, 0]) == 0.5
+
+
+def test_callable_metric() -> None:
+    got = measure(nn.Linear(4, 4), loader(10, 4), lossFunction="CrossEntropyLoss", metricFunction=lambda o, t: len(t))
+    assert got[1] == pytest.approx((4 * 4 + 4 * 4 + 2 * 2) / 10)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"model": None}, "model: NoneType"),
+        ({"adsValData": [1]}, "adsValData: list"),
+        ({"adsValData": "loader"}, "lossFunction: is missing"),
+        ({"adsValData": "loader", "lossFunction": "NoSuchLoss"}, "torch.nn has no 'NoSuchLoss'"),
+        ({"adsValData": "loader", "lossFunction": 3}, "lossFunction: 3"),
+        ({"adsValData": "loader", "lossFunction": "CrossEntropyLoss", "lossFunctionArgs": {"x": 1}}, "lossFunctionArgs"),
+        ({"adsValData": "loader", "lossFunction": "MSELoss", "metricFunction": "NoSuch"}, "metricFunction: .*NoSuch"),
+        ({"useAdaptiveSync": True}, "useAdaptiveSync: is on without adsValData"),
+    ],
+)
+def test_wrong_parameters(monkeypatch: pytest.MonkeyPatch, kwargs: dict[str, Any], text: str) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    if kwargs.get("adsValData") == "loader":
+        kwargs = {**kwargs, "adsValData": loader()}
+    with pytest.raises(errors.SwarmError, match=text):
+        SwarmCallback(1, 1, **{"model": nn.Linear(4, 4), **kwargs})
+
+
+def test_failing_loss_is_a_clear_error(make_swarm: MakeSwarm) -> None:
+    callback = make(make_swarm(1), 0, nn.Linear(3, 4), adsValData=loader(), lossFunction="CrossEntropyLoss")
+    with pytest.raises(errors.SwarmError, match="measure loss on adsValData: .*check lossFunction"):
+        callback.on_train_begin()
+
+
+def test_version_03(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    monkeypatch.setenv("SWARM_METRICS_FILE", str(tmp_path / "m"))
+    model, data = nn.Sequential(nn.Linear(4, 4), nn.LogSoftmax(dim=1)), loader().dataset
+    callback = v03.SwarmCallback(sync_interval=8, min_peers=2, val_data=data, val_batch_size=5, model=model,
+                                 model_name="m", node_weightage=3, ml_platform="PYTORCH")  # fmt: skip
+    assert isinstance(callback, SwarmCallback)
+    callback.on_train_begin()
+    callback.on_batch_end()
+    callback.on_epoch_end(0)
+    callback.on_train_end()
+    want = nn.functional.nll_loss(model(data.tensors[0]), data.tensors[1])
+    assert events(tmp_path / "m")[-1]["loss"] == pytest.approx(float(want), rel=1e-5)
+    with pytest.raises(errors.ParameterError, match="ml_platform: 'CAFFE'"):
+        v03.SwarmCallback(sync_interval=8, min_peers=2, ml_platform="CAFFE")
+
+
+def test_package_imports_no_framework() -> None:
+    code = "import sys, swarmlearning, swarm, swarmlearning.arrays; print([m for m in ('torch', 'tensorflow', 'keras') if m in sys.modules])"
+    source = pathlib.Path(__file__).parents[1] / "src"
+    got = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(source)}, check=True, capture_output=True)
+    assert got.stdout.decode().strip() == "[]"
+
+
+def test_digits_example(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("sklearn")
+    result = simulate("digits-pyt", 3, tmp_path)
+    assert len({end["model_sha256"] for end in result["swarm"]}) == 1
+    assert all(end["metric"] > 0.93 for end in result["swarm"])
+    assert all(end["metric"] < 0.7 for end in result["alone"])
+    assert all("Final Swarm model was loaded." in log for log in result["swarm_logs"])
+    accuracies = [np.float64(log.splitlines()[-1].rsplit(" ", 1)[1]) for log in result["swarm_logs"]]
+    assert min(accuracies) > 0.93
+    assert (tmp_path / "swarm-0" / "model.pt").stat().st_size > 0
