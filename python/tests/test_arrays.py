@@ -342,7 +342,8 @@ def test_garbage_from_the_daemon_is_a_protocol_error(tmp_path: pathlib.Path) -> 
             for answer in answers:
                 connection, _ = listener.accept()
                 with connection:
-                    connection.recv(1 << 16)
+                    while not connection.recv(1 << 16).endswith(b"}"):
+                        pass
                     connection.sendall(answer)
 
         server = threading.Thread(target=serve, daemon=True)

@@ -134,6 +134,54 @@ class MinPeersTimeoutError(SwarmError):
     reason = "MIN_PEERS_TIMEOUT"
 
 
+class DaemonStoppedError(DaemonGoneError):
+    """The daemon was stopped before it had an answer."""
+
+    reason = "DAEMON_STOPPED"
+
+
+class InternalError(SwarmError):
+    """The daemon met an error of its own; its log says which."""
+
+    reason = "INTERNAL"
+
+
+class NoSpaceError(SwarmError):
+    """The weight slots do not fit on the daemon's disk."""
+
+    reason = "NO_SPACE"
+
+
+class ReplacedError(SwarmError):
+    """Another program has taken over this session."""
+
+    reason = "REPLACED"
+
+
+class SessionEndedError(SwarmError):
+    """The session has ended."""
+
+    reason = "SESSION_ENDED"
+
+
+class SessionClosedError(SwarmError):
+    """The session was closed already."""
+
+    reason = "SESSION_CLOSED"
+
+
+class BadSeqError(SwarmError):
+    """A merge was asked for out of order."""
+
+    reason = "BAD_SEQ"
+
+
+class LayoutMismatchError(SwarmError):
+    """The model's layout is not the contract's."""
+
+    reason = "LAYOUT_MISMATCH"
+
+
 class Registry:
     """The one table from a reason on the wire to its class."""
 
@@ -158,6 +206,14 @@ class Registry:
             UnavailableError,
             TimeoutError,
             MinPeersTimeoutError,
+            DaemonStoppedError,
+            InternalError,
+            NoSpaceError,
+            ReplacedError,
+            SessionEndedError,
+            SessionClosedError,
+            BadSeqError,
+            LayoutMismatchError,
         )
     }
 
