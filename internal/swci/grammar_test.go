@@ -20,11 +20,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func grammar(t testing.TB) *swci.Grammar {
-	t.Helper()
+func grammar(tb testing.TB) *swci.Grammar {
+	tb.Helper()
 	g, err := swci.NewGrammar()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return g
 }

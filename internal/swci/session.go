@@ -21,8 +21,8 @@ type API interface {
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
 }
 
-// Connect opens the API of the swarm that target names. close is never nil; without error it must be called.
-type Connect func(ctx context.Context, target Context) (api API, close func(), err error)
+// Connect opens the API of the swarm that target names. done is never nil; without error it must be called.
+type Connect func(ctx context.Context, target Context) (api API, done func(), err error)
 
 // Session is what lasts between the commands of one shell or script; a one-shot command has one of its own.
 type Session struct {

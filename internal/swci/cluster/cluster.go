@@ -356,8 +356,8 @@ func (c *Cluster) Close() {
 		roots[i] = p.PID()
 	}
 	family := descendants(roots)
-	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
-	defer cancel()
+	grace := make(chan struct{})
+	defer time.AfterFunc(stopGrace, func() { close(grace) }).Stop()
 	for _, roles := range [][]Role{{Program, SL}, {SN}, {Authority}} {
 		var group []*Proc
 		for _, p := range procs {
@@ -380,14 +380,14 @@ func (c *Cluster) Close() {
 }
 
 // stop sends TERM to all, waits until grace is over, and sends KILL to the rest.
-func stop(grace context.Context, procs []*Proc) {
+func stop(grace <-chan struct{}, procs []*Proc) {
 	for _, p := range procs {
 		p.signal(syscall.SIGTERM)
 	}
 	for _, p := range procs {
 		select {
 		case <-p.Done():
-		case <-grace.Done():
+		case <-grace:
 			p.signal(syscall.SIGKILL)
 			<-p.Done()
 		}

@@ -106,7 +106,7 @@ func clean(s string) string {
 		switch {
 		case escape:
 			// An escape sequence ends with a letter, except for the bracket that opens it.
-			escape = !(r >= '@' && r <= '~' && r != '[')
+			escape = r < '@' || r > '~' || r == '['
 		case r == 0x1b:
 			escape = true
 		case r == '\t':

@@ -31,8 +31,8 @@ type API interface {
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 }
 
-// Connect opens the API at the given addresses with the given identity; close is never nil.
-type Connect func(ctx context.Context, sns []string, identity string) (api API, close func(), err error)
+// Connect opens the API at the given addresses with the given identity; done is never nil.
+type Connect func(ctx context.Context, sns []string, identity string) (api API, done func(), err error)
 
 // Host is what a run may touch of the outside world.
 type Host struct {
@@ -72,31 +72,31 @@ type RunConfig struct {
 // one line.
 func (c *RunConfig) check(ctx context.Context, h Host) error {
 	var bad []error
-	add := func(status int, hint, format string, args ...any) {
-		bad = append(bad, exit.New(status, hint, format, args...))
+	add := func(hint, format string, args ...any) {
+		bad = append(bad, exit.New(exit.Usage, hint, format, args...))
 	}
 	if c.Peers < 1 || c.Peers > maxPeers {
-		add(exit.Usage, "", "--peers must be 1 to %d", maxPeers)
+		add("", "--peers must be 1 to %d", maxPeers)
 	}
 	if c.MinPeers == 0 {
 		c.MinPeers = c.Peers
 	}
 	if c.MinPeers < 1 || c.MinPeers > max(c.Peers, 1) {
-		add(exit.Usage, "", "--min-peers must be 1 to the number of peers")
+		add("", "--min-peers must be 1 to the number of peers")
 	}
 	if c.SNs < 1 || c.SNs > maxPeers {
-		add(exit.Usage, "", "--sns must be 1 to %d", maxPeers)
+		add("", "--sns must be 1 to %d", maxPeers)
 	}
 	if c.Platform = strings.ToUpper(c.Platform); c.Platform != "PYT" && c.Platform != "TF" {
-		add(exit.Usage, "use PYT or TF", "platform %q is not supported", c.Platform)
+		add("use PYT or TF", "platform %q is not supported", c.Platform)
 	}
 	for _, kv := range c.Env {
 		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" {
-			add(exit.Usage, "", "-e %q must be NAME=VALUE", kv)
+			add("", "-e %q must be NAME=VALUE", kv)
 		}
 	}
 	if c.Out == "" {
-		add(exit.Usage, "", "--out DIR is missing")
+		add("", "--out DIR is missing")
 	}
 	bad = append(bad, c.checkPaths()...)
 	if len(bad) > 0 {

@@ -18,19 +18,19 @@ import (
 // command line as swarmd's contract says, without a swarm behind it.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAKE_SWARMD") == "" {
-		os.Exit(m.Run())
+		os.Exit(m.Run()) //nolint:forbidigo // this is main
 	}
-	os.Exit(fakeSwarmd(os.Args[1:]))
+	os.Exit(fakeSwarmd(os.Args[1:])) //nolint:forbidigo // this is main
 }
 
 func fakeSwarmd(args []string) int {
 	flags := map[string]string{}
 	var env []string
 	for i := 1; i < len(args); i++ {
-		switch {
-		case args[i] == "--attach":
+		switch args[i] {
+		case "--attach":
 			flags["attach"] = "yes"
-		case args[i] == "-e":
+		case "-e":
 			env = append(env, args[i+1])
 			i++
 		default:
@@ -92,7 +92,7 @@ func fakeSL(flags map[string]string, env []string, stop chan os.Signal) int {
 	}()
 	_ = cmd.Wait()
 	for line := range strings.Lines(out.String()) {
-		fmt.Print("program | " + line)
+		_, _ = os.Stdout.WriteString("program | " + line)
 	}
 	return cmd.ProcessState.ExitCode()
 }
