@@ -2,14 +2,14 @@
 SWARM_CACHE ?= $(HOME)/.cache/swarmd
 export SWARM_CACHE
 export GOTOOLCHAIN := local
+# Linters and generators are built once for each content of their module, into a cache that clones share.
 TOOLS := $(SWARM_CACHE)/tools/$(shell cat scripts/tools/go.mod scripts/tools/go.sum | sha256sum | cut -c1-16)
-GOFLAGS_BUILD := -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check help bench fmt lint vet ranks generate drift tools wheel python-check python-test go-test test-long clean
+.PHONY: build demo test check bench wheel test-go test-python test-long fmt lint meta generate drift tools tools-dir clean help
 
 build: ## build bin/swarmd and bin/swarmctl (the default)
-	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/ ./cmd/swarmd ./cmd/swarmctl
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/swarmd ./cmd/swarmctl
 
 demo: build ## train the digits example across three peers that share no data, and show the result
 	scripts/demo
@@ -17,39 +17,50 @@ demo: build ## train the digits example across three peers that share no data, a
 test: build ## run every test that this machine can run
 	scripts/test
 
-check: tools ## static checks: format, vet, lint, import ranks, drift of generated files
+check: tools ## static checks: format, vet, lint, repository rules, Python, drift of generated files
 	scripts/check
 
 bench: build ## time merges of a synthetic model through the real path
 	bin/swarmctl bench merge --peers 4 --size 100MiB --rounds 5
 
 wheel: ## build the Python package into dist/
-	$$(python/tools/env.sh dev) -m pip wheel --no-deps -w dist ./python
+	"$$(python/tools/env.sh dev)" -m build --wheel --no-isolation --outdir dist python
 
-fmt: tools ## format the Go code
+test-go: build ## run the Go tests only
+	scripts/test go
+
+test-python: build ## run the Python tests only
+	scripts/test python
+
+test-long: build ## run the tests that are too long for every change
+	scripts/test long
+
+fmt: tools ## format Go and Python
 	$(TOOLS)/golangci-lint fmt
+	cd python && "$$(tools/env.sh dev)" -m ruff format .
 
-lint: tools ## run the linters
+lint: tools ## run the Go linters
 	$(TOOLS)/golangci-lint run
+
+meta: ## check the repository's own rules: import ranks, sizes, documents
+	go test -count=1 ./internal/meta
 
 generate: tools ## make generated files again: API code, command reference
 	scripts/generate
 
-test-long: build ## tests too long for every change
-	scripts/test long
+drift: tools ## fail if a generated file is not what its source makes
+	scripts/drift
 
-tools: $(TOOLS)/.done
+tools: $(TOOLS)/.done ## build linters and generators into the cache
 
 $(TOOLS)/.done: scripts/tools/go.mod scripts/tools/go.sum
-	mkdir -p $(TOOLS)
-	cd scripts/tools && go build -o $(TOOLS)/ tool
-	touch $@
+	scripts/build-tools $(TOOLS)
+
+tools-dir: ## print where the tools are
+	@echo $(TOOLS)
 
 clean: ## remove what was built here (the shared cache stays)
 	rm -rf bin out dist
 
 help: ## list these targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
-
-tools-dir:
-	@echo $(TOOLS)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
