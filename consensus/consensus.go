@@ -97,6 +97,7 @@ type Group struct {
 	heard  *roster
 
 	notify  chan bool     // raft's leadership changes
+	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
 	failed  chan error    // the first reason why this node can not go on
 	stopped chan struct{} // closed when the group begins to shut down
 	stop    sync.Once
@@ -127,7 +128,8 @@ func Open(cfg Config) (*Group, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
 	g := &Group{
 		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: roleSN},
-		heard: newRoster(), notify: make(chan bool, 16), failed: make(chan error, 1), stopped: make(chan struct{}),
+		heard: newRoster(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
+		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
 		streams:  map[net.Conn]struct{}{}, trusted: map[string]bool{},
 	}
@@ -290,6 +292,7 @@ func (g *Group) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { g.leadershipLoop(runCtx) })
 	tasks.Go(func() { g.rejoinLoop(runCtx) })
+	tasks.Go(func() { g.spreadLoop(runCtx) })
 	var cause error
 	select {
 	case <-ctx.Done():

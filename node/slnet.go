@@ -69,9 +69,12 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		if err != nil {
 			return nil, 0, err
 		}
+		if req.Offset < 0 || req.Offset > size {
+			return nil, 0, fmt.Errorf("offset %d is beyond the model's %d bytes", req.Offset, size)
+		}
 		if _, err := r.Seek(req.Offset, io.SeekStart); err != nil {
 			return nil, 0, err
 		}
-		return r, size, nil
+		return r, size - req.Offset, nil
 	})
 }
