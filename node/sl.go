@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -131,7 +132,8 @@ func (s *sl) parts(api *client.Client, hub *exchange.Hub) (*session.Engine, *bri
 	var server *bridge.Server
 	control := Control{Client: api}
 	engine := session.New(session.Config{
-		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
+		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
+		Peer:     s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host}, Key: s.base.key, Peer: s.cfg.Name},
 		NewSlots: func(n int64) (session.Slots, error) {
 			slots, err := server.CreateSlots(n)

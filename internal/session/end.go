@@ -2,10 +2,13 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // Outcome says how a node's session stands.
@@ -113,6 +116,9 @@ func (s *session) neededLocked() string {
 // OpenModel returns the committed model that this node holds, for a node that fetches it. The reader fails when the
 // model is replaced under it: the fetcher checks the digest in any case.
 func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
+	if _, err := merge.ParseDigest(req.Digest); err != nil { // it becomes part of a file name
+		return nil, 0, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.current
@@ -120,10 +126,30 @@ func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
 		return nil, 0, fmt.Errorf("no session of contract %s, run %d, at %s", req.Contract, req.Run, e.cfg.Peer)
 	}
 	if s.held.round != req.Round || s.held.digest != req.Digest {
+		if f, size, err := e.openKept(req); err == nil {
+			return f, size, nil
+		}
 		return nil, 0, fmt.Errorf("%s holds the model of round %d, not of round %d", e.cfg.Peer, s.held.round, req.Round)
 	}
 	slot := s.slots.Committed()
 	return &guarded{engine: e, session: s, model: s.held, r: io.NewSectionReader(slot, 0, s.layout.Bytes())}, s.layout.Bytes(), nil
+}
+
+// openKept opens a model that lies on disk.
+func (e *Engine) openKept(req FetchRequest) (io.ReadSeekCloser, int64, error) {
+	if e.cfg.ModelDir == "" {
+		return nil, 0, errors.New("no models are kept on disk")
+	}
+	st := store{e.cfg.ModelDir}
+	f, err := os.Open(st.path(req.Contract, req.Run, model{round: req.Round, digest: req.Digest}))
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
 }
 
 // guarded reads a committed slot as long as it holds the same model.

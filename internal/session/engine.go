@@ -19,6 +19,8 @@ type Config struct {
 	// NewSlots makes the weight files of a session with a model of so many bytes; the engine closes them.
 	NewSlots func(bytes int64) (Slots, error)
 	Log      *slog.Logger
+	// ModelDir keeps committed models on disk; empty: none are kept.
+	ModelDir string
 	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
 	ExpectedPeers uint32
 	// Heartbeat is the interval between reports when nothing changes. Default 1 s.

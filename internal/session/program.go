@@ -239,7 +239,8 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := s.await(ctx, func() *Result {
-		if s.view.Over && s.held == s.committedLocked() {
+		final := s.view.Over && s.held == s.committedLocked()
+		if final && (s.kept == s.held || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
 			return s.resultLocked(s.lastSeq)
 		}
 		return nil

@@ -80,6 +80,7 @@ func (s *session) adoptLocked() {
 func (s *session) holdLocked(m model) {
 	s.heldSlot = s.slots.Commit()
 	s.held = m
+	s.keepLocked()
 	s.notifyLocked()
 	signal(s.engine.beat)
 	signal(s.engine.wake)

@@ -47,6 +47,8 @@ type session struct {
 	base     model // what the program's training started from
 	held     model // what the committed slot holds
 	heldSlot string
+	kept     model // what was last copied to disk
+	keeping  bool  // a copy is under way
 	offered  *offer
 	lastSeq  uint64
 	last     *Result // answer to lastSeq

@@ -3,8 +3,10 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +50,9 @@ type swarm struct {
 	ended   string
 	models  map[string][]byte // by digest: what other nodes hold
 	merges  int
-	mergeFn func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
+
+	modelDir string
+	mergeFn  func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
 }
 
 func newSwarm() *swarm {
@@ -150,7 +154,8 @@ func digestOf(b []byte) string { return merge.Combine([]merge.Digest{merge.Sum(b
 func start(t *testing.T, w *swarm) (*session.Engine, string, *slots) {
 	t.Helper()
 	e := session.New(session.Config{
-		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
+		ModelDir: w.modelDir,
+		Peer:     "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -337,6 +342,52 @@ func TestCloseGivesTheFinalModel(t *testing.T) {
 		w.update(func(v *swarmv1.ContractView) { v.Sessions[1].State = "ended" })
 		if err := <-lingered; err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+func TestCommittedModelsAreKeptOnDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.modelDir = t.TempDir()
+		e, id, s := start(t, w)
+		var digests []string
+		for round := uint64(1); round <= 5; round++ {
+			copy(s.local.b, fmt.Sprintf("round %02d", round))
+			got := syncCall(t, e, id, round)
+			w.update(func(v *swarmv1.ContractView) { plan(v, round, 1, round) })
+			synctest.Wait()
+			digest := w.said().Done.ModelDigest
+			digests = append(digests, digest)
+			w.update(func(v *swarmv1.ContractView) { commit(v, round, round, digest) })
+			<-got
+			synctest.Wait()
+		}
+		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := filepath.Glob(filepath.Join(w.modelDir, "c", "*"))
+		if err != nil || len(kept) != 3 {
+			t.Fatalf("kept %v, %v; want three models and nothing else", kept, err)
+		}
+		for _, round := range []uint64{4, 5} { // one from disk, one from the slot
+			r, size, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: round, Digest: digests[round-1]})
+			if err != nil || size != 8 {
+				t.Fatalf("round %d: size %d, %v", round, size, err)
+			}
+			b, err := io.ReadAll(r)
+			if want := fmt.Sprintf("round %02d", round); err != nil || string(b) != want {
+				t.Fatalf("round %d: got %q, %v", round, b, err)
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, digest := range []string{digests[0], "../../../etc/passwd", strings.Repeat("0", 64)} {
+			if _, _, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: 1, Digest: digest}); err == nil {
+				t.Fatalf("digest %q was served", digest)
+			}
 		}
 	})
 }

@@ -1,0 +1,117 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// keptModels is how many committed models of a contract lie on disk at most.
+const keptModels = 3
+
+// store keeps committed models as files <dir>/<contract>/<run>-<round>-<digest>.model, the flat vector as it is. They
+// are for late joiners, `get model` and restarts; the program never sees them.
+type store struct{ dir string }
+
+func (st store) path(contract string, run uint64, m model) string {
+	return filepath.Join(st.dir, contract, fmt.Sprintf("%d-%d-%s.model", run, m.round, m.digest))
+}
+
+// write copies a model to disk under a temporary name first, so that a file with the right name is whole.
+func (st store) write(path string, r io.Reader, sync bool) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".model-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if _, err := io.Copy(f, r); err != nil {
+		return err
+	}
+	if sync {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// prune removes all but the newest models of a contract.
+func (st store) prune(contract string) error {
+	names, err := filepath.Glob(filepath.Join(st.dir, contract, "*.model"))
+	if err != nil || len(names) <= keptModels {
+		return err
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		ar, an := order(a)
+		br, bn := order(b)
+		return cmp.Or(cmp.Compare(br, ar), cmp.Compare(bn, an))
+	})
+	var errs []error
+	for _, name := range names[keptModels:] {
+		errs = append(errs, os.Remove(name))
+	}
+	return errors.Join(errs...)
+}
+
+// order reads run and round from a model's file name.
+func order(path string) (run, round uint64) {
+	_, _ = fmt.Sscanf(strings.TrimSuffix(filepath.Base(path), ".model"), "%d-%d-", &run, &round)
+	return run, round
+}
+
+// keepLocked has the held model copied to disk: one copy at a time, and a model that was replaced meanwhile is skipped.
+func (s *session) keepLocked() {
+	if s.engine.cfg.ModelDir == "" || s.keeping {
+		return
+	}
+	s.keeping = true
+	s.spawnLocked(func() {
+		for s.keepOne() {
+			continue
+		}
+	})
+}
+
+// keepOne copies what is held now and tells whether there is more to do.
+func (s *session) keepOne() bool {
+	e := s.engine
+	e.mu.Lock()
+	m, final := s.held, s.view.GetOver()
+	if s.kept == m || s.slots == nil || s.ctx.Err() != nil {
+		s.keeping = false
+		e.mu.Unlock()
+		return false
+	}
+	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.slots.Committed(), 0, s.layout.Bytes())}
+	e.mu.Unlock()
+	st := store{e.cfg.ModelDir}
+	err := st.write(st.path(s.contract, s.run, m), r, final)
+	if err == nil {
+		err = st.prune(s.contract)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil && s.held == m {
+		e.cfg.Log.Error("keep the committed model on disk; free space, it is still served from memory", "dir", e.cfg.ModelDir, "round", m.round, "err", err)
+	}
+	if s.held == m {
+		s.kept = m // tried: a full disk must not keep Close waiting for ever
+		s.notifyLocked()
+	}
+	return true
+}
