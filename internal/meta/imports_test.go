@@ -1,0 +1,160 @@
+package meta
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ranks is the law of imports: a package imports only packages of earlier rows, never one of its own row. Tests may
+// import what they exercise. docs/ARCHITECTURE.md shows the same table to people.
+var ranks = []struct {
+	name     string
+	packages []string
+}{
+	{"0", []string{
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire",
+	}},
+	{"0+", []string{"api/swarm/v1/swarmv1connect"}}, // generated beside its messages
+	{"1", []string{
+		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
+		"internal/session", "merge/exchange", "identity/embedded",
+	}},
+	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
+	{"3", []string{"node"}},
+	// Parts of swci; nobody else imports them (onlyFor).
+	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics"}},
+	{"4-b", []string{"internal/swci/report", "internal/swci/cluster"}},
+	{"4-c", []string{"internal/swci/local", "internal/swci/bench"}},
+	{"4", []string{"internal/daemon", "internal/swci"}},
+	{"5", []string{"cmd/swarmd", "cmd/swarmctl"}},
+}
+
+// testOnly are packages for tests: they may import what they exercise, and only tests and each other import them.
+var testOnly = []string{"internal/e2e", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest"}
+
+// onlyFor are trees of packages that belong to one package.
+var onlyFor = []string{"internal/swci"}
+
+// never are imports that the ranks would allow. A name stands for itself and everything under it.
+var never = []struct{ from, to, why string }{
+	{"internal/swci", "node", "swarmctl reaches a daemon through internal/client or starts a process"},
+	{"internal/swci", "consensus", "swarmctl reaches a daemon through internal/client"},
+	{"internal/swci", "internal/rpc", "swarmctl is a client of the API, not a server"},
+	{"internal/session", "internal/bridge", "node joins the two"},
+	{"consensus", "github.com/libp2p", "consensus is given a Network"},
+	{"merge/exchange", "github.com/libp2p", "exchange is given streams"},
+	{"internal/session", "github.com/libp2p", "the session is given its ports"},
+	{"internal/bridge", "github.com/libp2p", "a program's bridge knows no peers"},
+}
+
+// pure are packages that may import only what is listed: no clock, no randomness, no I/O, no network.
+var pure = map[string][]string{
+	"consensus/state": {
+		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
+		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256",
+	},
+	"merge": {
+		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
+		"math/big", "math/bits", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3",
+	},
+	"internal/bridge/wire": {"encoding/json", "errors", "fmt", "strconv", "strings"},
+}
+
+func under(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
+
+// checkRanks holds the table: every package has a rank, and imports only lower ones.
+func checkRanks(r *repo) (found []violation) {
+	rank := map[string]int{}
+	for i, row := range ranks {
+		for _, name := range row.packages {
+			rank[name] = i
+			if !r.has(name) {
+				found = append(found, violation{name, "has a rank but does not exist: take it out of ranks"})
+			}
+		}
+	}
+	for _, p := range r.packages {
+		mine, ranked := rank[p.name]
+		if slices.Contains(testOnly, p.name) {
+			continue
+		}
+		if !ranked {
+			found = append(found, violation{p.name, "has no rank: add it to ranks in internal/meta and to docs/ARCHITECTURE.md"})
+			continue
+		}
+		for _, imported := range p.imports {
+			if theirs, ok := rank[imported]; ok && theirs >= mine {
+				found = append(found, violation{p.name, fmt.Sprintf("(rank %s) imports %s (rank %s): only lower ranks may be imported",
+					ranks[mine].name, imported, ranks[theirs].name)})
+			}
+		}
+	}
+	return found
+}
+
+// checkTestOnly keeps stand-ins out of the product.
+func checkTestOnly(r *repo) (found []violation) {
+	for _, name := range testOnly {
+		if !r.has(name) {
+			found = append(found, violation{name, "is listed as test-only but does not exist"})
+		}
+	}
+	for _, p := range r.packages {
+		for _, imported := range p.imports {
+			if slices.Contains(testOnly, imported) && !slices.Contains(testOnly, p.name) {
+				found = append(found, violation{p.name, "imports " + imported + ", which is for tests only"})
+			}
+		}
+	}
+	return found
+}
+
+// checkNever holds what ranks can't say.
+func checkNever(r *repo) (found []violation) {
+	for _, n := range never {
+		own := !strings.Contains(n.to, ".")
+		if !r.dir(n.from) || own && !r.dir(n.to) {
+			found = append(found, violation{n.from, "is forbidden to import " + n.to + ", but one of the two does not exist"})
+		}
+	}
+	for _, p := range r.packages {
+		if slices.Contains(testOnly, p.name) {
+			continue
+		}
+		for _, imported := range p.imports {
+			for _, n := range never {
+				if under(p.name, n.from) && under(imported, n.to) {
+					found = append(found, violation{p.name, "imports " + imported + ": " + n.why})
+				}
+			}
+			for _, owner := range onlyFor {
+				if imported != owner && under(imported, owner) && !under(p.name, owner) {
+					found = append(found, violation{p.name, "imports " + imported + ", which is a part of " + owner})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// checkPure holds the allow-lists of the pure packages.
+func checkPure(r *repo) (found []violation) {
+	for name := range pure {
+		if !r.has(name) {
+			found = append(found, violation{name, "is listed as pure but does not exist"})
+		}
+	}
+	for _, p := range r.packages {
+		allowed, listed := pure[p.name]
+		if !listed {
+			continue
+		}
+		for _, imported := range p.imports {
+			if !slices.Contains(allowed, imported) {
+				found = append(found, violation{p.name, "is pure and must not import " + imported})
+			}
+		}
+	}
+	return found
+}
