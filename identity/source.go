@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
@@ -17,8 +20,9 @@ import (
 )
 
 const (
-	// waitNotice is how often a node that waits for its first SVID says so.
-	waitNotice = 5 * time.Second
+	// A node that waits for its first SVID says so after firstNotice, and again every waitNotice.
+	firstNotice = time.Second
+	waitNotice  = 30 * time.Second
 	// maxUnixPath is the longest path of a unix socket on Linux, its final zero byte not counted.
 	maxUnixPath = 107
 )
@@ -83,8 +87,8 @@ func OpenSource(ctx context.Context, cfg SourceConfig) (*WorkloadSource, error) 
 }
 
 func (s *WorkloadSource) waitFirst(ctx context.Context) error {
-	tick := time.NewTicker(waitNotice)
-	defer tick.Stop()
+	notice := time.NewTimer(firstNotice)
+	defer notice.Stop()
 	for {
 		s.mu.Lock()
 		ready, changed, lastErr := s.svid != nil, s.changed, s.lastErr
@@ -103,8 +107,9 @@ func (s *WorkloadSource) waitFirst(ctx context.Context) error {
 				return fmt.Errorf("open identity source: no SVID from %s: %w (last answer: %w)", s.cfg.Socket, context.Cause(ctx), lastErr)
 			}
 			return fmt.Errorf("open identity source: no SVID from %s: %w", s.cfg.Socket, context.Cause(ctx))
-		case <-tick.C:
-			s.cfg.Log.Info("waiting for an identity", "socket", s.cfg.Socket, "want", s.want(), "last_error", lastErr)
+		case <-notice.C:
+			s.cfg.Log.Info("waiting for an identity; trying again", "want", s.want(), "why", s.why(lastErr))
+			notice.Reset(waitNotice)
 		}
 	}
 }
@@ -165,6 +170,24 @@ func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error
 		return nil, ID{}, fmt.Errorf("workload API no longer gives %s: a shared SVID is not taken instead", s.id)
 	}
 	return shared, sharedID, nil
+}
+
+// why says in one line why there is no SVID yet.
+func (s *WorkloadSource) why(last error) string {
+	path := strings.TrimPrefix(strings.TrimPrefix(s.cfg.Socket, "unix://"), "unix:")
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("nobody serves %s: start the SPIFFE agent or `swarmd run-authority`, or correct --identity or --socket-path", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("%s may not be opened by this user: run as its owner", path)
+	case err == nil:
+		_ = conn.Close() // it was only asked whether it is there
+	}
+	if last != nil {
+		return last.Error()
+	}
+	return "no answer yet from " + path
 }
 
 func (s *WorkloadSource) want() string {
