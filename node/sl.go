@@ -68,6 +68,7 @@ func (s *sl) run(ctx context.Context) error {
 		return err
 	}
 	defer api.Close()
+	s.endLeftovers(ctx, api)
 	hub := exchange.NewHub(exchange.Config{})
 	defer hub.Close()
 	engine, server, err := s.parts(api, hub)

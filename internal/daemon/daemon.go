@@ -58,6 +58,9 @@ func Main(args []string, env Env) int {
 	app := newApp(env)
 	normal, err := normalise(app, args)
 	if err == nil {
+		normal, err = withFile(app, normal, env)
+	}
+	if err == nil {
 		err = app.RunContext(ctx, normal)
 	}
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -37,6 +38,7 @@ func commonFlags() []cli.Flag {
 		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
 		stringFlag("runtime", "how programs and components run: process"),
 		stringFlag("log-level", "debug, info, warn or error"),
+		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 		// Accepted for the original's sake: there is no licence server.
 		stringFlag("apls-ip", "accepted, changes nothing: no licence is needed"),
 		stringFlag("apls-port", "accepted, changes nothing: no licence is needed"),
@@ -61,6 +63,7 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 		Name: c.String("name"), Host: host, SwarmID: c.String("swarm-id"), TrustDomains: c.StringSlice("trust-domain"),
 		StateDir: c.String("state-dir"), Log: newLogger(e.Stderr, logger, level),
 	}
+	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
 	if cfg.Name == "" {
 		cfg.Name = fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(host), port)
 	}

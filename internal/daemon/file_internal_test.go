@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestConfigFileFillsWhatIsNotGiven(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sl.yaml")
+	text := "host-ip: 10.0.0.1\nsn-ip: 10.0.0.9\nsl-fs-port: 4000\nattach: true\nenv: [A=1, \"B=2,3\"]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := Env{Getenv: func(k string) string { return map[string]string{"SWARM_SL_FS_PORT": "5000"}[k] }}
+	args := []string{"swarmd", "run-sl", "--config-file=" + path, "--host-ip=10.0.0.2"}
+	got, err := withFile(newApp(e), args, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append(args, "--attach=true", "--env=A=1", "--env=B=2,3", "--sn-ip=10.0.0.9")
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestConfigFileRefusals(t *testing.T) {
+	e := Env{Getenv: func(string) string { return "" }}
+	for text, want := range map[string]string{
+		"host-pi: 1\n":      "did you mean --host-ip?",
+		"host-ip: {a: b}\n": "want a value or a list of values",
+		"- a\n":             "want lines like host-ip",
+	} {
+		path := filepath.Join(t.TempDir(), "x.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := withFile(newApp(e), []string{"swarmd", "run-sn", "--config-file=" + path}, e)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParseFile(f *testing.F) {
+	f.Add([]byte("host-ip: 10.0.0.1\nenv: [A=1]\n"))
+	f.Add([]byte("a: &x [*x]\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		options, err := parseFile("f", raw)
+		for name, args := range options {
+			for _, a := range args {
+				if err == nil && !strings.HasPrefix(a, "--"+name+"=") {
+					t.Fatalf("%q became %q", name, a)
+				}
+			}
+		}
+	})
+}
+
+func TestNormalise(t *testing.T) {
+	app := newApp(Env{Getenv: func(string) string { return "" }})
+	tests := []struct {
+		name string
+		args string
+		want string // space-separated, or the error behind "!"
+	}{
+		{"value apart", "run-sn --host-ip 10.0.0.1", "run-sn --host-ip=10.0.0.1"},
+		{"value joined", "run-sn --host-ip=10.0.0.1", "run-sn --host-ip=10.0.0.1"},
+		{"single dash", "run-sn -host-ip 10.0.0.1", "run-sn --host-ip=10.0.0.1"},
+		{"value with dash for -e", "run-sl -e -x=1", "run-sl --e=-x=1"},
+		{"commas stay", "run-sl -e A=1,2", "run-sl --e=A=1,2"},
+		{"boolean", "run-sl --attach --name a", "run-sl --attach --name=a"},
+		{"missing value", "run-sn --host-ip", "!--host-ip: missing argument"},
+		{"option for a value", "run-sn --host-ip --name a", "!--host-ip: missing argument"},
+		{"unknown, near", "run-sn --host-pi 1", "!did you mean --host-ip?"},
+		{"unknown, far", "run-sn --zzzzzzzzzzzz", "!unknown option --zzzzzzzzzzzz; see swarmd run-sn --help"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := normalise(app, append([]string{"swarmd"}, strings.Fields(tt.args)...))
+			if want, bad := strings.CutPrefix(tt.want, "!"); bad {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Fatalf("got %v, %v; want error %q", got, err, want)
+				}
+				return
+			}
+			if diff := cmp.Diff(got, append([]string{"swarmd"}, strings.Fields(tt.want)...), cmpopts.EquateEmpty()); err != nil || diff != "" {
+				t.Fatal(err, diff)
+			}
+		})
+	}
+}

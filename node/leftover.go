@@ -1,0 +1,38 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+)
+
+// endLeftovers ends the sessions that an earlier life of this node left open: their program died with the daemon, and
+// the others would wait for it. It only helps the others along, so what goes wrong is logged.
+func (s *sl) endLeftovers(ctx context.Context, api *client.Client) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	contracts, err := api.ListContracts(ctx)
+	for _, c := range contracts {
+		if c.OpenSessions == 0 {
+			continue
+		}
+		var status *swarmv1.GetContractStatusResponse
+		if status, err = api.GetContractStatus(ctx, c.Name); err != nil {
+			break
+		}
+		for _, m := range status.Contract.GetSessions() {
+			if m.Node != s.cfg.Name || m.State == "ended" {
+				continue
+			}
+			s.cfg.Log.Info("ending the session of this node's earlier life", "contract", c.Name, "session", m.Id)
+			err = api.EndSession(ctx, &swarmv1.EndSessionRequest{
+				Session: m.Id, Contract: c.Name, Run: status.Contract.Run, Reason: "failed: the daemon was restarted", ExitCode: 1,
+			})
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.Warn("look for sessions of this node's earlier life", "err", err)
+	}
+}
