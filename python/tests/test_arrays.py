@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import construct, events, together
 from fakeswarm import FakeSwarm, RefusedError
+from helpers import construct, events, together
 from swarmlearning import errors
 from swarmlearning.arrays import Swarm, SwarmCallback
 from swarmlearning.client import Client
@@ -182,7 +182,11 @@ def test_get_and_set(make_swarm: MakeSwarm) -> None:
                                    "uint32", "int64", "uint64", "bool"])  # fmt: skip
 def test_dtypes_survive(make_swarm: MakeSwarm, dtype: str) -> None:
     swarm = make_swarm(1)
-    weights = {"pad": np.array([1], np.uint8), "w": np.array([[0, 1, 1]]).astype(dtype), "none": np.zeros((0, 2), dtype)}
+    weights = {
+        "pad": np.array([1], np.uint8),
+        "w": np.array([[0, 1, 1]]).astype(dtype),
+        "none": np.zeros((0, 2), dtype),
+    }
     train(make(swarm, 0, weights), lambda: None, 0)
     assert weights["w"].dtype == dtype
     np.testing.assert_array_equal(weights["w"], np.array([[0, 1, 1]]).astype(dtype))

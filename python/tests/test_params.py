@@ -66,7 +66,9 @@ def test_unknown_parameters_are_said_and_ignored(caplog: pytest.LogCaptureFixtur
     assert "parameter syncInterval is not known" in caplog.text
 
 
-@pytest.mark.parametrize(("value", "want"), [("True", True), ("true", True), ("1", True), ("False", False), ("", False)])
+@pytest.mark.parametrize(
+    ("value", "want"), [("True", True), ("true", True), ("1", True), ("False", False), ("", False)]
+)
 def test_loopback(monkeypatch: pytest.MonkeyPatch, value: str, want: bool) -> None:
     monkeypatch.setenv("SWARM_LOOPBACK", value)
     assert _params.loopback() is want

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import construct, events, together
 from fakeswarm import FakeSwarm
+from helpers import construct, events, together
 
 torch = pytest.importorskip("torch")
 
@@ -181,7 +181,10 @@ def test_callable_metric() -> None:
         ({"adsValData": "loader"}, "lossFunction: is missing"),
         ({"adsValData": "loader", "lossFunction": "NoSuchLoss"}, "torch.nn has no 'NoSuchLoss'"),
         ({"adsValData": "loader", "lossFunction": 3}, "lossFunction: 3"),
-        ({"adsValData": "loader", "lossFunction": "CrossEntropyLoss", "lossFunctionArgs": {"x": 1}}, "lossFunctionArgs"),
+        (
+            {"adsValData": "loader", "lossFunction": "CrossEntropyLoss", "lossFunctionArgs": {"x": 1}},
+            "lossFunctionArgs",
+        ),
         ({"adsValData": "loader", "lossFunction": "MSELoss", "metricFunction": "NoSuch"}, "metricFunction: .*NoSuch"),
         ({"useAdaptiveSync": True}, "useAdaptiveSync: is on without adsValData"),
     ],

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import construct, events, together
 from fakeswarm import FakeSwarm
+from helpers import construct, events, together
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow")
