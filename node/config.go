@@ -61,8 +61,10 @@ type SLConfig struct {
 	BridgeDir     string
 	ExpectedPeers int
 	Linger        time.Duration
-	Stdout        io.Writer // the program's lines
-	Getenv        func(string) string
+	// SessionTimeout stops a program that has opened no session by then; 0: never.
+	SessionTimeout time.Duration
+	Stdout         io.Writer // the program's lines
+	Getenv         func(string) string
 }
 
 func checkPort(flag string, port int) error {

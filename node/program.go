@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/launch"
@@ -66,12 +67,18 @@ func (p *program) run(ctx context.Context, engine *session.Engine) (int, error) 
 		return 1, err
 	}
 	log.Info("program started", "program", p.cfg.Program, "python", p.spec.Path, "pid", started.PID())
+	log.Warn("runtime process: the program is not walled in, it sees this machine and its network as the daemon does")
+	watched, stopWatch := context.WithCancel(ctx)
+	defer stopWatch()
+	late := p.stopWithoutSession(watched, started, engine)
 	exit := started.Wait()
 	if ctx.Err() != nil {
 		return exit.ExitCode, ctx.Err()
 	}
 	outcome, why := engine.Outcome()
 	switch {
+	case late.Load():
+		return 1, fmt.Errorf("program %s opened no session within --session-timeout %s and was stopped", p.cfg.Program, p.cfg.SessionTimeout)
 	case exit.ExitCode != 0:
 		reason := fmt.Sprintf("program %s: %s", p.cfg.Program, exit)
 		p.tell(ctx, engine, exit.ExitCode, reason, exit.Tail)
@@ -92,6 +99,28 @@ func (p *program) run(ctx context.Context, engine *session.Engine) (int, error) 
 		return 1, fmt.Errorf("%s", reason)
 	}
 	return 1, fmt.Errorf("program %s ended after its session failed: %w", p.cfg.Program, why)
+}
+
+// stopWithoutSession ends a program that has not opened a session in time, if a time is set. The result tells whether.
+func (p *program) stopWithoutSession(ctx context.Context, started *launch.Process, engine *session.Engine) *atomic.Bool {
+	late := new(atomic.Bool)
+	if p.cfg.SessionTimeout <= 0 {
+		return late
+	}
+	go func() {
+		timer := time.NewTimer(p.cfg.SessionTimeout)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if outcome, _ := engine.Outcome(); outcome == session.NoSession {
+			late.Store(true)
+			started.Stop(stopGrace)
+		}
+	}()
+	return late
 }
 
 // tell gives the contract the reason before the node goes.

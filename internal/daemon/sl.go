@@ -29,6 +29,7 @@ func slCommand(e Env) *cli.Command {
 		stringFlag("bridge-dir", "where the program's socket and weight files are made (default /dev/shm/swarmd)"),
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
 		&cli.DurationFlag{Name: "linger", Value: 10 * time.Minute, Usage: "serve the final model to others for so long at most"},
+		&cli.DurationFlag{Name: "session-timeout", Usage: "stop a program that has opened no session by then (default: never)"},
 	)
 	return command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
 		cfg, err := slConfig(c, e)
@@ -75,7 +76,7 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		Common: base, SNHost: c.String("sn-ip"), SNAPIPort: c.Int("sn-api-port"), FSPort: c.Int("sl-fs-port"),
 		DataDir: c.String("data-dir"), ModelDir: c.String("model-dir"), Program: c.String("model-program"), Platform: platform,
 		Python: c.String("python"), Env: environ, Attach: c.Bool("attach"), BridgeDir: c.String("bridge-dir"),
-		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), Stdout: e.Stdout, Getenv: e.Getenv,
+		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), SessionTimeout: c.Duration("session-timeout"), Stdout: e.Stdout, Getenv: e.Getenv,
 	}
 	if cfg.BridgeDir == "" {
 		cfg.BridgeDir = filepath.Join("/dev/shm/swarmd", cfg.Name)
