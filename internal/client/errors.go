@@ -95,7 +95,11 @@ func sortOut(sn string, err error) *failure {
 			}}
 		}
 	}
-	// No reason: the answer came from no SN, or there was none.
+	// No reason: the answer came from no SN, or there was none, or it ended in the middle of a message, which the library
+	// calls an invalid argument.
+	if ce.Code() == connect.CodeInvalidArgument && !connect.IsWireError(ce) {
+		return &failure{sent: true, elsewhere: true, Error: unreachable(sn, ce.Unwrap())}
+	}
 	switch ce.Code() {
 	case connect.CodeUnavailable, connect.CodeUnknown, connect.CodeDeadlineExceeded, connect.CodeCanceled,
 		connect.CodeInternal:

@@ -3,7 +3,14 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -85,6 +92,35 @@ func TestWatchSurvivesTheDeathOfItsSN(t *testing.T) {
 	reset(2)
 	if err := <-done; !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An SN that is killed while it sends is no answer: the next one is asked.
+func TestWatchSurvivesAMessageCutShort(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked []string
+	c, err := client.New(client.Config{
+		SNs: []string{"a:1", "b:1"}, SwarmID: swarmID, Log: slog.New(slog.DiscardHandler),
+		Transport: transport(func(r *http.Request) (*http.Response, error) {
+			if asked = append(asked, r.URL.Host); len(asked) == 2 {
+				cancel()
+				return nil, context.Canceled
+			}
+			body := io.MultiReader(strings.NewReader("\x00\x00"), iotest.ErrReader(syscall.ECONNRESET))
+			head := http.Header{"Content-Type": {"application/connect+proto"}, client.HeaderSwarmID: {swarmID}}
+			return &http.Response{StatusCode: http.StatusOK, Header: head, Body: io.NopCloser(body), Request: r}, nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.WatchContract(ctx, "c", func(*swarmv1.ContractView) error { return nil })
+	if !errors.Is(err, context.Canceled) || !slices.Equal(asked, []string{"a:1", "b:1"}) {
+		t.Errorf("asked %v, got %v; want the second SN to be asked", asked, err)
 	}
 }
 
