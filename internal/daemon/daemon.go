@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/client"
 )
 
 // Env is all of the process that a command may touch.
@@ -71,10 +73,32 @@ func Main(args []string, env Env) int {
 	if errors.As(err, &exit) {
 		code = exit.Code
 	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(env.Stderr, "swarmd: %s\n", strings.TrimSpace(text))
+	if text := strings.TrimSpace(explain(err)); text != "" {
+		fmt.Fprintln(env.Stderr, text)
 	}
 	return code
+}
+
+// explain is an error as people read it: each problem on a line of its own after the command's name, with the remedy that
+// the error carries. Indented lines (a program's last words) stay as they are.
+func explain(err error) string {
+	text := strings.TrimSpace(err.Error())
+	var e interface{ Remedy() string }
+	remedy := client.Remedy(err)
+	if remedy == "" && errors.As(err, &e) {
+		remedy = e.Remedy()
+	}
+	if remedy != "" && !strings.Contains(text, remedy) {
+		text += ": " + remedy
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" {
+			b.WriteString("swarmd: ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 func newApp(env Env) *cli.App {

@@ -16,19 +16,34 @@ const loggerKey = "logger"
 // handler writes records as the original does, `asctime : logger : LEVEL : message`, with the attributes behind the
 // message as key=value, so that scripts that look for the original's markers find them.
 type handler struct {
-	mu    *sync.Mutex
-	out   io.Writer
+	sink  *sink
 	level slog.Leveler
 	name  string
 	attrs string
 	group string
+	part  string
 }
+
+// sink is what all handlers of one logger share.
+type sink struct {
+	mu   sync.Mutex
+	out  io.Writer
+	said map[string]time.Time // libraries' lines and when they were last written
+}
+
+const (
+	// partKey marks the records that a library wrote; its value names the library's part.
+	partKey = "part"
+	// saidAgain is how often a library may say the same of the same peer: raft complains of a dead one twice a second.
+	saidAgain = time.Minute
+	saidMax   = 1000 // lines that are remembered
+)
 
 var _ slog.Handler = (*handler)(nil)
 
 // newLogger returns a logger that writes whole lines to out.
 func newLogger(out io.Writer, name string, level slog.Leveler) *slog.Logger {
-	return slog.New(&handler{mu: new(sync.Mutex), out: out, level: level, name: name})
+	return slog.New(&handler{sink: &sink{out: out, said: map[string]time.Time{}}, level: level, name: name})
 }
 
 // Enabled implements slog.Handler.
@@ -37,22 +52,53 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return lev
 // Handle implements slog.Handler.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	name := h.name
-	attrs := h.attrs
+	name, attrs, topic := h.name, h.attrs, r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == loggerKey {
+		switch a.Key {
+		case loggerKey:
 			name = a.Value.String()
-		} else {
-			attrs += format(h.group, a)
+			return true
+		case "peer", "target", "server_id":
+			topic += a.Value.String()
 		}
+		attrs += format(h.group, a)
 		return true
 	})
+	level := r.Level
+	if h.part != "" {
+		level = min(level, slog.LevelWarn)
+		if !h.wanted(topic, level, r.Time) {
+			return nil
+		}
+	}
 	b.WriteString(strings.Replace(r.Time.Format("2006-01-02 15:04:05.000"), ".", ",", 1))
-	b.WriteString(" : " + name + " : " + levelName(r.Level) + " : " + r.Message + attrs + "\n")
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, err := io.WriteString(h.out, b.String())
+	b.WriteString(" : " + name + " : " + levelName(level) + " : " + r.Message + attrs + "\n")
+	h.sink.mu.Lock()
+	defer h.sink.mu.Unlock()
+	_, err := io.WriteString(h.sink.out, b.String())
 	return err
+}
+
+// wanted tells whether an operator should see a library's record now. What a library calls an error is at most a warning
+// for the daemon, which survives it, and that a stream between SNs ended is news to nobody: who is gone is said elsewhere.
+func (h *handler) wanted(topic string, level slog.Level, now time.Time) bool {
+	if h.level.Level() <= slog.LevelDebug || level < slog.LevelWarn {
+		return true
+	}
+	if h.part == "raft_net" {
+		return false
+	}
+	s := h.sink
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.said[topic]; ok && now.Sub(last) < saidAgain {
+		return false
+	}
+	if len(s.said) >= saidMax {
+		clear(s.said)
+	}
+	s.said[topic] = now
+	return true
 }
 
 // WithAttrs implements slog.Handler.
@@ -61,9 +107,12 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		if a.Key == loggerKey {
 			next.name = a.Value.String()
-		} else {
-			next.attrs += format(h.group, a)
+			continue
 		}
+		if a.Key == partKey {
+			next.part = a.Value.String()
+		}
+		next.attrs += format(h.group, a)
 	}
 	return &next
 }

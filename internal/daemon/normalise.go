@@ -2,10 +2,13 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/nearest"
 )
 
 // normalise rewrites the arguments of a command to what urfave/cli understands: single-dash long options of the original
@@ -63,36 +66,8 @@ func flagTable(cmd *cli.Command) map[string]bool {
 }
 
 func unknownOption(cmd, name string, flags map[string]bool) error {
-	best, distance := "", 4
-	for n := range flags {
-		if d := editDistance(strings.TrimLeft(name, "-"), n); d < distance || (d == distance && best != "" && n < best) {
-			best, distance = n, d
-		}
+	if near := nearest.Word(strings.TrimLeft(name, "-"), slices.Collect(maps.Keys(flags))); near != "" {
+		return fmt.Errorf("unknown option %s; did you mean --%s?", name, near)
 	}
-	if best == "" {
-		return fmt.Errorf("unknown option %s; see swarmd %s --help", name, cmd)
-	}
-	return fmt.Errorf("unknown option %s; did you mean --%s?", name, best)
-}
-
-// editDistance is Levenshtein's, case ignored.
-func editDistance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("unknown option %s; see swarmd %s --help", name, cmd)
 }

@@ -13,7 +13,7 @@ var ranks = []struct {
 	packages []string
 }{
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest",
 	}},
 	{"0+", []string{"api/swarm/v1/swarmv1connect"}}, // generated beside its messages
 	{"1", []string{

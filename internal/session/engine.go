@@ -156,7 +156,9 @@ type Error struct {
 	Help    string // one line; may be empty
 }
 
-func (e *Error) Error() string  { return e.Message }
+func (e *Error) Error() string { return e.Message }
+
+// Reason is what programs decide on.
 func (e *Error) Reason() string { return e.Code }
 
 // Remedy is what the user can do about it.

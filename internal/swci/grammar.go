@@ -3,11 +3,11 @@ package swci
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/nearest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -101,39 +101,8 @@ func (g *Grammar) suggest(words []string) string {
 		return "swarmctl knows: " + strings.Join(same, ", ")
 	}
 	typed := strings.ToLower(strings.Join(words[:min(len(words), 3)], " "))
-	if near := nearest(typed, names); near != "" {
+	if near := nearest.Word(typed, names); near != "" {
 		return "did you mean \"swarmctl " + near + "\"?"
 	}
 	return "swarmctl help lists all commands"
-}
-
-// nearest returns the candidate with the least edit distance to word, or "" when none is near.
-func nearest(word string, candidates []string) string {
-	best, bestCost := "", 1+max(2, len(word)/2)
-	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if cost := distance(word, c); cost < bestCost {
-			best, bestCost = c, cost
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

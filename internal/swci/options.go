@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/nearest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -167,7 +168,7 @@ func optionHint(name string, names []string, c *Command) string {
 			long = append(long, n)
 		}
 	}
-	if near := nearest(name, long); near != "" {
+	if near := nearest.Word(name, long); near != "" {
 		return "did you mean " + dashed(near) + "?"
 	}
 	if c == nil {

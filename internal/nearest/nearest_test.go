@@ -1,0 +1,18 @@
+package nearest_test
+
+import (
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/nearest"
+)
+
+func TestWord(t *testing.T) {
+	known := []string{"host-ip", "sn-ip", "sl-fs-port", "name"}
+	for typed, want := range map[string]string{
+		"host-pi": "host-ip", "HOST-IP": "host-ip", "sl-fs-prt": "sl-fs-port", "nme": "name", "zzzzzzzz": "", "": "",
+	} {
+		if got := nearest.Word(typed, known); got != want {
+			t.Errorf("Word(%q): got %q, want %q", typed, got, want)
+		}
+	}
+}
