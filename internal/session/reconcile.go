@@ -203,6 +203,10 @@ func (s *session) mergeLocked(job Job) {
 	s.spawnLocked(func() {
 		defer stop()
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
+		var own error
+		if failed != nil && failed.Blamed == e.cfg.Peer {
+			own = checkOwn(job)
+		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		s.attempt.stop = nil
@@ -213,6 +217,9 @@ func (s *session) mergeLocked(job Job) {
 			s.attempt.failed = failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,
 				"blamed", failed.Blamed, "reason", failed.Reason)
+			if own != nil {
+				s.giveUpLocked(own)
+			}
 		default:
 			s.attempt = attemptState{} // superseded
 		}

@@ -84,11 +84,11 @@ func (s *session) notifyLocked() {
 
 // terminateLocked ends the session with the reason that the program will see.
 func (s *session) terminateLocked(err error) {
+	s.cancel() // also when it was given up: nobody waits for its last words any more
 	if s.err != nil {
 		return
 	}
 	s.err = err
-	s.cancel()
 	s.notifyLocked()
 }
 

@@ -1,0 +1,49 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// checkOwn looks for a fault in what this node contributes: a weight file that can't be read, or a value that is not
+// finite. A blame by others is no proof, so this node's own files are asked.
+func checkOwn(job Job) error {
+	merger, err := merge.NewMerger(job.Layout, "mean", []uint32{1}) // the mean of one model: looks at every value
+	if err != nil {
+		return err
+	}
+	src, dst := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
+	for i := range job.Layout.Leaves() {
+		n := job.Layout.LeafLen(i)
+		if _, err := job.Source.ReadAt(src[:n], job.Layout.LeafOffset(i)); err != nil {
+			return reasoned(err, "SLOT_UNREADABLE")
+		}
+		err := merger.Leaf(i, dst[:n], [][]byte{src[:n]})
+		if bad := (*merge.NonFinite)(nil); errors.As(err, &bad) {
+			return &Error{
+				"NOT_FINITE", fmt.Sprintf("%s, so the model is not merged", bad),
+				"lower the learning rate, clip gradients or look for bad input data",
+			}
+		}
+	}
+	return nil
+}
+
+// giveUpLocked ends the session because of what its own program handed in: repeating the attempt would not help. The
+// program hears err at once, the contract as soon as it can be told.
+func (s *session) giveUpLocked(err error) {
+	if s.ended() {
+		return
+	}
+	s.err = err
+	s.notifyLocked()
+	s.engine.cfg.Log.Error("session given up", "contract", s.contract, "session", s.id, "err", err)
+	s.spawnLocked(func() {
+		defer s.cancel()
+		if err := s.engine.cfg.Control.End(s.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.ctx.Err() == nil {
+			s.engine.cfg.Log.Warn("tell the contract that the session failed", "err", err)
+		}
+	})
+}
