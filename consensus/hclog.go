@@ -57,7 +57,7 @@ func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 		}
 		attrs = append(attrs, slog.Any(key, value))
 	}
-	h.log.LogAttrs(ctx, l, msg, attrs...)
+	h.log.LogAttrs(ctx, l, msg, attrs...) //nolint:sloglint // the message is raft's
 }
 
 // Trace logs below debug.

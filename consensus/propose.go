@@ -207,7 +207,7 @@ func (g *Group) readIndex(ctx context.Context) (uint64, error) {
 			return index, nil
 		}
 	}
-	return min(commit, g.Index()), nil
+	return min(commit, g.Index()), nil //nolint:nilerr // see break
 }
 
 // wait returns when this node has applied the command at index.

@@ -350,7 +350,7 @@ func TestConnected(t *testing.T) {
 			ok := true
 			for _, b := range broken {
 				i, j := int(b[0][3]-'0'), int(b[1][3]-'0')
-				ok = ok && !(set&(1<<i) != 0 && set&(1<<j) != 0)
+				ok = ok && (set&(1<<i) == 0 || set&(1<<j) == 0)
 			}
 			if ok {
 				best = max(best, bits.OnesCount(set))
