@@ -17,6 +17,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -53,6 +54,7 @@ type WorkloadSource struct {
 	bundles *x509bundle.Set
 	changed chan struct{}
 	lastErr error
+	warned  bool // of the outage that goes on
 	closed  bool
 }
 
@@ -74,8 +76,8 @@ func OpenSource(ctx context.Context, cfg SourceConfig) (*WorkloadSource, error) 
 	go func() {
 		defer close(s.done)
 		defer func() { _ = client.Close() }()
-		err := client.WatchX509Context(watchCtx, s)
-		if err != nil && watchCtx.Err() == nil {
+		// It returns only with an error.
+		if err := client.WatchX509Context(watchCtx, s); watchCtx.Err() == nil {
 			s.OnX509ContextWatchError(err)
 		}
 	}()
@@ -118,6 +120,10 @@ func (s *WorkloadSource) waitFirst(ctx context.Context) error {
 func (s *WorkloadSource) OnX509ContextUpdate(update *workloadapi.X509Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.warned {
+		s.warned = false
+		s.cfg.Log.Info("workload API answers again", "socket", s.cfg.Socket)
+	}
 	s.bundles = update.Bundles // always: a bundle's rotation must count even where no SVID fits
 	svid, id, err := s.pick(update.SVIDs)
 	if err != nil {
@@ -138,8 +144,9 @@ func (s *WorkloadSource) OnX509ContextWatchError(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastErr = err
-	if s.svid != nil && !s.closed {
-		s.cfg.Log.Warn("workload API does not answer, keeping the last identity", "error", err, "socket", s.cfg.Socket, "expires", s.svid.Certificates[0].NotAfter)
+	if s.svid != nil && !s.closed && !s.warned {
+		s.warned = true
+		s.cfg.Log.Warn("workload API does not answer: keeping the last identity until it expires, trying again", "error", status.Convert(err).Message(), "socket", s.cfg.Socket, "expires", s.svid.Certificates[0].NotAfter)
 	}
 }
 
