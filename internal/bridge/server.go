@@ -177,7 +177,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if server.Shutdown(drain) != nil {
 		_ = server.Close() // a client that does not read its answer
 	}
-	<-served
+	_ = <-served // http.ErrServerClosed
 	s.calls.Wait()
 	if ctx.Err() != nil {
 		return nil

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -60,7 +61,7 @@ func TestSlotBounds(t *testing.T) {
 		}
 	}
 	b := make([]byte, 4)
-	if n, err := m.ReadAt(b, 8); n != 2 || err != io.EOF {
+	if n, err := m.ReadAt(b, 8); n != 2 || !errors.Is(err, io.EOF) {
 		t.Errorf("read at the end: %d, %v, want 2 and EOF", n, err)
 	}
 	for _, size := range []int64{0, 9, 11} {
