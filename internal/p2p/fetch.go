@@ -65,7 +65,7 @@ func serveFetch(ctx context.Context, s *Stream, open Opener) error {
 	content, size, err := open(ctx, s.Peer(), req)
 	_ = s.SetDeadline(time.Now().Add(fetchStall)) // opening may have taken long
 	if err != nil {
-		return WriteMessage(s, fetchReply{Error: cleanText(err.Error(), maxReason)})
+		return WriteMessage(s, fetchReply{Error: cleanText(err.Error())})
 	}
 	defer func() { _ = content.Close() }()
 	if err := WriteMessage(s, fetchReply{Size: size}); err != nil {
@@ -107,7 +107,7 @@ func fetch(s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
 		return err
 	}
 	if reply.Error != "" {
-		return &RefusedError{Reason: cleanText(reply.Error, maxReason)}
+		return &RefusedError{Reason: cleanText(reply.Error)}
 	}
 	if reply.Size < 0 || reply.Size > maxSize {
 		return fmt.Errorf("the peer announces %d bytes, at most %d are allowed", reply.Size, maxSize)

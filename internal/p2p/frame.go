@@ -27,7 +27,7 @@ func WriteFrame(w io.Writer, payload []byte) error {
 func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		if err == io.EOF { //nolint:errorlint // ReadFull returns it bare, and callers compare it bare.
+		if err == io.EOF { // ReadFull returns it bare, and callers compare it bare.
 			return nil, io.EOF
 		}
 		return nil, fmt.Errorf("read frame: %w", err)

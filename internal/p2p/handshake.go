@@ -154,7 +154,7 @@ func marshalVerdict(refusal error) []byte {
 	if refusal == nil {
 		return []byte{0, 0}
 	}
-	reason := cleanText(refusal.Error(), maxReason)
+	reason := cleanText(refusal.Error())
 	if reason == "" {
 		reason = "no reason given"
 	}
@@ -168,7 +168,7 @@ func readVerdict(r io.Reader) error {
 		return fmt.Errorf("read verdict: %w", err)
 	}
 	if len(reason) > 0 {
-		return &RefusedError{Reason: cleanText(string(reason), maxReason)}
+		return &RefusedError{Reason: cleanText(string(reason))}
 	}
 	return nil
 }
@@ -190,15 +190,15 @@ func readShort(r io.Reader, limit int) ([]byte, error) {
 }
 
 // cleanText makes a peer's words safe to print and log: one line, valid UTF-8, bounded.
-func cleanText(s string, limit int) string {
+func cleanText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, s)
-	for len(s) > limit {
-		s = s[:limit]
+	for len(s) > maxReason {
+		s = s[:maxReason]
 		for len(s) > 0 && s[len(s)-1]&0xC0 == 0x80 {
 			s = s[:len(s)-1]
 		}

@@ -153,7 +153,7 @@ func (h *Host) listen(addr string) error {
 		_ = l.Close()
 		return fmt.Errorf("listen for peers on %s: %w", addr, err)
 	}
-	listener := h.upgrader.UpgradeListener(nil, ml)
+	listener := h.upgrader.UpgradeGatedMaListener(nil, h.upgrader.GateMaListener(ml))
 	h.listeners = append(h.listeners, listener)
 	h.wg.Go(func() { h.accept(listener) })
 	return nil
