@@ -198,7 +198,7 @@ func wantReason(t *testing.T, what string, err error, want string) {
 	}
 }
 
-func report(p *peer, t *testing.T) error {
+func report(t *testing.T, p *peer) error {
 	t.Helper()
 	_, err := p.sessions().Report(t.Context(), with(p, &swarmv1.ReportRequest{}))
 	return err
@@ -308,7 +308,7 @@ func TestRegisterAndSpeak(t *testing.T) {
 	if n == nil || n.SPIFFEID != "spiffe://hospital.example/swarm/sl" || n.Sentinel {
 		t.Fatalf("registered %+v", n)
 	}
-	if err := report(p, t); err != nil {
+	if err := report(t, p); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.lead.Touched(); len(got) != 1 || got[0] != "sl-0" {
@@ -318,18 +318,18 @@ func TestRegisterAndSpeak(t *testing.T) {
 	token := other.register(t, "sl-1", nodeKey(t))
 
 	other.speak("sl-0", token)
-	wantReason(t, "speaking for another node with one's own token", report(other, t), "TOKEN_REFUSED")
+	wantReason(t, "speaking for another node with one's own token", report(t, other), "TOKEN_REFUSED")
 	other.speak("sl-9", token)
-	wantReason(t, "speaking for nobody", report(other, t), "TOKEN_REFUSED")
+	wantReason(t, "speaking for nobody", report(t, other), "TOKEN_REFUSED")
 	other.header.Set(rpc.HeaderToken, "%%%")
-	wantReason(t, "malformed token", report(other, t), "TOKEN_REFUSED")
+	wantReason(t, "malformed token", report(t, other), "TOKEN_REFUSED")
 
 	thief := s.as("/swarm/sl/sl-1")
 	thief.speak("sl-1", token)
-	wantReason(t, "stolen token under another SPIFFE ID", report(thief, t), "TOKEN_REFUSED")
+	wantReason(t, "stolen token under another SPIFFE ID", report(t, thief), "TOKEN_REFUSED")
 	swop := s.as("/swarm/swop")
 	swop.speak("sl-1", token)
-	wantReason(t, "stolen token under another role", report(swop, t), "TOKEN_REFUSED")
+	wantReason(t, "stolen token under another role", report(t, swop), "TOKEN_REFUSED")
 }
 
 func TestRegistrationIsProven(t *testing.T) {
@@ -395,7 +395,7 @@ func TestRegistrationIsBoundToNonceAndConnection(t *testing.T) {
 
 	// A fresh one by the same key is welcome, and keeps the name.
 	p.register(t, "sl-0", key)
-	if err := report(p, t); err != nil {
+	if err := report(t, p); err != nil {
 		t.Error(err)
 	}
 }
