@@ -75,12 +75,12 @@ func (v *visitor) converse() (again bool) {
 	if again {
 		v.c.wind(0) // Ends the sending half, which may be in a write.
 		_ = v.c.s.Reset()
-		<-sent
+		_ = <-sent // it fails because of the reset
 		return true
 	}
 	if err != nil {
 		v.fail(v.j, "sends no more: "+plain(err), err)
-		<-sent
+		_ = <-sent // a consequence
 	} else if err = <-sent; err != nil {
 		v.fail(v.j, "takes no more: "+plain(err), err)
 	}

@@ -58,7 +58,7 @@ type hello struct {
 
 const helloFixed = 1 + 3*8 + 32
 
-func (h hello) appendFrame(b []byte) []byte {
+func (h hello) appendFrame(b []byte) []byte { //nolint:unparam // the form of all frames
 	b = header{kindHello, uint32(h.sender), uint32(helloFixed + len(h.contract))}.append(b)
 	b = append(b, 1) // version
 	b = binary.LittleEndian.AppendUint64(b, h.run)
