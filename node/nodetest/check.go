@@ -1,0 +1,294 @@
+package nodetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// settleTime is how long a healed swarm may take to agree.
+const settleTime = 2 * time.Minute
+
+// close stops everything and, unless the test has failed already, checks the swarm first.
+func (s *Swarm) close() {
+	if !s.t.Failed() {
+		s.End()
+	}
+	for _, n := range s.sls {
+		n.end(true)
+	}
+	for _, n := range s.order {
+		n.end(true)
+	}
+	for _, n := range s.order {
+		if n.tasks != nil {
+			n.tasks.Wait()
+		}
+	}
+	for _, t := range s.transports {
+		t.CloseIdleConnections()
+	}
+	s.Network.snap(errLeft, func(*stream) bool { return true })
+	s.Network.serving.Wait()
+}
+
+// End checks what must hold at the end of every history: all running SNs have the same log, the same state bytes, and no
+// broken invariant; every round was committed once, with the model that its participants' weights make; every model that
+// a program was given was committed, and every Sync that was acknowledged as taken stands in that round; the programs
+// that came to the end of a run hold the same final model. Faults that still last are mended first. A test may call it
+// earlier; at the test's end it is called in any case.
+func (s *Swarm) End() {
+	s.t.Helper()
+	if s.ended {
+		return
+	}
+	s.ended = true
+	s.mend()
+	h := s.agreed()
+	s.checkRounds(h)
+	s.checkPrograms(h)
+}
+
+// mend ends all faults but crashes.
+func (s *Swarm) mend() {
+	for name := range s.ids {
+		s.Join(name)
+		s.Continue(name)
+		if h := s.ids[name].at(s); h != nil {
+			h.renew()
+		}
+	}
+}
+
+// Log returns the committed rounds of all contracts, as the SNs agree on them once they have settled.
+func (s *Swarm) Log() []Round {
+	s.t.Helper()
+	return s.agreed().rounds
+}
+
+// agreed waits until the running SNs are at the same index and returns what all their logs say.
+func (s *Swarm) agreed() history {
+	s.t.Helper()
+	var live []*sn
+	for _, n := range s.order {
+		if n.up() {
+			live = append(live, n)
+		}
+	}
+	if len(live) == 0 {
+		s.t.Error("no SN is left to check")
+		return history{end: state.New()}
+	}
+	same := func() bool {
+		return !slices.ContainsFunc(live, func(n *sn) bool { return n.group.Index() != live[0].group.Index() })
+	}
+	for end := time.Now().Add(settleTime); !same() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	var all []history
+	for _, n := range live {
+		index, view := n.group.Index(), n.group.View()
+		h, err := replay(n.log, index)
+		if err != nil {
+			s.t.Errorf("replay %s: %v", n.id.name, err)
+		}
+		if err := state.Check(view); err != nil {
+			s.t.Errorf("state of %s: %v", n.id.name, err)
+		}
+		if got, want := encoded(view), encoded(h.end); !bytes.Equal(got, want) {
+			s.t.Errorf("state of %s is not what its log says:\n got %s\nwant %s", n.id.name, got, want)
+		}
+		all = append(all, h)
+	}
+	for i, h := range all[1:] {
+		if !slices.EqualFunc(h.entries, all[0].entries, bytes.Equal) {
+			s.t.Errorf("logs of %s (%d commands) and %s (%d commands) differ", live[0].id.name, len(all[0].entries), live[i+1].id.name, len(h.entries))
+		}
+	}
+	return all[0]
+}
+
+func encoded(v *state.State) []byte {
+	b, err := state.EncodeSnapshot(v)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return b
+}
+
+// checkRounds holds that every round follows the one before and is the mean of what its participants offered.
+func (s *Swarm) checkRounds(h history) {
+	s.t.Helper()
+	type key struct {
+		contract string
+		run      uint64
+	}
+	last := map[key]Round{}
+	models := map[string][]byte{} // by digest
+	for _, r := range h.rounds {
+		k := key{r.Contract, r.Run}
+		if r.Round != last[k].Round+1 {
+			s.t.Errorf("contract %s, run %d: round %d follows round %d", r.Contract, r.Run, r.Round, last[k].Round)
+		}
+		model, err := s.expected(r, models[last[k].Digest])
+		if err != nil {
+			s.t.Errorf("round %d of %s, run %d: %v", r.Round, r.Contract, r.Run, err)
+		}
+		models[r.Digest], last[k] = model, r
+	}
+}
+
+// expected merges what the participants of a round offered and compares the digest with the committed one.
+func (s *Swarm) expected(r Round, base []byte) ([]byte, error) {
+	var weights []uint32
+	var sources [][]byte
+	var layout *merge.Layout
+	for i, p := range r.Participants {
+		run := s.runOf(p.Session)
+		if run == nil {
+			return nil, fmt.Errorf("nobody has session %s", p.Session)
+		}
+		var err error
+		if layout, err = run.Program.layout(); err != nil {
+			return nil, err
+		}
+		if p.Weight == 0 {
+			continue
+		}
+		source := run.offer(p.Seq)
+		if r.Sessions[i].State == state.SessionClosed {
+			source = run.offer(0)
+			if r.Sessions[i].CheckinMode == state.CheckinActive && r.Round > 1 {
+				source = base
+			}
+		}
+		if source == nil {
+			return nil, fmt.Errorf("%s has no weights of sync %d", p.Node, p.Seq)
+		}
+		weights, sources = append(weights, p.Weight), append(sources, source)
+	}
+	model, err := mean(layout, weights, sources)
+	if err != nil {
+		return nil, err
+	}
+	if got := digestOf(layout, model); got != r.Digest {
+		return model, fmt.Errorf("the mean of the offered weights has digest %.12s, committed is %.12s", got, r.Digest)
+	}
+	return model, nil
+}
+
+func mean(layout *merge.Layout, weights []uint32, models [][]byte) ([]byte, error) {
+	m, err := merge.NewMerger(layout, "mean", weights)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, layout.Bytes())
+	for leaf := range layout.Leaves() {
+		at := layout.LeafOffset(leaf)
+		end := at + int64(layout.LeafLen(leaf))
+		sources := make([][]byte, len(models))
+		for i := range models {
+			sources[i] = models[i][at:end]
+		}
+		if err := m.Leaf(leaf, out[at:end], sources); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// offer returns the weights of a Sync, or those at the close for 0, or the last ones if the program has not got so far.
+func (r *Run) offer(seq uint64) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.offers {
+		if o.seq == seq {
+			return o.model
+		}
+	}
+	if seq == 0 && len(r.offers) > 0 {
+		return r.offers[len(r.offers)-1].model
+	}
+	return nil
+}
+
+// runs returns all runs of all programs.
+func (s *Swarm) runs() []*Run {
+	var all []*Run
+	for _, n := range s.sls {
+		n.mu.Lock()
+		all = append(all, n.runs...)
+		n.mu.Unlock()
+	}
+	return all
+}
+
+func (s *Swarm) runOf(session string) *Run {
+	for _, r := range s.runs() {
+		r.mu.Lock()
+		mine := r.session == session
+		r.mu.Unlock()
+		if mine {
+			return r
+		}
+	}
+	return nil
+}
+
+// checkPrograms holds every model that a program was given against the log.
+func (s *Swarm) checkPrograms(h history) {
+	s.t.Helper()
+	finals := map[string]string{} // contract and run to digest
+	for _, r := range s.runs() {
+		r.mu.Lock()
+		session, handed, ended, err := r.session, r.handed, r.ended, r.err
+		r.mu.Unlock()
+		before := uint64(0)
+		for _, m := range handed {
+			round := findRound(h, r.Program.Contract, m, session)
+			switch {
+			case round == nil:
+				s.t.Errorf("%s was given round %d with digest %.12s, which was never committed", r.Peer, m.Round, m.Digest)
+				continue
+			case m.Seq > 0 && m.Round < before || m.Seq > 0 && m.Round == before && !m.Over:
+				s.t.Errorf("%s was given round %d after round %d", r.Peer, m.Round, before)
+			}
+			before = m.Round
+			took := slices.ContainsFunc(round.Participants, func(p state.Participant) bool { return p.Session == session && p.Seq == m.Seq })
+			if m.Seq > 0 && m.Contributed != took {
+				s.t.Errorf("%s, sync %d: told contributed %v, the log of round %d says %v", r.Peer, m.Seq, m.Contributed, m.Round, took)
+			}
+		}
+		if !ended || err != nil {
+			continue
+		}
+		last := handed[len(handed)-1]
+		round := findRound(h, r.Program.Contract, last, session)
+		if round == nil {
+			continue
+		}
+		key := fmt.Sprintf("%s run %d", round.Contract, round.Run)
+		if had, ok := finals[key]; ok && had != last.Digest {
+			s.t.Errorf("%s: final models differ: %s has %.12s, another has %.12s", key, r.Peer, last.Digest, had)
+		}
+		finals[key] = last.Digest
+	}
+}
+
+// findRound finds a round that a session was given. Digests of two runs may be equal, so the run matters.
+func findRound(h history, contract string, m Handed, session string) *Round {
+	var found *Round
+	for i, r := range h.rounds {
+		if r.Contract == contract && r.Round == m.Round && r.Digest == m.Digest {
+			found = &h.rounds[i]
+			if slices.ContainsFunc(r.Participants, func(p state.Participant) bool { return p.Session == session }) {
+				return found
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,83 @@
+package nodetest
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// Round is one committed round as the log tells it.
+type Round struct {
+	Contract     string
+	Run          uint64
+	Round        uint64
+	Attempt      uint64
+	Digest       string
+	Final        bool
+	Participants []state.Participant
+	// Sessions are the participants' sessions when the attempt was planned, in the same order.
+	Sessions []state.Session
+}
+
+// history is what a log says, entry by entry.
+type history struct {
+	entries [][]byte // commands only, with their index in front
+	rounds  []Round
+	end     *state.State
+}
+
+// replay applies a log from its beginning up to an index.
+func replay(log *raft.InmemStore, last uint64) (history, error) {
+	h := history{end: state.New()}
+	first, err := log.FirstIndex()
+	if err != nil {
+		return h, err
+	}
+	if first > 1 {
+		return h, fmt.Errorf("the log begins at %d: it was compacted", first)
+	}
+	planned := map[string][]state.Session{}
+	for i := first; i <= last && i > 0; i++ {
+		var entry raft.Log
+		if err := log.GetLog(i, &entry); err != nil {
+			return h, fmt.Errorf("read entry %d: %w", i, err)
+		}
+		if entry.Type != raft.LogCommand {
+			continue
+		}
+		h.entries = append(h.entries, fmt.Appendf(nil, "%d %s", i, entry.Data))
+		c, err := state.DecodeCommand(entry.Data)
+		if err != nil {
+			return h, fmt.Errorf("entry %d: %w", i, err)
+		}
+		old := h.end
+		next, result, err := old.Apply(c)
+		if err != nil && state.ReasonOf(err) == "" {
+			return h, fmt.Errorf("apply entry %d: %w", i, err)
+		}
+		h.end = next
+		if err == nil && result.Changed {
+			h.note(c, old, planned)
+		}
+	}
+	return h, nil
+}
+
+func (h *history) note(c state.Command, old *state.State, planned map[string][]state.Session) {
+	switch c := c.(type) {
+	case state.PlanRound:
+		var sessions []state.Session
+		for _, p := range c.Participants {
+			sessions = append(sessions, *old.Contracts[c.Contract].Sessions[p.Session])
+		}
+		planned[c.Contract] = sessions
+	case state.CommitRound:
+		plan := old.Contracts[c.Contract].Plan
+		h.rounds = append(h.rounds, Round{
+			Contract: c.Contract, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Digest: c.Digest, Final: plan.Final,
+			Participants: plan.Participants, Sessions: planned[c.Contract],
+		})
+	}
+}

@@ -1,0 +1,311 @@
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// keepalive is how long a stream over a cut link stays open on both sides, as with yamux's keep-alives.
+const keepalive = 30 * time.Second
+
+var errExpired = errors.New("SVID has expired")
+
+// Network joins the hosts of a swarm. Faults act on pairs of names, so they outlive a restart.
+//
+// A cut link is silent: streams stall and break after half a minute; what was written before the heal arrives after it.
+// A crashed host refuses at once, as the kernel of a machine whose process died does.
+type Network struct {
+	mu      sync.Mutex // guards what follows
+	hosts   map[string]*host
+	cuts    map[pair]int   // which cut it is; 0: none
+	stopped map[string]int // the same for frozen hosts
+	delays  map[pair]time.Duration
+	wires   map[*stream]struct{}
+	changed chan struct{} // closed and replaced when a link changes
+	count   int
+	serving sync.WaitGroup
+}
+
+type pair [2]string
+
+func between(a, b string) pair {
+	if a > b {
+		a, b = b, a
+	}
+	return pair{a, b}
+}
+
+// linkState is how a link is at one moment.
+type linkState struct {
+	up      bool
+	delay   time.Duration
+	changed <-chan struct{}
+}
+
+// host is one life of a node on the network.
+type host struct {
+	network  *Network
+	name     string
+	peerID   string
+	role     string
+	gone     bool // guarded by Network.mu, as the next two are
+	expired  bool
+	services map[string]func(*conn)
+}
+
+func newNetwork() *Network {
+	return &Network{
+		hosts: map[string]*host{}, cuts: map[pair]int{}, stopped: map[string]int{}, delays: map[pair]time.Duration{}, wires: map[*stream]struct{}{},
+		changed: make(chan struct{}),
+	}
+}
+
+// attach begins a life of a node.
+func (n *Network) attach(name, peerID, role string) *host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := &host{network: n, name: name, peerID: peerID, role: role, services: map[string]func(*conn){}}
+	n.hosts[name] = h
+	return h
+}
+
+func (n *Network) state(a, b string) linkState {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := between(a, b)
+	up := n.cuts[p] == 0 && n.stopped[a] == 0 && n.stopped[b] == 0
+	return linkState{up: up, delay: n.delays[p], changed: n.changed}
+}
+
+func (n *Network) changeLocked() {
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// cut stops all bytes between two hosts.
+func (n *Network) cut(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := between(a, b)
+	if n.cuts[p] != 0 || a == b {
+		return
+	}
+	n.count++
+	mine := n.count
+	n.cuts[p] = mine
+	n.changeLocked()
+	time.AfterFunc(keepalive, func() {
+		n.mu.Lock()
+		still := n.cuts[p] == mine
+		n.mu.Unlock()
+		if still {
+			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return between(w.ends[0].name, w.ends[1].name) == p })
+		}
+	})
+}
+
+// stop freezes a host: nothing goes in or out.
+func (n *Network) stop(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.count++
+	mine := n.count
+	n.stopped[name] = mine
+	n.changeLocked()
+	time.AfterFunc(keepalive, func() {
+		n.mu.Lock()
+		still := n.stopped[name] == mine
+		n.mu.Unlock()
+		if still {
+			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return w.ends[0].name == name || w.ends[1].name == name })
+		}
+	})
+}
+
+// resume lets a frozen host go on.
+func (n *Network) resume(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.stopped, name)
+	n.changeLocked()
+}
+
+// heal ends a cut.
+func (n *Network) heal(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.cuts, between(a, b))
+	n.changeLocked()
+}
+
+// slow gives a link a delay in each direction.
+func (n *Network) slow(a, b string, d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delays[between(a, b)] = d
+	n.changeLocked()
+}
+
+// snap breaks the streams for which which is true.
+func (n *Network) snap(err error, which func(*stream) bool) {
+	n.mu.Lock()
+	var hit []*stream
+	for w := range n.wires {
+		if which(w) {
+			hit = append(hit, w)
+			delete(n.wires, w)
+		}
+	}
+	n.mu.Unlock()
+	for _, w := range hit {
+		w.snap(err)
+	}
+}
+
+// leave notes that one end has closed; a wire is forgotten when both have.
+func (n *Network) leave(w *stream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w.left++; w.left == len(w.ends) {
+		delete(n.wires, w)
+	}
+}
+
+// detach ends a host's life without a goodbye.
+func (h *host) detach() {
+	h.network.mu.Lock()
+	h.gone = true
+	h.network.mu.Unlock()
+	h.network.snap(syscall.ECONNRESET, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
+}
+
+// expire ends the host's identity: streams close, as they do when a side has not shown a new SVID in time.
+func (h *host) expire() {
+	h.network.mu.Lock()
+	h.expired = true
+	h.network.mu.Unlock()
+	h.network.snap(errExpired, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
+}
+
+func (h *host) renew() {
+	h.network.mu.Lock()
+	defer h.network.mu.Unlock()
+	h.expired = false
+}
+
+func (h *host) hasExpired() bool {
+	h.network.mu.Lock()
+	defer h.network.mu.Unlock()
+	return h.expired
+}
+
+func (h *host) isGone() bool {
+	h.network.mu.Lock()
+	defer h.network.mu.Unlock()
+	return h.gone
+}
+
+// handle sets what answers streams of a service. fn owns the stream.
+func (h *host) handle(service string, fn func(*conn)) {
+	h.network.mu.Lock()
+	defer h.network.mu.Unlock()
+	h.services[service] = fn
+}
+
+// dial opens a stream; to a host behind a cut link it takes until the link heals or ctx ends. A peer ID, if given, must
+// be the other side's.
+func (h *host) dial(ctx context.Context, name, peerID, service string) (*conn, error) {
+	n := h.network
+	for {
+		l := n.state(h.name, name)
+		if l.up {
+			if l.delay > 0 { // handshakes
+				if err := sleep(ctx, 2*l.delay); err != nil {
+					return nil, err
+				}
+			}
+			return n.connect(h, name, peerID, service)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("dial %s: %w", name, ctx.Err())
+		case <-l.changed:
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (n *Network) connect(h *host, name, peerID, service string) (*conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	to := n.hosts[name]
+	switch {
+	case h.gone:
+		return nil, net.ErrClosed
+	case to == nil || to.gone || to.services[service] == nil:
+		return nil, fmt.Errorf("dial %s: %w", name, syscall.ECONNREFUSED)
+	case h.expired || to.expired:
+		return nil, fmt.Errorf("dial %s: handshake: %w", name, errExpired)
+	case peerID != "" && peerID != to.peerID:
+		return nil, fmt.Errorf("dial %s: it is not %s", name, peerID)
+	}
+	w := newStream(n, h, to, service)
+	n.wires[w] = struct{}{}
+	fn := to.services[service]
+	n.serving.Go(func() { fn(&conn{wire: w, side: 1}) })
+	return &conn{wire: w}, nil
+}
+
+// listener gives accepted streams to an HTTP server.
+type listener struct {
+	name    string
+	streams chan *conn
+	once    sync.Once
+	done    chan struct{}
+}
+
+func (h *host) listen(service string) *listener {
+	l := &listener{name: h.name, streams: make(chan *conn), done: make(chan struct{})}
+	h.handle(service, func(c *conn) {
+		select {
+		case l.streams <- c:
+		case <-l.done:
+			_ = c.Reset()
+		}
+	})
+	return l
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.streams:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *listener) Addr() net.Addr { return addr(l.name) }

@@ -1,0 +1,340 @@
+package nodetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge/exchange"
+	"github.com/swarmd/swarmd/node"
+)
+
+const (
+	serviceMerge = node.MergeProtocol
+	serviceFetch = "/swarm/fetch/1"
+)
+
+// sl is a Swarm Learning node. What is below host is one life.
+type sl struct {
+	swarm *Swarm
+	id    nodeID
+
+	host   *host
+	engine *session.Engine
+	cancel context.CancelFunc
+	tasks  *sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	slots    *slots     // of the newest session
+	reported *swarmv1.SessionReport
+	runs     []*Run // of the program, oldest first
+}
+
+// start begins a life; the program starts when the node is registered.
+func (n *sl) start() error {
+	n.host = n.swarm.Network.attach(n.id.name, n.id.peerID, "sl")
+	log := n.swarm.log.With("on", n.id.name)
+	api, err := n.swarm.client(n.id, n.host)
+	if err != nil {
+		return err
+	}
+	hub := exchange.NewHub(exchange.Config{})
+	ctl := control{Control: node.Control{Client: api}, sl: n}
+	engine := session.New(session.Config{
+		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
+		Exchange: &node.Exchanger{Hub: hub, Network: slNet{n.host}, Key: n.id.key, Peer: n.id.name},
+		NewSlots: n.newSlots,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	n.engine, n.cancel, n.tasks = engine, cancel, new(sync.WaitGroup)
+	n.host.handle(serviceMerge, func(c *conn) {
+		if err := hub.Serve(ctx, c, c.remote().peerID); err != nil && ctx.Err() == nil {
+			log.Debug("merge stream refused", "peer", c.remote().name, "err", err)
+		}
+	})
+	n.host.handle(serviceFetch, func(c *conn) { serveFetch(c, engine) })
+	run := newRun(n, n.swarm.program(n.id.index))
+	n.mu.Lock()
+	n.runs = append(n.runs, run)
+	n.mu.Unlock()
+	host := n.host
+	n.tasks.Go(func() {
+		defer func() {
+			hub.Close()
+			_ = api.Close() // idle connections; never fails
+		}()
+		n.live(ctx, api, engine, run, host)
+	})
+	return nil
+}
+
+// live registers, then runs engine and program until ctx ends, as node's SL does.
+func (n *sl) live(ctx context.Context, api *client.Client, engine *session.Engine, run *Run, host *host) {
+	err := api.Register(ctx, client.Registration{
+		Node: client.NodeInfo{Name: n.id.name, Role: "sl", Host: n.id.name, FSPort: portFS, Runtime: "process"}, Key: n.id.key,
+	})
+	if err != nil {
+		run.finish(err)
+		return
+	}
+	parts, partsCtx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return engine.Run(partsCtx) })
+	parts.Go(func() error {
+		err := run.train(partsCtx, node.BridgeHandler{Engine: engine, Peer: n.id.name})
+		run.finish(err)
+		if ctx.Err() == nil {
+			leave(ctx, engine, err)
+		}
+		return errLeft
+	})
+	_ = parts.Wait() // errLeft
+	if ctx.Err() == nil {
+		host.detach() // it has exited
+	}
+}
+
+// errLeft stops a node whose program has ended.
+var errLeft = errors.New("the program has ended")
+
+// leave does what node does after a program's end.
+func leave(ctx context.Context, engine *session.Engine, err error) {
+	if err != nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_ = engine.ProgramExited(ctx, 1, err.Error()) // told or not, the node goes
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	_ = engine.Linger(ctx) // the same
+}
+
+// end ends this life.
+func (n *sl) end(crash bool) {
+	if n.cancel == nil {
+		return
+	}
+	if crash {
+		n.host.detach()
+	}
+	n.cancel()
+	n.cancel = nil
+	n.tasks.Wait()
+	n.host.detach()
+}
+
+// up tells whether the node runs.
+func (n *sl) up() bool { return n.cancel != nil && !n.host.isGone() }
+
+func (n *sl) newSlots(size int64) (session.Slots, error) {
+	s := newSlots(size)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slots = s
+	return s, nil
+}
+
+// last returns the newest run of the program, nil before the first.
+func (n *sl) last() *Run {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.runs) == 0 {
+		return nil
+	}
+	return n.runs[len(n.runs)-1]
+}
+
+// control notes what the swarm was told.
+type control struct {
+	node.Control
+	sl *sl
+}
+
+// Report implements session.Control.
+func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+	err := c.Control.Report(ctx, req)
+	if err == nil && len(req.GetSessions()) > 0 {
+		c.sl.mu.Lock()
+		c.sl.reported = req.GetSessions()[0]
+		c.sl.mu.Unlock()
+	}
+	return err
+}
+
+// slNet is node.Network in memory.
+type slNet struct{ host *host }
+
+var _ node.Network = slNet{}
+
+// OpenMerge implements node.Network.
+func (s slNet) OpenMerge(ctx context.Context, peerID, name string, _ uint32) (exchange.Stream, error) {
+	return s.host.dial(ctx, name, peerID, serviceMerge)
+}
+
+// FetchModel implements node.Network.
+func (s slNet) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := s.host.dial(ctx, from.GetHost(), from.GetPeerId(), serviceFetch)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = c.Reset() })
+	defer stop()
+	if err := json.NewEncoder(c).Encode(req); err != nil {
+		return err
+	}
+	n, err := io.Copy(dst, io.LimitReader(c, req.Bytes))
+	if err == nil && n < req.Bytes {
+		err = fmt.Errorf("%s does not hold the model of round %d", from.GetNode(), req.Round)
+	}
+	return err
+}
+
+func serveFetch(c *conn, engine *session.Engine) {
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	var req session.FetchRequest
+	if err := json.NewDecoder(c).Decode(&req); err != nil || !node.Enrolled(engine.View(), c.remote().peerID) {
+		return
+	}
+	r, _, err := engine.OpenModel(req)
+	if err != nil {
+		return
+	}
+	defer func() { _ = r.Close() }()
+	_, _ = io.Copy(c, r) // the other side counts
+}
+
+// client makes a client of the API for a host.
+func (s *Swarm) client(id nodeID, h *host) (*client.Client, error) {
+	t := &http.Transport{
+		Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Minute,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 4 * time.Second},
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			name, _, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			c, err := h.dial(ctx, name, "", serviceAPI)
+			if err != nil { // never a nil *conn in an interface
+				return nil, err
+			}
+			return c, nil
+		},
+	}
+	t.Protocols.SetUnencryptedHTTP2(true)
+	s.transports = append(s.transports, t)
+	var sns []string
+	for i := range s.order { // its own SN first, as a user would configure it
+		sns = append(sns, net.JoinHostPort(s.order[(i+id.index)%len(s.order)].id.name, strconv.Itoa(portAPI)))
+	}
+	return client.New(client.Config{
+		SNs: sns[:1], SwarmID: swarmID, Source: id.source, Log: s.log.With("client", id.name), Transport: t,
+		Exporter: func() ([]byte, error) { return []byte(exporter), nil },
+	})
+}
+
+// slots are weight files in memory.
+type slots struct {
+	files [3]memory // local and the two that take turns
+	mu    sync.Mutex
+	turn  int
+}
+
+var _ session.Slots = (*slots)(nil)
+
+var slotNames = [3]string{"local", "merged-0", "merged-1"}
+
+func newSlots(size int64) *slots {
+	s := &slots{}
+	for i := range s.files {
+		s.files[i].b = make([]byte, size)
+	}
+	return s
+}
+
+func (s *slots) file(name string) *memory {
+	for i, n := range slotNames {
+		if n == name {
+			return &s.files[i]
+		}
+	}
+	return nil
+}
+
+func (s *slots) pick(next int) *memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &s.files[1+(s.turn+next)%2]
+}
+
+// Local implements session.Slots.
+func (s *slots) Local() session.Slot { return &s.files[0] }
+
+// LocalName implements session.Slots.
+func (s *slots) LocalName() string { return slotNames[0] }
+
+// Merging implements session.Slots.
+func (s *slots) Merging() session.Slot { return s.pick(0) }
+
+// Committed implements session.Slots.
+func (s *slots) Committed() session.Slot { return s.pick(1) }
+
+// Commit implements session.Slots.
+func (s *slots) Commit() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	return slotNames[1+(s.turn+1)%2]
+}
+
+// Close implements session.Slots.
+func (s *slots) Close() error { return nil }
+
+// memory is one weight file. Like a real one it bears readers and writers at once.
+type memory struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+var errRange = errors.New("outside of the file")
+
+// ReadAt implements io.ReaderAt.
+func (m *memory) ReadAt(p []byte, off int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if off < 0 || off > int64(len(m.b)) {
+		return 0, errRange
+	}
+	n := copy(p, m.b[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// WriteAt implements io.WriterAt.
+func (m *memory) WriteAt(p []byte, off int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if off < 0 || off+int64(len(p)) > int64(len(m.b)) {
+		return 0, errRange
+	}
+	return copy(m.b[off:], p), nil
+}

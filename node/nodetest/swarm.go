@@ -1,0 +1,407 @@
+package nodetest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+)
+
+// Contract is the contract of all programs that name no other.
+const Contract = "c"
+
+const swarmID = "0123456789abcdef0123456789abcdef"
+
+// Config says what a swarm is made of. Zero fields take their default.
+type Config struct {
+	SNs, SLs      int // sn-0 … and sl-0 …; default 1 and 1
+	MinPeers      int // default: all SLs
+	ExpectedPeers int
+	QuorumWait    time.Duration // default 30 s
+	Steps         int           // default 5
+	Elements      int           // of the model; default 150,000, which is three leaves
+	Think         time.Duration // of one step; default 1 s
+	Late          []string      // SLs that do not start by themselves
+	// Program changes what the SL with this index runs. The default adds 3·(i+1) in every step to an initial 30·(i+1).
+	Program func(i int, p *Program)
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.SNs, 1)
+	set(&c.SLs, 1)
+	set(&c.MinPeers, c.SLs)
+	set(&c.Steps, 5)
+	set(&c.Elements, 150_000)
+	if c.Think == 0 {
+		c.Think = time.Second
+	}
+	return c
+}
+
+// nodeID is who a node is, whatever life it is in.
+type nodeID struct {
+	name   string
+	index  int
+	key    crypto.PrivKey
+	peerID string
+	spiffe string
+	source *rpctest.Source
+}
+
+// Swarm is a running swarm. Its methods are for the test's goroutine only.
+type Swarm struct {
+	Network *Network
+
+	t          testing.TB
+	cfg        Config
+	log        *slog.Logger
+	authority  *rpctest.Authority
+	ids        map[string]nodeID
+	order      []*sn // sn-0 first
+	sls        []*sl
+	operator   *client.Client
+	transports []*http.Transport
+	joins      chan struct{}
+	ended      bool
+}
+
+// New starts a swarm, within a synctest bubble: SNs, then the SLs that are not late with their programs. It returns when
+// the SNs are one group. At the test's end it is checked and stopped.
+func New(t testing.TB, cfg Config) *Swarm {
+	t.Helper()
+	cfg = cfg.withDefaults()
+	authority, err := rpctest.NewAuthority("swarm.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), authority: authority, ids: map[string]nodeID{}, joins: make(chan struct{}, 1)}
+	t.Cleanup(s.close)
+	for i := range cfg.SNs {
+		s.order = append(s.order, newSN(s, s.identity(state.RoleSN, i)))
+	}
+	for i := range cfg.SLs {
+		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(state.RoleSL, i)})
+	}
+	for i, n := range s.order {
+		s.must(n.start(i == 0))
+		if i == 0 {
+			s.Until("the swarm to be founded", func() bool { return n.group.View().Nodes["sn-0"] != nil })
+		}
+	}
+	s.Until("all SNs to vote", func() bool {
+		for _, n := range s.order {
+			if len(n.group.View().NodesByRole(state.RoleSN)) < cfg.SNs {
+				return false
+			}
+		}
+		return true
+	})
+	op := s.identity("swci", 0)
+	s.operator, err = s.client(op, s.Network.attach(op.name, op.peerID, "swci"))
+	s.must(err)
+	for _, n := range s.sls {
+		if !slices.Contains(cfg.Late, n.id.name) {
+			s.must(n.start())
+		}
+	}
+	return s
+}
+
+func testLog() *slog.Logger {
+	if os.Getenv("SWARM_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.NewTextHandler(io.Discard, nil))
+}
+
+func (s *Swarm) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *Swarm) identity(role string, i int) nodeID {
+	s.t.Helper()
+	id := nodeID{name: fmt.Sprintf("%s-%d", role, i), index: i}
+	var err error
+	id.key, _, err = crypto.GenerateEd25519Key(rand.Reader)
+	s.must(err)
+	peerID, err := identity.PeerID(id.key)
+	s.must(err)
+	path := "/swarm/" + role + "/" + id.name
+	id.source, err = s.authority.Issue(path, 24*time.Hour)
+	s.must(err)
+	id.peerID, id.spiffe = peerID.String(), "spiffe://swarm.test"+path
+	s.ids[id.name] = id
+	return id
+}
+
+// program is what the SL with this index runs.
+func (s *Swarm) program(i int) Program {
+	p := Program{
+		Contract: Contract, MinPeers: s.cfg.MinPeers, Weight: 1, Mode: "snapshot", Steps: s.cfg.Steps, Think: s.cfg.Think,
+		Init: 30 * float32(i+1), Delta: 3 * float32(i+1), Elements: s.cfg.Elements,
+	}
+	if s.cfg.Program != nil {
+		s.cfg.Program(i, &p)
+	}
+	return p
+}
+
+func (s *Swarm) sn(name string) *sn {
+	for _, n := range s.order {
+		if n.id.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func (s *Swarm) sl(name string) *sl {
+	for _, n := range s.sls {
+		if n.id.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Cut stops all bytes between two nodes, in silence.
+func (s *Swarm) Cut(a, b string) { s.Network.cut(a, b) }
+
+// Heal ends a Cut.
+func (s *Swarm) Heal(a, b string) { s.Network.heal(a, b) }
+
+// Isolate cuts a node off from all others.
+func (s *Swarm) Isolate(name string) {
+	for other := range s.ids {
+		s.Network.cut(name, other)
+	}
+}
+
+// Join ends all cuts of a node.
+func (s *Swarm) Join(name string) {
+	for other := range s.ids {
+		s.Network.heal(name, other)
+	}
+}
+
+// Slow gives the link between two nodes a delay in each direction.
+func (s *Swarm) Slow(a, b string, d time.Duration) { s.Network.slow(a, b, d) }
+
+// Stop freezes a node, as SIGSTOP does: what it sends and what is sent to it stops on the way.
+func (s *Swarm) Stop(name string) { s.Network.stop(name) }
+
+// Continue ends a Stop.
+func (s *Swarm) Continue(name string) { s.Network.resume(name) }
+
+// Crash ends a node's life without a goodbye.
+func (s *Swarm) Crash(name string) {
+	if n := s.sn(name); n != nil {
+		n.end(true)
+		return
+	}
+	s.sl(name).end(true)
+}
+
+// Restart begins a new life of a node that has crashed, or the first one of a late SL: an SN with its stores, an SL with
+// nothing but its key and a new run of its program.
+func (s *Swarm) Restart(name string) {
+	s.t.Helper()
+	if n := s.sn(name); n != nil {
+		n.end(true)
+		if n.tasks != nil {
+			n.tasks.Wait()
+		}
+		s.must(n.start(false))
+		return
+	}
+	n := s.sl(name)
+	n.end(true)
+	s.must(n.start())
+}
+
+// Expire ends a node's identity: its streams break, and it is refused until Renew.
+func (s *Swarm) Expire(name string) { s.ids[name].at(s).expire() }
+
+// Renew ends an Expire.
+func (s *Swarm) Renew(name string) { s.ids[name].at(s).renew() }
+
+func (id nodeID) at(s *Swarm) *host {
+	s.Network.mu.Lock()
+	defer s.Network.mu.Unlock()
+	return s.Network.hosts[id.name]
+}
+
+// Until waits in virtual time, at most ten minutes.
+func (s *Swarm) Until(what string, ok func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	s.t.Fatalf("waited ten minutes for %s\n%s", what, s.Describe())
+}
+
+// Describe says how everything stands, for messages.
+func (s *Swarm) Describe() string {
+	var b strings.Builder
+	for _, n := range s.order {
+		if !n.up() {
+			fmt.Fprintf(&b, "%s is down\n", n.id.name)
+			continue
+		}
+		leader, _, _ := n.group.Leader()
+		fmt.Fprintf(&b, "%s: index %d, leader %q, leads %v", n.id.name, n.group.Index(), leader, n.group.IsLeader())
+		if c := n.group.View().Contracts[Contract]; c != nil {
+			fmt.Fprintf(&b, ", phase %s, round %d, plan %+v, over %v; %s", c.Phase(), c.Round(), c.Plan, c.Over, n.leader.Status(Contract).Waiting)
+		}
+		b.WriteByte('\n')
+	}
+	for _, n := range s.sls {
+		r := n.last()
+		if r == nil {
+			continue
+		}
+		h := r.Handed()
+		fmt.Fprintf(&b, "%s: up %v, %d models, waits %q, err %v", n.id.name, n.up(), len(h), r.Waits(), r.Err())
+		if n.engine != nil {
+			fmt.Fprintf(&b, ", %v", n.engine.Status())
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Leader returns the SN that leads; it waits until there is exactly one that all running and reachable SNs follow.
+func (s *Swarm) Leader() string {
+	s.t.Helper()
+	name := ""
+	s.Until("a leader", func() bool {
+		name = s.leading()
+		return name != ""
+	})
+	return name
+}
+
+func (s *Swarm) leading() string {
+	for _, n := range s.order {
+		if !n.up() || !n.group.IsLeader() {
+			continue
+		}
+		followers := 0
+		for _, o := range s.order {
+			if !o.up() {
+				continue
+			}
+			if l, _, ok := o.group.Leader(); ok && l == n.id.name {
+				followers++
+			}
+		}
+		if 2*followers > len(s.order) {
+			return n.id.name
+		}
+	}
+	return ""
+}
+
+// View returns a contract as the running SN with the newest state sees it; nil if there is none.
+func (s *Swarm) View(contract string) *state.Contract {
+	var best *sn
+	for _, n := range s.order {
+		if n.up() && (best == nil || n.group.Index() > best.group.Index()) {
+			best = n
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.group.View().Contracts[contract]
+}
+
+// Round returns the last committed round of the programs' contract.
+func (s *Swarm) Round() uint64 {
+	if c := s.View(Contract); c != nil {
+		return c.Round()
+	}
+	return 0
+}
+
+// Planned tells whether an attempt of this round is running.
+func (s *Swarm) Planned(round uint64) bool {
+	c := s.View(Contract)
+	return c != nil && c.Plan != nil && c.Plan.Round == round
+}
+
+// Waiting returns the leader's reason why no round is planned or committed.
+func (s *Swarm) Waiting() string {
+	if n := s.sn(s.leading()); n != nil {
+		return n.leader.Status(Contract).Waiting.String()
+	}
+	return "no leader"
+}
+
+// Reported returns what an SL told the swarm last about its session, nil before.
+func (s *Swarm) Reported(name string) *swarmv1.SessionReport {
+	n := s.sl(name)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.reported
+}
+
+// Run returns the newest run of an SL's program.
+func (s *Swarm) Run(name string) *Run { return s.sl(name).last() }
+
+// Wait waits until the programs of the named SLs have ended, of all that have one if none is named.
+func (s *Swarm) Wait(names ...string) {
+	s.t.Helper()
+	if len(names) == 0 {
+		for _, n := range s.sls {
+			if n.last() != nil {
+				names = append(names, n.id.name)
+			}
+		}
+	}
+	s.Until("programs to end: "+strings.Join(names, ", "), func() bool {
+		for _, name := range names {
+			select {
+			case <-s.Run(name).Done():
+			default:
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Operator is a client with the role of swarmctl.
+func (s *Swarm) Operator() *client.Client { return s.operator }
+
+// within returns a context that ends after some virtual time.
+func (s *Swarm) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	s.t.Cleanup(cancel)
+	return ctx
+}
