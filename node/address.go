@@ -60,7 +60,7 @@ func checkFree(host, flag string, port int) error {
 	case err == nil:
 		return ln.Close()
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port %d on %s is in use by %s: stop that process or give another port with --%s", port, orAll(host), portHolder(port), flag)
+		return fmt.Errorf("port %d on %s is in use by %s: stop that process or give another port with --%s", port, orAll(host), portHolder(host, port), flag)
 	}
 	return fmt.Errorf("listen on %s: %w; give another port with --%s", join(host, port), err, flag)
 }

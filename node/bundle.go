@@ -18,7 +18,9 @@ import (
 const (
 	bundleProtocol = "/swarm/bundle/1"
 	bundleLimit    = 64 << 10
-	contactRetry   = 2 * time.Second
+	contactRetry   = time.Second
+	// waitNotice is how often a node that waits for the same thing says so again.
+	waitNotice = 30 * time.Second
 )
 
 // bundle is what a joining SN takes from a file server: which swarm this is and where its SNs are.
@@ -45,7 +47,7 @@ func serveBundle(host *p2p.Host, group *consensus.Group) {
 // fetchBundle asks file servers in turn until one has answered, saying what it waits for. It pins the swarm. A server of
 // another swarm is an error that ends the search.
 func fetchBundle(ctx context.Context, host *p2p.Host, swarm *pin, servers []string, log *slog.Logger) (bundle, error) {
-	last := ""
+	last, said := "", time.Time{}
 	for i := 0; ; i++ {
 		server := servers[i%len(servers)]
 		b, err := askBundle(ctx, host, swarm, server)
@@ -58,8 +60,8 @@ func fetchBundle(ctx context.Context, host *p2p.Host, swarm *pin, servers []stri
 		case errors.As(err, &other):
 			return bundle{}, fmt.Errorf("%s: %w", server, err)
 		}
-		if msg := err.Error(); msg != last {
-			last = msg
+		if msg := err.Error(); msg != last || time.Since(said) > waitNotice {
+			last, said = msg, time.Now()
 			log.Info("cannot reach an SN yet; trying again", "file_server", server, "err", err)
 		}
 		select {
@@ -96,8 +98,11 @@ func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (
 		return bundle{}, fmt.Errorf("read bootstrap bundle: %w", err)
 	}
 	b.SNs = slices.DeleteFunc(b.SNs, func(a string) bool { _, _, err := consensus.ParseAddress(a); return err != nil })
-	if b.SwarmID != peer.SwarmID || len(b.SNs) == 0 {
-		return bundle{}, errors.New("its bootstrap bundle names no SN of the swarm")
+	if len(b.SNs) == 0 {
+		return bundle{}, errors.New("it is still founding the swarm")
+	}
+	if b.SwarmID != peer.SwarmID {
+		return bundle{}, fmt.Errorf("its bootstrap bundle is of swarm %.40q, it said to be of %q", b.SwarmID, peer.SwarmID)
 	}
 	return b, nil
 }
