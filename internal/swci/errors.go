@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/plain"
 )
 
 // printError writes err as users see it: one line, below it the last words of a process if err has some, then the remedy.
@@ -22,14 +23,4 @@ func printError(w io.Writer, err error) {
 }
 
 // oneLine keeps a message that came from elsewhere from breaking the form, or a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, s)
-}
+func oneLine(s string) string { return plain.Line(s) }

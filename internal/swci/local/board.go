@@ -5,37 +5,57 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/swci/plain"
+)
+
+// How often a peer's line is printed where it can't be kept up to date in place: a short run is seen live, a long one does
+// not fill a log.
+const (
+	lineEvery   = 2 * time.Second
+	lineAtMost  = time.Minute
+	lineStretch = 20 // a line per this part of the time that the run has taken so far
 )
 
 // Board shows a run: log lines scroll, and below them one line per peer is kept up to date in place. Where that is not
-// possible (no terminal) a peer's line is printed when what matters in it changes. Safe for concurrent use.
+// possible (no terminal) a peer's line is printed now and then when what matters in it has changed. Safe for concurrent use.
 type Board struct {
 	mu    sync.Mutex
 	w     io.Writer
 	tty   bool
 	width func() int
-	lines []string          // of the block now
-	drawn int               // lines of the block that stand on the screen
-	last  map[string]string // key printed last, by peer
+	now   func() time.Time
+	began time.Time          // of the first line that was printed without a terminal
+	lines []string           // of the block now
+	drawn int                // lines of the block that stand on the screen
+	last  map[string]printed // by peer
+}
+
+// printed is what was printed last of a peer, without a terminal.
+type printed struct {
+	key string
+	at  time.Time
 }
 
 // Status is one peer's line.
 type Status struct {
 	Peer string
-	Key  string // what matters: without a terminal a line is printed when this changes; "" prints nothing
+	Key  string // what matters: without a terminal a line is printed when this has changed; "" prints nothing
+	News bool   // the change matters by itself: it is printed at once
 	Text string
 }
 
-// NewBoard makes a board that writes to w. width returns the terminal's width in columns; it is only asked when tty.
-func NewBoard(w io.Writer, tty bool, width func() int) *Board {
-	return &Board{w: w, tty: tty, width: width, last: map[string]string{}}
+// NewBoard makes a board that writes to h.Stderr.
+func NewBoard(h Host) *Board {
+	return &Board{w: h.Stderr, tty: h.TTY, width: h.Width, now: h.Now, last: map[string]printed{}}
 }
 
 // Log prints one line above the peers' lines.
 func (b *Board) Log(line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out(b.erase() + clean(line) + "\n" + b.block())
+	b.out(b.erase() + plain.Text(line) + "\n" + b.block())
 }
 
 // Set replaces the peers' lines.
@@ -44,10 +64,7 @@ func (b *Board) Set(peers []Status) {
 	defer b.mu.Unlock()
 	if !b.tty {
 		for _, p := range peers {
-			if p.Key != "" && b.last[p.Peer] != p.Key {
-				b.last[p.Peer] = p.Key
-				b.out(clean(p.Text) + "\n")
-			}
+			b.line(p)
 		}
 		return
 	}
@@ -57,6 +74,20 @@ func (b *Board) Set(peers []Status) {
 		b.lines = append(b.lines, p.Text)
 	}
 	b.out(gone + b.block())
+}
+
+// line prints one peer's line if it is time.
+func (b *Board) line(p Status) {
+	now, last := b.now(), b.last[p.Peer]
+	if b.began.IsZero() {
+		b.began = now
+	}
+	due := last.at.Add(min(max(lineEvery, now.Sub(b.began)/lineStretch), lineAtMost))
+	if p.Key == "" || p.Key == last.key || !p.News && now.Before(due) {
+		return
+	}
+	b.last[p.Peer] = printed{p.Key, now}
+	b.out(plain.Line(p.Text) + "\n")
 }
 
 // Close leaves the block as it is: what follows is printed below.
@@ -87,7 +118,7 @@ func (b *Board) block() string {
 	}
 	var s strings.Builder
 	for _, l := range b.lines {
-		r := []rune(clean(l))
+		r := []rune(plain.Line(l))
 		s.WriteString(string(r[:min(len(r), width-1)]) + "\n")
 	}
 	b.drawn = len(b.lines)
@@ -96,25 +127,3 @@ func (b *Board) block() string {
 
 // out ignores errors: a closed terminal must not end the training.
 func (b *Board) out(s string) { _, _ = io.WriteString(b.w, s) }
-
-// clean takes out control characters, with which a program's output could spoil the block or the terminal. Tabs and
-// colours are lost with them.
-func clean(s string) string {
-	var b strings.Builder
-	escape := false
-	for _, r := range s {
-		switch {
-		case escape:
-			// An escape sequence ends with a letter, except for the bracket that opens it.
-			escape = r < '@' || r > '~' || r == '['
-		case r == 0x1b:
-			escape = true
-		case r == '\t':
-			b.WriteString("    ")
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}

@@ -3,6 +3,7 @@ package local_test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -11,7 +12,7 @@ import (
 
 func TestBoardOnTerminal(t *testing.T) {
 	var got bytes.Buffer
-	b := local.NewBoard(&got, true, func() int { return 24 })
+	b := local.NewBoard(local.Host{Stderr: &got, TTY: true, Width: func() int { return 24 }})
 	b.Set([]local.Status{{Peer: "a", Text: "a 1"}, {Peer: "b", Text: "b, a line that is too long to stay whole"}})
 	b.Log("said\x1b[31m so\a")
 	b.Set([]local.Status{{Peer: "a", Text: "a 2"}})
@@ -28,12 +29,27 @@ func TestBoardOnTerminal(t *testing.T) {
 
 func TestBoardElsewhere(t *testing.T) {
 	var got bytes.Buffer
-	b := local.NewBoard(&got, false, nil)
-	for _, key := range []string{"1", "1", "", "2"} {
-		b.Set([]local.Status{{Peer: "a", Key: key, Text: "a at " + key}})
+	now := time.Unix(1, 0)
+	b := local.NewBoard(local.Host{Stderr: &got, Now: func() time.Time { return now }})
+	for _, step := range []struct {
+		after time.Duration
+		key   string
+		news  bool
+	}{
+		{0, "1", false}, {0, "1", false}, {0, "", false},
+		{time.Second, "2", false}, // too soon
+		{time.Second, "3", false},
+		{time.Second, "4 over", true}, // at once
+		{time.Hour, "4 over", true},   // nothing new
+		{0, "5", false},
+		{30 * time.Second, "6", false}, // a long run's lines are rare
+		{30 * time.Second, "7", false},
+	} {
+		now = now.Add(step.after)
+		b.Set([]local.Status{{Peer: "a", Key: step.key, News: step.news, Text: "a at " + step.key}})
 	}
-	b.Log("said")
-	if diff := cmp.Diff("a at 1\na at 2\nsaid\n", got.String()); diff != "" {
+	b.Log("said\tso")
+	if diff := cmp.Diff("a at 1\na at 3\na at 4 over\na at 5\na at 7\nsaid\tso\n", got.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }

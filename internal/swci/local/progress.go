@@ -178,17 +178,12 @@ func (p *progress) lines() []Status {
 			epoch += fmt.Sprintf("/%d", s.totalEpochs)
 		}
 		text := fmt.Sprintf("%-6s round %-4d epoch %-8s loss %-8s accuracy %-7s %s", name, s.round, epoch, value(s.loss), value(s.metric), phase)
-		key := fmt.Sprint(s.round, " ")
-		if s.phase == "finished" || s.ended != "" {
-			key += "over"
-		}
-		if s.ended == "failed" {
-			key += s.ended
-		}
+		over := s.phase == "finished" || s.ended != ""
+		key := fmt.Sprint(s.round, " ", over, s.ended == "failed")
 		if long && s.phase == "ready" {
 			key += waiting
 		}
-		out[i] = Status{Peer: name, Key: key, Text: strings.TrimRight(text, " ")}
+		out[i] = Status{Peer: name, Key: key, News: over, Text: strings.TrimRight(text, " ")}
 	}
 	return out
 }

@@ -36,7 +36,7 @@ type run struct {
 // Run trains cfg's program across peers of a swarm that lives as long as this call, and leaves the models, summary.json
 // and report.html in cfg.Out. It blocks until all is torn down. When ctx ends, its cause is returned.
 func Run(ctx context.Context, cfg RunConfig, h Host) error {
-	r := &run{cfg: &cfg, host: h, started: h.Now(), board: NewBoard(h.Stderr, h.TTY, h.Width)}
+	r := &run{cfg: &cfg, host: h, started: h.Now(), board: NewBoard(h)}
 	if err := cfg.check(ctx, h); err != nil {
 		return err
 	}

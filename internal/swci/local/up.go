@@ -43,7 +43,8 @@ func Up(ctx context.Context, cfg UpConfig, h Host) error {
 		}
 		defer os.RemoveAll(logs)
 	}
-	board := NewBoard(h.Stderr, false, nil)
+	h.TTY = false // nothing is kept up to date in place
+	board := NewBoard(h)
 	c, err := cluster.New(cluster.Config{
 		Swarmd: swarmd, SNs: cfg.SNs, LogDir: logs, Environ: h.Environ,
 		OnLine: func(name, line string, _ bool) {
