@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -112,12 +111,7 @@ func (r *Result) model(tls float64) {
 
 // rounds runs the swarm and fills all but the figures of TLS.
 func rounds(ctx context.Context, cfg Config) (res Result, err error) {
-	logs, err := os.MkdirTemp("", "swarm-bench-")
-	if err != nil {
-		return Result{}, fmt.Errorf("make log folder: %w", err)
-	}
-	defer os.RemoveAll(logs)
-	c, err := cluster.New(cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, LogDir: logs, Environ: cfg.Environ})
+	c, err := cluster.New(cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, Environ: cfg.Environ})
 	if err != nil {
 		return Result{}, err
 	}

@@ -26,14 +26,15 @@ const (
 	stopGrace = 8 * time.Second  // for all to end by themselves, before KILL
 	snMarker  = "Starting SWARM-API-SERVER on port"
 	programID = "program | "
+	tempLogs  = "logs" // in the temporary folder
 )
 
 // Config describes a swarm on this machine.
 type Config struct {
 	Swarmd  string // path of the binary
 	SNs     int    // at least 1; the first is the Sentinel
-	LogDir  string // one file per daemon; made if missing
-	Keep    bool   // leave the temporary folder (not the processes)
+	LogDir  string // one file per daemon; made if missing; empty: they go with the temporary folder
+	Keep    bool   // leave the temporary folder (not the processes, nor the models in transit)
 	OnLine  func(name, line string, program bool)
 	Environ []string // of the daemons; nil means this process's own
 }
@@ -41,8 +42,8 @@ type Config struct {
 // Cluster is a swarm on this machine. Start, then StartSL any number of times, then Close.
 type Cluster struct {
 	cfg    Config
-	dir    string // temporary, 0700
-	bridge string // folder of the bridges, on tmpfs when there is one
+	dir    tempDir
+	bridge tempDir // of the bridges, on tmpfs when there is one
 	ports  ports
 	apis   []string
 	exits  chan Exit
@@ -61,19 +62,23 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.OnLine == nil {
 		cfg.OnLine = func(string, string, bool) {}
 	}
+	sweep(shortTemp(), shmDir)
+	dir, err := newTemp(shortTemp(), cfg.Keep)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.LogDir == "" {
+		cfg.LogDir = filepath.Join(dir.path, tempLogs)
+	}
 	if err := os.MkdirAll(cfg.LogDir, 0o750); err != nil {
+		dir.remove()
 		return nil, fmt.Errorf("make log folder: %w", err)
 	}
-	dir, err := os.MkdirTemp(shortTemp(), "swarm-")
+	bridge, err := newTemp(shmDir, false)
 	if err != nil {
-		return nil, fmt.Errorf("make temporary folder: %w", err)
+		bridge = tempDir{path: filepath.Join(dir.path, "bridge")}
 	}
-	c := &Cluster{cfg: cfg, dir: dir, ports: ports{given: map[int]bool{}}, exits: make(chan Exit, 64)}
-	c.bridge = filepath.Join(dir, "bridge")
-	if shm, err := os.MkdirTemp("/dev/shm", "swarm-"); err == nil {
-		c.bridge = shm
-	}
-	return c, nil
+	return &Cluster{cfg: cfg, dir: dir, bridge: bridge, ports: ports{given: map[int]bool{}}, exits: make(chan Exit, 64)}, nil
 }
 
 // shortTemp is the folder for temporary files, unless sockets below it would have names that Linux refuses (108 bytes).
@@ -87,13 +92,15 @@ func shortTemp() string {
 // Identity is the value for --identity with which the daemons and swarmctl find the authority.
 func (c *Cluster) Identity() string { return "embedded=" + c.authorityDir() }
 
-func (c *Cluster) authorityDir() string { return filepath.Join(c.dir, "id") }
+func (c *Cluster) authorityDir() string { return filepath.Join(c.dir.path, "id") }
 
 // mark is the environment entry by which all processes of this swarm are known.
-func (c *Cluster) mark() string { return "SWARM_LOCAL_ID=" + c.dir }
+func (c *Cluster) mark() string { return markOf(c.dir.path) }
+
+func markOf(dir string) string { return "SWARM_LOCAL_ID=" + dir }
 
 // Dir is the temporary folder.
-func (c *Cluster) Dir() string { return c.dir }
+func (c *Cluster) Dir() string { return c.dir.path }
 
 // APIs returns the SNs' API addresses, the Sentinel's first. Valid after Start.
 func (c *Cluster) APIs() []string { return slices.Clone(c.apis) }
@@ -167,7 +174,7 @@ func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
 		"run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", SNHost(0),
 		"--sn-p2p-port", strconv.Itoa(p[0]), "--sn-api-port", strconv.Itoa(p[1]), "--sn-fs-port", strconv.Itoa(p[2]),
 		"--sentinel-fs-port", strconv.Itoa(sentinelFS),
-		"--identity", c.Identity(), "--state-dir", filepath.Join(c.dir, name),
+		"--identity", c.Identity(), "--state-dir", filepath.Join(c.dir.path, name),
 	}, p[2], nil
 }
 
@@ -207,7 +214,7 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 	name := SLName(s.Index)
 	args := []string{
 		"run-sl", "--name", name, "--host-ip", "127.0.0.1", "--sn-ip", host, "--sn-api-port", port,
-		"--sl-fs-port", strconv.Itoa(fs), "--identity", c.Identity(), "--state-dir", filepath.Join(c.dir, name),
+		"--sl-fs-port", strconv.Itoa(fs), "--identity", c.Identity(), "--state-dir", filepath.Join(c.dir.path, name),
 		"--bridge-dir", bridge, "--expected-peers", strconv.Itoa(s.Expected),
 	}
 	if s.Program == "" {
@@ -227,7 +234,7 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 	return c.launch(name, SL, nil, args...)
 }
 
-func (c *Cluster) bridgeDir(i int) string { return filepath.Join(c.bridge, SLName(i)) }
+func (c *Cluster) bridgeDir(i int) string { return filepath.Join(c.bridge.path, SLName(i)) }
 
 // AwaitBridge returns the folder for SWARM_BRIDGE_DIR of an SL that waits for a program, once its socket answers.
 func (c *Cluster) AwaitBridge(ctx context.Context, i int, p *Proc) (string, error) {
@@ -324,11 +331,19 @@ func (c *Cluster) await(ctx context.Context, p *Proc, what string, ready func() 
 		case <-p.Done():
 			return Failure(p.Exit())
 		case <-timeout.C:
-			return &exit.Error{Status: exit.TimedOut, Err: fmt.Errorf("%s: %s is not ready after %s%s", p.Name, what, startWait, quote(p.Tail())), Hint: "its whole log is " + filepath.Join(c.cfg.LogDir, p.Name+".log")}
+			return &exit.Error{Status: exit.TimedOut, Err: fmt.Errorf("%s: %s is not ready after %s%s", p.Name, what, startWait, quote(p.Tail())), Hint: c.logHint(p.Name)}
 		case <-tick.C:
 		}
 	}
 	return nil
+}
+
+// logHint tells where a daemon's log stays, if it does.
+func (c *Cluster) logHint(name string) string {
+	if c.cfg.LogDir == filepath.Join(c.dir.path, tempLogs) {
+		return ""
+	}
+	return "its whole log is " + filepath.Join(c.cfg.LogDir, name+".log")
 }
 
 // Failure is the error for a process that ended when it should not have: its name, exit code and last lines.
@@ -372,11 +387,10 @@ func (c *Cluster) Close() {
 	for _, l := range logs {
 		l.close()
 	}
-	if c.cfg.Keep {
-		return
+	c.bridge.remove()
+	if !c.cfg.Keep {
+		c.dir.remove()
 	}
-	_ = os.RemoveAll(c.dir)
-	_ = os.RemoveAll(c.bridge)
 }
 
 // stop sends TERM to all, waits until grace is over, and sends KILL to the rest.

@@ -26,8 +26,7 @@ type UpConfig struct {
 }
 
 // Up keeps a swarm whose SLs wait for programs until ctx ends. That is its normal end, for which it returns nil; while it
-// still starts, the cause. The first
-// line of standard output is `API https://HOST:PORT`; then come, for each peer, the variables for its program.
+// still starts, the cause. The first line of standard output is `API https://HOST:PORT`; then come, for each peer, the variables for its program.
 func Up(ctx context.Context, cfg UpConfig, h Host) error {
 	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxPeers {
 		return exit.New(exit.Usage, "", "--peers and --sns must be 1 to %d", maxPeers)
@@ -36,17 +35,10 @@ func Up(ctx context.Context, cfg UpConfig, h Host) error {
 	if err != nil {
 		return err
 	}
-	logs := cfg.LogDir
-	if logs == "" {
-		if logs, err = os.MkdirTemp("", "swarm-logs-"); err != nil {
-			return fmt.Errorf("make log folder: %w", err)
-		}
-		defer os.RemoveAll(logs)
-	}
 	h.TTY = false // nothing is kept up to date in place
 	board := NewBoard(h)
 	c, err := cluster.New(cluster.Config{
-		Swarmd: swarmd, SNs: cfg.SNs, LogDir: logs, Environ: h.Environ,
+		Swarmd: swarmd, SNs: cfg.SNs, LogDir: cfg.LogDir, Environ: h.Environ,
 		OnLine: func(name, line string, _ bool) {
 			if cfg.Verbose {
 				board.Log(name + " : " + line)
