@@ -24,6 +24,7 @@ type Source interface {
 func ServerTLS(src Source, domains Domains, roles ...Role) *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
 	tlsconfig.HookMTLSServerConfig(cfg, src, src, domains.Authorize(roles...))
+	PlainErrors(cfg)
 	return cfg
 }
 
@@ -32,7 +33,39 @@ func ServerTLS(src Source, domains Domains, roles ...Role) *tls.Config {
 func ClientTLS(src Source, domains Domains, roles ...Role) *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
 	tlsconfig.HookMTLSClientConfig(cfg, src, src, domains.Authorize(roles...))
+	PlainErrors(cfg)
 	return cfg
+}
+
+// PlainErrors makes the configuration say in the users' words why it does not accept a peer's SVID, where the libraries
+// speak of leaf certificates and candidate authorities. The cause stays wrapped.
+func PlainErrors(cfg *tls.Config) {
+	verify := cfg.VerifyPeerCertificate
+	cfg.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+		if err := verify(raw, chains); err != nil {
+			return plain(err)
+		}
+		return nil
+	}
+}
+
+// refusal is a plain text over a cause.
+type refusal struct {
+	text  string
+	cause error
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.cause }
+
+func plain(err error) error {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return &refusal{"its SVID is not signed by an authority that this node trusts (do both use the same one?)", err}
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return &refusal{"its SVID has expired or is not valid yet (do both clocks agree?)", err}
+	}
+	return err
 }
 
 // PeerFromTLS returns the swarm identity of the peer of a connection that was made with ServerTLS or ClientTLS.

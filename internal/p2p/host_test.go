@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 		{"other swarm", sw.Host(identity.RoleSL, swarmB), addr, echo, []string{"different swarms", swarmA, swarmB}},
 		{"no swarm", sw.Host(identity.RoleSL, ""), addr, echo, []string{"refused by the peer", "belong to the swarm"}},
 		{"foreign trust domain", foreign.Host(identity.RoleSL, swarmA), addr, echo, []string{"no X.509 bundle for trust domain", "swarm.learning"}},
-		{"same trust domain, other CA", imposter.Host(identity.RoleSL, swarmA), addr, echo, []string{"unknown authority"}},
+		{"same trust domain, other CA", imposter.Host(identity.RoleSL, swarmA), addr, echo, []string{"not signed by an authority"}},
 		{"wrong peer ID", sw.Host(identity.RoleSL, swarmA), p2p.Addr{PeerID: other.ID(), Host: addr.Host, Port: addr.Port}, echo, []string{"another node answers", sn.ID().String(), other.ID().String()}},
 		{"own address", sn, addr, echo, []string{"same node"}},
 		{"nobody there", sw.Host(identity.RoleSL, swarmA), p2p.Addr{PeerID: sn.ID(), Host: "127.0.0.1", Port: 1}, echo, []string{"connection refused"}},

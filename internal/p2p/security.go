@@ -152,9 +152,11 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	var conn *tls.Conn
 	if us == clientSide {
 		tlsconfig.HookMTLSClientConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
+		identity.PlainErrors(cfg)
 		conn = tls.Client(insecure, cfg)
 	} else {
 		tlsconfig.HookMTLSServerConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
+		identity.PlainErrors(cfg)
 		conn = tls.Server(insecure, cfg)
 	}
 	if err := conn.HandshakeContext(ctx); err != nil {
