@@ -129,11 +129,14 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
+// bubbles are packages that run tests in virtual time: testing/synctest, and nodetest.Run, which wraps it.
+var bubbles = []string{"testing/synctest", module + "/node/nodetest"}
+
 // checkSleep keeps real waiting out of tests; in a bubble of testing/synctest a sleep takes no time.
 func checkSleep(r *repo) (found []violation) {
 	for _, p := range r.packages {
 		for _, s := range p.files {
-			if !s.test || importName(s.ast, "testing/synctest") != "" {
+			if !s.test || slices.ContainsFunc(bubbles, func(b string) bool { return importName(s.ast, b) != "" }) {
 				continue
 			}
 			timeName := importName(s.ast, "time")
