@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"time"
@@ -27,7 +28,11 @@ type conn struct {
 	peer       Peer
 	localSwarm string
 	target     string // HOST:PORT that was dialled, "" for an incoming connection
+	expires    time.Time
 }
+
+// expired reports whether the peer's SVID has ended: what is new needs a connection with a newer one.
+func (c *conn) expired() bool { return !time.Now().Before(c.expires) }
 
 // common reports whether both sides belonged to the same swarm when the connection was made.
 func (c *conn) common() bool { return c.localSwarm != "" && c.localSwarm == c.peer.SwarmID }
@@ -54,11 +59,16 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 	if !ok {
 		return nil, errors.New("connection without proof of its peer")
 	}
-	cn := &conn{CapableConn: c, peer: proven.peer, localSwarm: proven.localSwarm, target: target}
+	cn := &conn{CapableConn: c, peer: proven.peer, localSwarm: proven.localSwarm, target: target, expires: proven.expires}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, errClosed
+	}
+	if list := h.conns[cn.peer.ID]; len(list) >= maxPerPeer {
+		oldest := list[0] // most likely dead, and the peer knows no better than we
+		h.conns[cn.peer.ID] = slices.Clone(list[1:])
+		h.wg.Go(func() { _ = oldest.Close() })
 	}
 	h.conns[cn.peer.ID] = append(h.conns[cn.peer.ID], cn)
 	h.wg.Go(func() { h.serveConn(cn) })
@@ -67,7 +77,12 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 }
 
 func (h *Host) serveConn(c *conn) {
+	end := time.AfterFunc(time.Until(c.expires.Add(h.cfg.ExpiryGrace)), func() {
+		h.cfg.Log.Info("connection closed: the SVID that the peer showed has expired", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "expired", c.expires)
+		_ = c.Close()
+	})
 	defer func() {
+		end.Stop()
 		_ = c.Close()
 		h.mu.Lock()
 		list := slices.DeleteFunc(h.conns[c.peer.ID], func(x *conn) bool { return x == c })
@@ -104,7 +119,7 @@ func (h *Host) serveStream(c *conn, s network.MuxedStream) {
 	svc := h.services[id]
 	h.mu.Unlock()
 	if err := allow(svc.policy, c, id); err != nil {
-		h.cfg.Log.Warn("stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "protocol", string(id), "error", err)
+		h.security.said.log(h.ctx(), h.cfg.Log, slog.LevelWarn, "stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "protocol", string(id), "error", err)
 		_ = writeVerdict(s, err)
 		_ = s.Close()
 		return
@@ -181,7 +196,7 @@ func (h *Host) reusable(to Addr) *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range slices.Backward(h.conns[to.PeerID]) {
-		if c.IsClosed() || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() {
+		if c.IsClosed() || c.expired() || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() {
 			continue
 		}
 		return c

@@ -19,7 +19,6 @@ import (
 	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
-	manet "github.com/multiformats/go-multiaddr/net"
 	mss "github.com/multiformats/go-multistream"
 	"golang.org/x/sync/singleflight"
 
@@ -39,6 +38,10 @@ const (
 	pingTimeout = 10 * time.Second
 	// maxStreams bounds the open streams that one connection's peer has opened.
 	maxStreams = 1024
+	// maxPerPeer bounds the connections of one node key: two hosts that dial each other at once, on two ports, need four.
+	maxPerPeer = 16
+	// expiryGrace is how long a connection outlives its peer's SVID: clocks differ.
+	expiryGrace = time.Minute
 	// window is the most that a stream buffers for its reader: what a 1 Gbit/s link with 100 ms needs, and more.
 	window = 16 << 20
 )
@@ -55,6 +58,9 @@ type Config struct {
 	ListenAddrs []string
 	// SwarmID returns the node's swarm ID, "" while it has none. It must not block. Nil is "" for ever.
 	SwarmID func() string
+	// ExpiryGrace is how long a connection outlives the SVID that its peer showed; 0 is a minute. It is then closed,
+	// and who needs it dials again: so a peer whose identity is not renewed is cut off.
+	ExpiryGrace time.Duration
 	// Log receives refusals and lost peers.
 	Log *slog.Logger
 }
@@ -102,6 +108,9 @@ func NewHost(cfg Config) (*Host, error) {
 	if cfg.SwarmID == nil {
 		cfg.SwarmID = func() string { return "" }
 	}
+	if cfg.ExpiryGrace == 0 {
+		cfg.ExpiryGrace = expiryGrace
+	}
 	id, err := identity.PeerID(cfg.Key)
 	if err != nil {
 		return nil, err
@@ -148,7 +157,7 @@ func (h *Host) listen(addr string) error {
 	if err != nil {
 		return fmt.Errorf("listen for peers: %w", err)
 	}
-	ml, err := manet.WrapNetListener(l)
+	ml, err := newGatedListener(l, h.cfg.Log)
 	if err != nil {
 		_ = l.Close()
 		return fmt.Errorf("listen for peers on %s: %w", addr, err)

@@ -57,7 +57,8 @@ func (p Peer) String() string { return fmt.Sprintf("%s (%s)", p.Identity, p.ID) 
 type provenKey struct {
 	crypto.PubKey
 	peer       Peer
-	localSwarm string // our swarm ID as the handshake stated it
+	localSwarm string    // our swarm ID as the handshake stated it
+	expires    time.Time // when the SVID that the peer showed ends
 }
 
 type secureConn struct {
@@ -89,6 +90,7 @@ type transport struct {
 	domains identity.Domains
 	swarmID func() string
 	log     *slog.Logger
+	said    throttle // what is logged of refusals
 }
 
 var _ sec.SecureTransport = (*transport)(nil)
@@ -104,8 +106,11 @@ func (t *transport) SecureInbound(ctx context.Context, insecure net.Conn, p peer
 		if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
 			level = slog.LevelDebug
 		}
-		t.log.Log(ctx, level, "connection refused", "remote", insecure.RemoteAddr().String(), "error", err)
+		t.said.log(ctx, t.log, level, "connection refused", "remote", insecure.RemoteAddr().String(), "error", err)
 		return nil, err
+	}
+	if p, ok := insecure.(unproven); ok {
+		p.Proven()
 	}
 	return c, nil
 }
@@ -152,11 +157,9 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	var conn *tls.Conn
 	if us == clientSide {
 		tlsconfig.HookMTLSClientConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
-		identity.PlainErrors(cfg)
 		conn = tls.Client(insecure, cfg)
 	} else {
 		tlsconfig.HookMTLSServerConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
-		identity.PlainErrors(cfg)
 		conn = tls.Server(insecure, cfg)
 	}
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -189,6 +192,7 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	if err != nil {
 		return nil, err
 	}
+	proven.expires = state.PeerCertificates[0].NotAfter
 	return &secureConn{Conn: conn, local: t.local, remote: proven}, nil
 }
 

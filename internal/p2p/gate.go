@@ -1,0 +1,89 @@
+package p2p
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// unproven is what a gate's connections have in common: the handshake tells them that it succeeded.
+type unproven interface{ Proven() }
+
+// gatedListener bounds the connections in their handshake; libp2p's upgrader bounds only their time.
+type gatedListener struct {
+	manet.Listener
+	gate *identity.Gate
+}
+
+func newGatedListener(l net.Listener, log *slog.Logger) (*gatedListener, error) {
+	gate := identity.NewGate(l, identity.MaxUnproven, log)
+	ml, err := manet.WrapNetListener(gate)
+	if err != nil {
+		return nil, err
+	}
+	return &gatedListener{Listener: ml, gate: gate}, nil
+}
+
+type gatedConn struct {
+	manet.Conn
+	unproven
+}
+
+// Accept returns the next connection when there is a place for it; the connection implements unproven.
+func (l *gatedListener) Accept() (manet.Conn, error) {
+	for {
+		c, err := l.gate.Accept()
+		if err != nil {
+			return nil, err
+		}
+		mc, err := manet.WrapNetConn(c)
+		if err != nil { // an address that is not TCP: not from this listener
+			_ = c.Close()
+			continue
+		}
+		return gatedConn{mc, c.(unproven)}, nil
+	}
+}
+
+const (
+	// A flood of refusals must not fill a disk: so many are logged in so long, the others are counted.
+	throttleLines = 20
+	throttleEvery = time.Minute
+)
+
+// throttle bounds what is logged of events that anybody on the network can cause. The zero value is ready.
+type throttle struct {
+	mu      sync.Mutex
+	since   time.Time
+	lines   int
+	omitted int
+}
+
+func (t *throttle) log(ctx context.Context, log *slog.Logger, level slog.Level, msg string, attrs ...any) {
+	if !log.Enabled(ctx, level) {
+		return
+	}
+	t.mu.Lock()
+	omitted := 0
+	if now := time.Now(); now.Sub(t.since) >= throttleEvery {
+		t.since, t.lines, omitted, t.omitted = now, 0, t.omitted, 0
+	}
+	t.lines++
+	quiet := t.lines > throttleLines
+	if quiet {
+		t.omitted++
+	}
+	t.mu.Unlock()
+	if omitted > 0 {
+		log.Log(ctx, level, "refusals were not logged: too many", "omitted", omitted)
+	}
+	if !quiet {
+		log.Log(ctx, level, msg, attrs...)
+	}
+}
