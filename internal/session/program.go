@@ -225,14 +225,15 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	e.mu.Unlock()
 	if !committed {
 		view, err := e.cfg.Control.Close(ctx, req)
+		if ctx.Err() != nil && err != nil {
+			return nil, ctx.Err() // no SN has answered in time, which is no refusal
+		}
 		if err != nil {
 			return nil, reasoned(err, "CLOSE_REFUSED")
 		}
 		e.mu.Lock()
 		s.closed = true
-		if view.Index > s.view.Index {
-			s.viewLocked(view)
-		}
+		s.viewLocked(view)
 		e.mu.Unlock()
 		e.poke()
 	}

@@ -56,6 +56,7 @@ func (s *session) adoptLocked() {
 		return
 	}
 	s.fetching = true
+	s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
 	holders := s.holdersLocked()
 	e, dst := s.engine, s.slots.Merging()
 	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, Bytes: s.layout.Bytes()}
@@ -69,7 +70,6 @@ func (s *session) adoptLocked() {
 		defer e.mu.Unlock()
 		s.fetching = false
 		if err == nil && !s.ended() {
-			s.attempt = attemptState{} // the merging slot was turned: what an attempt left in it is gone
 			s.holdLocked(want)
 		}
 		e.poke()

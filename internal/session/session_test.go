@@ -53,6 +53,8 @@ type swarm struct {
 
 	modelDir string
 	mergeFn  func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
+	closeFn  func(ctx context.Context) error
+	endFn    func(ctx context.Context) error
 }
 
 func newSwarm() *swarm {
@@ -78,12 +80,25 @@ func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarm
 	return w.view, nil
 }
 
-func (w *swarm) Close(context.Context, *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+	w.mu.Lock()
+	fn := w.closeFn
+	w.mu.Unlock()
+	if fn != nil {
+		if err := fn(ctx); err != nil {
+			return nil, err
+		}
+	}
 	w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State = "closed" })
 	return w.view, nil
 }
 
-func (w *swarm) End(_ context.Context, req *swarmv1.EndSessionRequest) error {
+func (w *swarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+	if w.endFn != nil {
+		if err := w.endFn(ctx); err != nil {
+			return err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = req.Reason

@@ -1,0 +1,127 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// TestCloseOutlivesAnOutage: that no SN answers within one long poll is no reason to tell the program that it failed.
+func TestCloseOutlivesAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		got := syncCall(t, e, id, 1)
+		digest := w.said().Done.ModelDigest
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		<-got
+		w.mu.Lock()
+		w.closeFn = func(ctx context.Context) error {
+			<-ctx.Done()
+			return &session.Error{Code: "UNREACHABLE", Message: "cannot reach SN", Help: "check it"}
+		}
+		w.mu.Unlock()
+		poll, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := e.Close(poll, id, ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want that the program asks again", err)
+		}
+		w.mu.Lock()
+		w.closeFn = nil
+		w.mu.Unlock()
+		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		if r, err := e.Close(t.Context(), id, ""); err != nil || r.Round != 1 {
+			t.Fatalf("after the outage: got %+v, %v", r, err)
+		}
+	})
+}
+
+// TestLaggingViewIsDropped: an SN that lags shows the run or the round before.
+func TestLaggingViewIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.view.Run, w.view.Index = 2, 7
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions = 1, nil; v.Index = 3 })
+		synctest.Wait()
+		if o, err := e.Outcome(); o != session.Open {
+			t.Fatalf("an old view ended the session: %v, %v", o, err)
+		}
+		got := syncCall(t, e, id, 1)
+		newest := func(v *swarmv1.ContractView) {
+			v.Run, v.Index = 2, 20
+			v.Sessions = []*swarmv1.Session{{Id: id, Node: "me", Live: true, State: "open"}, {Id: "other", Node: "other", Live: true}}
+		}
+		model, older := []byte("round 02"), []byte("round 01")
+		w.mu.Lock()
+		w.models[digestOf(model)], w.models[digestOf(older)] = model, older
+		w.mu.Unlock()
+		w.update(func(v *swarmv1.ContractView) { newest(v); commit(v, 2, 0, digestOf(model)) })
+		if a := <-got; a.err != nil || a.r.Round != 2 {
+			t.Fatalf("got %+v, %v", a.r, a.err)
+		}
+		syncCall(t, e, id, 2)
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 0, digestOf(older)); v.Index = 10 })
+		synctest.Wait()
+		if st := e.Status(); st["round"] != uint64(2) {
+			t.Fatalf("went back to round %v", st["round"])
+		}
+	})
+}
+
+// TestLingerTellsTheContract: a node that leaves first cuts off the call that ends its session.
+func TestLingerTellsTheContract(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.endFn = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(3 * time.Second):
+				return nil
+			}
+		}
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		got := syncCall(t, e, id, 1)
+		digest := w.said().Done.ModelDigest
+		w.update(func(v *swarmv1.ContractView) {
+			commit(v, 1, 1, digest)
+			v.Over, v.Sessions[1].State = true, "ended"
+		})
+		<-got
+		if _, err := e.Close(t.Context(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Linger(t.Context()); err != nil || w.ended != "finished" {
+			t.Fatalf("left with %v, the contract heard %q", err, w.ended)
+		}
+	})
+}
+
+// TestEndReasonIsCutBetweenCharacters: what is no UTF-8 can not be sent, and the session would stay open.
+func TestEndReasonIsCutBetweenCharacters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, _, _ := start(t, w)
+		if err := e.ProgramExited(t.Context(), 1, "x"+strings.Repeat("é", 4096)); err != nil {
+			t.Fatal(err)
+		}
+		if !utf8.ValidString(w.ended) || len(w.ended) < 4000 {
+			t.Fatalf("the contract was told %d bytes, valid %t", len(w.ended), utf8.ValidString(w.ended))
+		}
+		if _, err := proto.Marshal(&swarmv1.EndSessionRequest{Reason: w.ended}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
