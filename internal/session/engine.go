@@ -27,6 +27,8 @@ type Config struct {
 	Heartbeat time.Duration
 	// RetryFetch is the pause after a failed fetch of the committed model. Default 500 ms.
 	RetryFetch time.Duration
+	// GiveUpFetch is how long a final model that no live node holds is waited for. Default 2 min.
+	GiveUpFetch time.Duration
 }
 
 // Engine keeps the sessions of one node in step with their contracts: at most one that is not ended. It implements the
@@ -50,6 +52,9 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.RetryFetch <= 0 {
 		cfg.RetryFetch = 500 * time.Millisecond
+	}
+	if cfg.GiveUpFetch <= 0 {
+		cfg.GiveUpFetch = 2 * time.Minute
 	}
 	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1)}
 }

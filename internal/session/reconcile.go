@@ -63,7 +63,9 @@ func (s *session) adoptLocked() {
 	s.spawnLocked(func() {
 		err := s.fetch(s.ctx, holders, req, dst)
 		if err != nil && s.ctx.Err() == nil {
-			e.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.round, "err", err)
+			e.mu.Lock()
+			s.missLocked(want, err)
+			e.mu.Unlock()
 			pause(s.ctx, e.cfg.RetryFetch)
 		}
 		e.mu.Lock()
@@ -79,7 +81,7 @@ func (s *session) adoptLocked() {
 // holdLocked turns the slots: the merging one holds the committed model m.
 func (s *session) holdLocked(m model) {
 	s.heldSlot = s.slots.Commit()
-	s.held = m
+	s.held, s.missed, s.lostSince = m, nil, time.Time{}
 	s.keepLocked()
 	s.notifyLocked()
 	signal(s.engine.beat)
