@@ -374,6 +374,14 @@ func (s *Swarm) Reported(name string) *swarmv1.SessionReport {
 // Run returns the newest run of an SL's program.
 func (s *Swarm) Run(name string) *Run { return s.sl(name).last() }
 
+// Runs returns all runs of an SL's program, oldest first.
+func (s *Swarm) Runs(name string) []*Run {
+	n := s.sl(name)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.runs)
+}
+
 // Wait waits until the programs of the named SLs have ended, of all that have one if none is named.
 func (s *Swarm) Wait(names ...string) {
 	s.t.Helper()
