@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/merge"
 )
+
+// tellLimit bounds how long a finished node tries to say so before it leaves: its silence says the same, later.
+const tellLimit = 10 * time.Second
 
 // Outcome says how a node's session stands.
 type Outcome int
@@ -48,17 +53,21 @@ func (e *Engine) finishLocked(s *session) {
 	e.cfg.Log.Info("final model is with the program", "contract", s.contract,
 		"round", s.held.round, "digest", s.held.digest)
 	s.spawnLocked(func() {
-		if err := e.cfg.Control.End(s.ctx, s.endRequest("finished", 0)); err != nil && s.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(s.ctx, tellLimit)
+		defer cancel()
+		if err := e.cfg.Control.End(ctx, s.endRequest("finished", 0)); err != nil && s.ctx.Err() == nil {
 			e.cfg.Log.Warn("tell the contract that the session is finished", "err", err)
 		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.told = true
+		s.notifyLocked()
 	})
 }
 
 func (s *session) endRequest(reason string, code int32) *swarmv1.EndSessionRequest {
 	const limit = 4 << 10
-	if len(reason) > limit {
-		reason = reason[:limit]
-	}
+	reason = strings.ToValidUTF8(reason[:min(len(reason), limit)], "") // a text cut in a character can not be sent
 	return &swarmv1.EndSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, Reason: reason, ExitCode: code}
 }
 
@@ -75,15 +84,16 @@ func (e *Engine) end(ctx context.Context, s *session, reason string, code int32)
 func (e *Engine) ProgramExited(ctx context.Context, code int, why string) error {
 	e.mu.Lock()
 	s := e.current
+	over := s == nil || s.ended()
 	e.mu.Unlock()
-	if s == nil || s.ended() {
+	if over {
 		return nil
 	}
 	return e.end(ctx, s, fmt.Sprintf("failed: %s", why), int32(code)) //nolint:gosec // exit codes are small
 }
 
 // Linger blocks until no live session of the contract needs this node any more: every one has ended, or its node is
-// dead. It returns at once when this node never had a session.
+// dead, and the contract was told that this one is finished. It returns at once when this node never had a session.
 func (e *Engine) Linger(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +102,7 @@ func (e *Engine) Linger(ctx context.Context) error {
 		return nil
 	}
 	_, err := s.await(ctx, func() *Result {
-		if !s.finished || s.neededLocked() == "" {
+		if !s.finished || s.told && s.neededLocked() == "" {
 			return &Result{}
 		}
 		return nil

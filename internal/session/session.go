@@ -56,6 +56,7 @@ type session struct {
 	closing  bool    // the program called Close
 	closed   bool    // the contract knows
 	finished bool    // the program was given the final model
+	told     bool    // the contract was told so, or could not be
 	err      error   // why the session ended, nil while it lives
 
 	tasks     sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
@@ -120,8 +121,12 @@ func (s *session) closeSlots() {
 	s.slots = nil
 }
 
-// viewLocked takes a newer view of the contract.
+// viewLocked takes a view of the contract unless a newer one is known: views come from more than one call and SN, and one
+// that lags would take back the session's run, or a model that the program has.
 func (s *session) viewLocked(v *swarmv1.ContractView) {
+	if s.view != nil && v.Index < s.view.Index {
+		return
+	}
 	s.view = v
 	if v.Run != s.run {
 		s.terminateLocked(&Error{"RESET", fmt.Sprintf("contract %s was reset (run %d, this session belongs to run %d)", s.contract, v.Run, s.run), "start the program again"})
