@@ -164,7 +164,7 @@ def local_run(
     )
     run = [str(binaries / "swarmctl"), "local", "run", "--peers", str(peers), "--platform", platform,
            "--python", sys.executable, "--model-dir", str(source), "--model-program", "train.py",
-           "--data-dir", f"{shards}/{{peer}}", "--out", str(out), "--timeout", "2m", *more]  # fmt: skip
+           "--data-dir", f"{shards}/{{peer}}", "--out", str(out), "--timeout", "2m", "--baseline", *more]  # fmt: skip
     done = subprocess.run(run, env=environment(work), capture_output=True, text=True, timeout=180, check=False)
     printed = done.stdout + done.stderr
     assert done.returncode == 0, printed

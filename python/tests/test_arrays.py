@@ -250,10 +250,10 @@ def test_closed_idle_connections_are_remade(make_swarm: MakeSwarm) -> None:
 @pytest.mark.parametrize(
     ("path", "reason", "cls"),
     [
-        ("/v1/session", "TERMS_DIFFER", errors.TermsDifferError),
-        ("/v1/sync", "SESSION_FAILED", errors.SessionFailedError),
+        ("/v1/session", "TERMS_MISMATCH", errors.TermsDifferError),
+        ("/v1/sync", "SLOT_UNREADABLE", errors.WeightFileError),
         ("/v1/sync", "BRAND_NEW", errors.SwarmError),
-        ("/v1/close", "MIN_PEERS_TIMEOUT", errors.MinPeersTimeoutError),
+        ("/v1/close", "NO_LEADER", errors.UnavailableError),
     ],
 )
 def test_reasons_of_the_daemon_are_raised(make_swarm: MakeSwarm, path: str, reason: str, cls: type) -> None:

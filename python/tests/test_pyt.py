@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fakeswarm import FakeSwarm
@@ -19,7 +18,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import swarm as v03
-from simulate import simulate
 from swarmlearning import errors, pyt
 from swarmlearning._pyt_score import Accuracy, Evaluator
 from swarmlearning.pyt import SwarmCallback
@@ -225,15 +223,3 @@ def test_package_imports_no_framework() -> None:
     source = pathlib.Path(__file__).parents[1] / "src"
     got = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(source)}, check=True, capture_output=True)
     assert got.stdout.decode().strip() == "[]"
-
-
-def test_digits_example(tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("sklearn")
-    result = simulate("digits-pyt", 3, tmp_path)
-    assert len({end["model_sha256"] for end in result["swarm"]}) == 1
-    assert all(end["metric"] > 0.93 for end in result["swarm"])
-    assert all(end["metric"] < 0.7 for end in result["alone"])
-    assert all("Final Swarm model was loaded." in log for log in result["swarm_logs"])
-    accuracies = [np.float64(log.splitlines()[-1].rsplit(" ", 1)[1]) for log in result["swarm_logs"]]
-    assert min(accuracies) > 0.93
-    assert (tmp_path / "swarm-0" / "model.pt").stat().st_size > 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow")
 
 import swarm as v03
-from simulate import simulate
+from realswarm import binaries, local_run
 from swarmlearning import errors
 from swarmlearning.tf import SwarmCallback
 
@@ -132,8 +133,14 @@ def test_version_03(monkeypatch: pytest.MonkeyPatch) -> None:
     network(0).fit(X, Y, verbose=0, callbacks=[callback])
 
 
-def test_breast_cancer_example(tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("sklearn")
-    result = simulate("breast-cancer-tf", 2, tmp_path)
-    assert len({end["model_sha256"] for end in result["swarm"]}) == 1
-    assert all(end["metric"] > 0.93 for end in result["swarm"])
+def test_breast_cancer_example(tmp_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The whole way: real daemons, real TensorFlow, each peer also alone."""
+    swarm = binaries(tmp_path_factory.mktemp("bin"))
+    summary, printed = local_run(swarm, tmp_path, "breast-cancer-tf", "TF", 2)
+    print(json.dumps(summary, indent=1))
+    assert summary["models_equal"]
+    assert len({peer["model_sha256"] for peer in summary["peers"]}) == 1
+    together, alone = ([peer[key] for peer in summary["peers"]] for key in ("swarm_accuracy", "local_accuracy"))
+    assert min(together) > 0.93
+    assert min(together) > min(alone) + 0.02
+    assert printed.count("Final Swarm model was loaded.") >= 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import logging
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,10 @@ from swarmlearning.layout import Array, Buffer, Layout, Tensor
 
 # Scripts of the original's users wait for this line.
 FINISHED = "All peers and Swarm training rounds finished. Final Swarm model was loaded."
+
+# Merges that are logged at INFO: the first ones, then every so many.
+LOUD_ROUNDS = 3
+LOUD_EVERY = 10
 
 Score = tuple[Optional[float], Optional[float]]
 
@@ -56,6 +62,7 @@ class Engine:
         self._directory = ""
         self._layout: Optional[Layout] = None
         self._waiting = ""
+        self._others: tuple[str, ...] = ()
         self._batches = 0
         self._interval = params.sync_frequency
         self._seq = 0
@@ -97,6 +104,7 @@ class Engine:
             terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
             terms["framework"] = self._framework
             opened = self._client.open(terms, self._layout)
+            atexit.register(self._left)
             self._logger.info(
                 "session opened at %s for contract %s: %d tensors, %d bytes",
                 opened.peer or "the daemon",
@@ -193,7 +201,8 @@ class Engine:
             contributed=merged.contributed,
         )
         self._report(merged.round, loss, metric)
-        self._logger.info(
+        self._logger.log(
+            self._round_level(merged),
             "round %d: %s %s in %.3f s%s",
             merged.round,
             "merged with" if merged.contributed else "took the model of",
@@ -203,6 +212,12 @@ class Engine:
         )
         if self._over:
             self._logger.info("the swarm has finished: no more merges, the final model is loaded at the end")
+
+    def _round_level(self, merged: Merged) -> int:
+        """Show the first rounds, then every tenth, and whatever is out of the ordinary; the rest is DEBUG."""
+        others, self._others = self._others, merged.participants
+        usual = merged.contributed and not merged.training_over and merged.participants == others
+        return logging.DEBUG if usual and self._seq > LOUD_ROUNDS and merged.round % LOUD_EVERY else logging.INFO
 
     def _store(self) -> None:
         layout, buffer = self._require_layout(), self._require_client().local()
@@ -265,7 +280,7 @@ class Engine:
 
     def _say_waiting(self, reason: str) -> None:
         if reason and reason != self._waiting:
-            self._logger.info("waiting: %s", reason)
+            self._logger.info("%s", reason if reason.startswith("waiting") else f"waiting: {reason}")
         self._waiting = reason
 
     def _say_warnings(self, merged: Merged) -> None:
@@ -285,7 +300,18 @@ class Engine:
                 self._logger.error("%s", err)
             raise
 
+    def _left(self) -> None:
+        """Tell the daemon when the program ends between two hooks, so that the peers do not wait for it."""
+        if self._client is not None:
+            # What ended the program, if its traceback was printed.
+            error = getattr(sys, "last_value", None)
+            self._client.abort(
+                "the program never called on_train_end" if error is None else f"{type(error).__name__}: {error}"
+            )
+        self._release()
+
     def _release(self) -> None:
+        atexit.unregister(self._left)
         self._running = False
         if self._client is not None:
             self._client.close()

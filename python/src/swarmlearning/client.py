@@ -140,9 +140,7 @@ class Client:
                 return _merged(reply)
             waiting(str(reply.get("waiting", "")))
 
-    def finish(
-        self, seq: int, mode: str, waiting: Callable[[str], None], newer: Callable[[Merged], None]
-    ) -> Merged:
+    def finish(self, seq: int, mode: str, waiting: Callable[[str], None], newer: Callable[[Merged], None]) -> Merged:
         """Close the session and block until the final model is there.
 
         newer is called for each model that the others commit in the meantime.

@@ -80,12 +80,6 @@ class SessionGoneError(SwarmError):
     reason = "NO_SESSION"
 
 
-class SessionFailedError(SwarmError):
-    """The session has failed; the message says why."""
-
-    reason = "SESSION_FAILED"
-
-
 class BadRequestError(SwarmError):
     """The daemon refused a request as malformed."""
 
@@ -95,7 +89,7 @@ class BadRequestError(SwarmError):
 class TermsDifferError(SwarmError):
     """The contract's terms (model layout, merge method, minPeers) are not those of this program."""
 
-    reason = "TERMS_DIFFER"
+    reason = "TERMS_MISMATCH"
 
 
 class ContractOverError(SwarmError):
@@ -113,25 +107,19 @@ class ContractResetError(SwarmError):
 class DeniedError(SwarmError):
     """The swarm refused this node."""
 
-    reason = "DENIED"
+    reason = "ROLE_DENIED"
 
 
 class UnavailableError(SwarmError):
     """The swarm's network can not be reached."""
 
-    reason = "UNAVAILABLE"
+    reason = "UNREACHABLE"
 
 
 class TimeoutError(SwarmError):
     """A limit that the operator set has passed."""
 
     reason = "TIMEOUT"
-
-
-class MinPeersTimeoutError(SwarmError):
-    """Fewer than minPeers peers for longer than --min-peers-timeout."""
-
-    reason = "MIN_PEERS_TIMEOUT"
 
 
 class DaemonStoppedError(DaemonGoneError):
@@ -144,6 +132,12 @@ class InternalError(SwarmError):
     """The daemon met an error of its own; its log says which."""
 
     reason = "INTERNAL"
+
+
+class WeightFileError(SwarmError):
+    """The daemon can not use a weight slot: something has truncated or extended it."""
+
+    reason = "SLOT_SIZE"
 
 
 class NoSpaceError(SwarmError):
@@ -176,12 +170,6 @@ class BadSeqError(SwarmError):
     reason = "BAD_SEQ"
 
 
-class LayoutMismatchError(SwarmError):
-    """The model's layout is not the contract's."""
-
-    reason = "LAYOUT_MISMATCH"
-
-
 class Registry:
     """The one table from a reason on the wire to its class."""
 
@@ -197,7 +185,6 @@ class Registry:
             DTypeError,
             SessionOpenError,
             SessionGoneError,
-            SessionFailedError,
             BadRequestError,
             TermsDifferError,
             ContractOverError,
@@ -205,17 +192,27 @@ class Registry:
             DeniedError,
             UnavailableError,
             TimeoutError,
-            MinPeersTimeoutError,
             DaemonStoppedError,
             InternalError,
+            WeightFileError,
             NoSpaceError,
             ReplacedError,
             SessionEndedError,
             SessionClosedError,
             BadSeqError,
-            LayoutMismatchError,
         )
     }
+    by_reason.update(
+        {
+            "STALE_RUN": ContractResetError,
+            "SESSION_UNKNOWN": SessionGoneError,
+            "SLOT_UNREADABLE": WeightFileError,
+            "NO_LEADER": UnavailableError,
+            "NO_SWARM": UnavailableError,
+            "TOKEN_REFUSED": DeniedError,
+            "NOT_LEARNER": DeniedError,
+        }
+    )
 
 
 def from_reason(reason: str, message: str, remedy: str = "") -> SwarmError:

@@ -1,14 +1,14 @@
 """SwarmCallback for PyTorch: the training loop calls its four hooks.
 
-    callback = SwarmCallback(syncFrequency=128, minPeers=2, model=model, totalEpochs=epochs,
-                             adsValData=loader, lossFunction="CrossEntropyLoss")
-    callback.on_train_begin()
-    for epoch in range(epochs):
-        for batch in data:
-            ...
-            callback.on_batch_end()
-        callback.on_epoch_end(epoch)
-    callback.on_train_end()
+callback = SwarmCallback(syncFrequency=128, minPeers=2, model=model, totalEpochs=epochs,
+                         adsValData=loader, lossFunction="CrossEntropyLoss")
+callback.on_train_begin()
+for epoch in range(epochs):
+    for batch in data:
+        ...
+        callback.on_batch_end()
+    callback.on_epoch_end(epoch)
+callback.on_train_end()
 """
 
 from __future__ import annotations

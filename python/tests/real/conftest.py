@@ -43,3 +43,11 @@ def pair(pair_of_daemons: RealSwarm) -> Iterator[RealSwarm]:
     """Two peers."""
     yield pair_of_daemons
     pair_of_daemons.end_sessions()
+
+
+@pytest.fixture(scope="module")
+def three(start_swarm: Callable[[int], RealSwarm]) -> Iterator[RealSwarm]:
+    """Three peers for tests that break them."""
+    swarm = start_swarm(3)
+    yield swarm
+    swarm.kill()
