@@ -143,11 +143,12 @@ func TestJoinRefusals(t *testing.T) {
 		change func(*consensus.JoinRequest)
 		reason string
 	}{
-		"wrong role":     {peer: consensus.Peer{PeerID: "idx", Role: "sl"}, reason: "ROLE_REFUSED"},
-		"name taken":     {change: func(r *consensus.JoinRequest) { r.Name, r.Register.Node.Name = "a", "a" }, reason: "NAME_TAKEN"},
-		"other swarm":    {change: func(r *consensus.JoinRequest) { r.SwarmID = "swarm2" }, reason: "OTHER_SWARM"},
-		"not a node":     {change: func(r *consensus.JoinRequest) { r.Register.TokenHash = "" }, reason: "BAD_COMMAND"},
-		"another's name": {change: func(r *consensus.JoinRequest) { r.Register.Node.PeerID = "idb" }, reason: "BAD_REQUEST"},
+		"wrong role":      {peer: consensus.Peer{PeerID: "idx", Role: "sl"}, reason: "ROLE_REFUSED"},
+		"SVID of another": {peer: consensus.Peer{PeerID: "idx", Role: "sn", SPIFFEID: "spiffe://d/swarm/sn/y", NodeName: "y"}, reason: "NAME_REFUSED"},
+		"name taken":      {change: func(r *consensus.JoinRequest) { r.Name, r.Register.Node.Name = "a", "a" }, reason: "NAME_TAKEN"},
+		"other swarm":     {change: func(r *consensus.JoinRequest) { r.SwarmID = "swarm2" }, reason: "OTHER_SWARM"},
+		"not a node":      {change: func(r *consensus.JoinRequest) { r.Register.TokenHash = "" }, reason: "BAD_COMMAND"},
+		"another's name":  {change: func(r *consensus.JoinRequest) { r.Register.Node.PeerID = "idb" }, reason: "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -182,6 +183,23 @@ func TestJoinRefusals(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestJoinCommitsTheProvenSPIFFEID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form("a", "b")
+		cfg := s.config("c")
+		cfg.Network = s.net.node(consensus.Peer{PeerID: "idc", Role: "sn", SPIFFEID: "spiffe://d/swarm/sn/c", NodeName: "c"})
+		req := joinRequest("c")
+		req.Register.Node.SPIFFEID = "spiffe://d/swarm/sn/a"
+		if err := s.startWith(cfg).Join(s.within(30*time.Second), []string{address("b")}, req); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.servers["c"].View().Nodes["c"].SPIFFEID; got != "spiffe://d/swarm/sn/c" {
+			t.Errorf("committed SPIFFE ID %s, want the one that the stream proved", got)
+		}
+	})
 }
 
 func TestSixthServerDoesNotVoteUntilOneIsRemoved(t *testing.T) {

@@ -280,6 +280,9 @@ func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinR
 			Remedy: "open its port, or advertise another address with --host-ip", Retry: true,
 		}}
 	}
+	if peer.SPIFFEID != "" { // what was proven counts, not what is claimed
+		req.Register.Node.SPIFFEID = peer.SPIFFEID
+	}
 	data, err := state.EncodeCommand(req.Register)
 	if err != nil {
 		return refuse(state.ReasonBadCommand, err.Error(), "")
@@ -314,6 +317,11 @@ func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
 		return &JoinRefusal{Reason: "BAD_REQUEST", Message: err.Error()}
 	case id != peer.PeerID || node.PeerID != peer.PeerID || node.Name != req.Name:
 		return &JoinRefusal{Reason: "BAD_REQUEST", Message: "the request speaks for another node than the one that sent it"}
+	case peer.NodeName != "" && peer.NodeName != req.Name:
+		return &JoinRefusal{
+			Reason: "NAME_REFUSED", Message: fmt.Sprintf("the SVID of this node is for %s, not for %.80q", peer.NodeName, req.Name),
+			Remedy: "start it with the --name that its SVID carries, or give it an SVID of its own",
+		}
 	case swarm != "" && (other(peer.SwarmID, swarm) || other(req.SwarmID, swarm)):
 		return &JoinRefusal{
 			Reason: state.ReasonOtherSwarm, Message: "this is swarm " + swarm,

@@ -31,6 +31,10 @@ type Peer struct {
 	PeerID string `json:"peer_id"`
 	// Role is the role in the peer's SPIFFE ID ("sn", "sl", ...).
 	Role string `json:"role"`
+	// SPIFFEID is the peer's SPIFFE ID; empty where a network proves none.
+	SPIFFEID string `json:"spiffe_id,omitempty"`
+	// NodeName is the node name in the SPIFFE ID; empty if several nodes share the ID.
+	NodeName string `json:"node_name,omitempty"`
 	// SwarmID is the swarm that the peer says it belongs to; empty for a newcomer.
 	SwarmID string `json:"swarm_id,omitempty"`
 }

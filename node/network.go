@@ -42,5 +42,7 @@ func (c raftConn) RemotePeer() consensus.Peer { return raftPeer(c.Stream) }
 
 func raftPeer(s *p2p.Stream) consensus.Peer {
 	p := s.Peer()
-	return consensus.Peer{PeerID: p.ID.String(), Role: string(p.Identity.Role()), SwarmID: p.SwarmID}
+	return consensus.Peer{
+		PeerID: p.ID.String(), Role: string(p.Identity.Role()), SPIFFEID: p.Identity.String(), NodeName: p.Identity.NodeName(), SwarmID: p.SwarmID,
+	}
 }

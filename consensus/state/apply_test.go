@@ -46,6 +46,8 @@ func TestRefusedFields(t *testing.T) {
 		"bad role":         node(func(c *state.RegisterNode) { c.Node.Role = "boss" }),
 		"no peer ID":       node(func(c *state.RegisterNode) { c.Node.PeerID = "" }),
 		"long host":        node(func(c *state.RegisterNode) { c.Node.Host = strings.Repeat("a", 600) }),
+		"escape in host":   node(func(c *state.RegisterNode) { c.Node.Host = "10.0.0.1\x1b[2J" }),
+		"blank in runtime": node(func(c *state.RegisterNode) { c.Node.Runtime = "docker\nroot" }),
 		"bad token hash":   node(func(c *state.RegisterNode) { c.TokenHash = strings.Repeat("G", 64) }),
 		"short session":    session(func(c *state.OpenSession) { c.Session = "1" }),
 		"bad contract":     session(func(c *state.OpenSession) { c.Contract = "-x" }),
@@ -83,6 +85,41 @@ func TestTokensOfTwoRegistrationsAreValid(t *testing.T) {
 	}
 	if n.HasToken("") || n.LiveSinceMS != 1000 {
 		t.Errorf("empty token valid, or live since %d", n.LiveSinceMS)
+	}
+}
+
+func TestNodeIsNameKeyAndSPIFFEID(t *testing.T) {
+	register := func(name, key, id string) state.Command {
+		return state.RegisterNode{Node: state.Node{Name: name, Role: "sl", PeerID: key, SPIFFEID: id}, TokenHash: hexOf("1", 64)}
+	}
+	const shared, own = "spiffe://a.example/swarm/sl", "spiffe://a.example/swarm/sl/sl-0"
+	tests := []struct {
+		name       string
+		was        string // SPIFFE ID of sl-0 with key-0
+		then       state.Command
+		wantReason string
+	}{
+		{"the same again", shared, register("sl-0", "key-0", shared), ""},
+		{"an SVID of its own at last", shared, register("sl-0", "key-0", own), ""},
+		{"stolen key with a shared SVID", own, register("sl-0", "key-0", shared), state.ReasonNameTaken},
+		{"stolen key in another trust domain", own, register("sl-0", "key-0", "spiffe://b.example/swarm/sl/sl-0"), state.ReasonNameTaken},
+		{"another key", own, register("sl-0", "key-1", own), state.ReasonNameTaken},
+		{"one key, two names", shared, register("sl-1", "key-0", shared), state.ReasonKeyTaken},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _, err := state.New().Apply(register("sl-0", "key-0", tt.was))
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, _, err := s.Apply(tt.then)
+			if got := state.ReasonOf(err); got != tt.wantReason {
+				t.Errorf("reason %q (%v), want %q", got, err, tt.wantReason)
+			}
+			if (next == s) != (tt.wantReason != "") {
+				t.Error("a refused registration changed the state, or an accepted one did not")
+			}
+		})
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 const (
 	ReasonBadCommand     = "BAD_COMMAND"      // a field is out of its bounds
 	ReasonOtherSwarm     = "OTHER_SWARM"      // the swarm has another ID already
-	ReasonNameTaken      = "NAME_TAKEN"       // the node name belongs to another node key
+	ReasonNameTaken      = "NAME_TAKEN"       // the node name belongs to another node key or SPIFFE ID
+	ReasonKeyTaken       = "KEY_TAKEN"        // the node key is registered under another name
 	ReasonRoleChanged    = "ROLE_CHANGED"     // the same key registers in another role
 	ReasonNodeUnknown    = "NODE_UNKNOWN"     // no such node is registered
 	ReasonNodeLive       = "NODE_LIVE"        // the node is alive, so it can't be forgotten

@@ -60,6 +60,14 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonRoleChanged, "choose another --name, or: swarmctl forget node "+c.Node.Name,
 			"node %s is registered as %s, not %s", old.Name, old.Role, c.Node.Role)
 	}
+	if old != nil && !c.mayRenew(old) {
+		return Result{}, reject(ReasonNameTaken, "register with the SVID of before, or: swarmctl forget node "+c.Node.Name,
+			"the name %s belongs to SPIFFE ID %s, not to %s", old.Name, old.SPIFFEID, clip(c.Node.SPIFFEID, maxShort))
+	}
+	if other := s.holder(c.Node.PeerID, c.Node.Name); other != "" {
+		return Result{}, reject(ReasonKeyTaken, "give each node a state directory of its own, or: swarmctl forget node "+other,
+			"the node key of %s is registered as node %s already", c.Node.Name, other)
+	}
 	if old == nil && len(s.Nodes) >= maxNodes {
 		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)
 	}
@@ -79,6 +87,23 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
+// mayRenew tells whether the registration's SPIFFE ID may follow the old one: it is the same, or a node of a shared ID
+// has got one of its own. Never the other way: who holds a shared SVID and a stolen key is not the node.
+func (c RegisterNode) mayRenew(old *Node) bool {
+	return old.SPIFFEID == "" || c.Node.SPIFFEID == old.SPIFFEID || c.Node.SPIFFEID == old.SPIFFEID+"/"+old.Name
+}
+
+// holder returns the name of the node that has the peer ID, "" if there is none but the one named but. Streams prove a
+// peer ID only, so it must lead to one node.
+func (s *State) holder(peerID, but string) string {
+	for name, n := range s.Nodes {
+		if n.PeerID == peerID && name != but {
+			return name
+		}
+	}
+	return ""
+}
+
 func (c RegisterNode) check() error {
 	n := c.Node
 	switch {
@@ -90,10 +115,22 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
 	case len(n.SPIFFEID) > 2048 || len(n.Host) > maxShort || len(n.Runtime) > maxShort:
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
+	case !printable(n.PeerID) || !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime):
+		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
 	case !validHex(c.TokenHash, 64):
 		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)
 	}
 	return nil
+}
+
+// printable tells whether s has visible ASCII characters only: these fields reach the terminals of others.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // ForgetNode frees a dead node's name. Its sessions end with the reason "lost".

@@ -98,7 +98,7 @@ func stateRows() []row {
 		}
 	}
 	add(connect.CodeNotFound, state.ReasonContractAbsent, state.ReasonSessionUnknown, state.ReasonNodeUnknown)
-	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonSessionTaken)
+	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonKeyTaken, state.ReasonSessionTaken)
 	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
 	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner)
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonContractOver,
