@@ -105,10 +105,7 @@ func (s *sn) address() string {
 // enter founds the swarm or joins it.
 func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	log := s.cfg.Log
-	register, err := s.registration()
-	if err != nil {
-		return err
-	}
+	register := s.registration()
 	servers := s.servers()
 	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
 	if found {
@@ -151,7 +148,7 @@ func (s *sn) servers() []string {
 	return out
 }
 
-func (s *sn) registration() (state.RegisterNode, error) {
+func (s *sn) registration() state.RegisterNode {
 	token := make([]byte, 32) // SNs speak for themselves over p2p; nobody ever holds this token
 	_, _ = rand.Read(token)   // never fails
 	hash := sha256.Sum256(token)
@@ -162,7 +159,7 @@ func (s *sn) registration() (state.RegisterNode, error) {
 			Runtime: "process", Sentinel: s.sentinel,
 		},
 		TokenHash: hex.EncodeToString(hash[:]), AtMS: nowMS(),
-	}, nil
+	}
 }
 
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {

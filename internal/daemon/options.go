@@ -18,8 +18,8 @@ func env(flag string) []string {
 	return []string{"SWARM_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
 }
 
-func stringFlag(name, usage string, aliases ...string) *cli.StringFlag {
-	return &cli.StringFlag{Name: name, Usage: usage, Aliases: aliases, EnvVars: env(name)}
+func stringFlag(name, usage string) *cli.StringFlag {
+	return &cli.StringFlag{Name: name, Usage: usage, EnvVars: env(name)}
 }
 
 func portFlag(name string, value int, usage string) *cli.IntFlag {
