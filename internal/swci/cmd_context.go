@@ -13,6 +13,7 @@ func contextCommands() []*Command {
 			Summary: "Show the saved contexts",
 			Details: "A context names a swarm: the API addresses of its SNs, the identity to use there and the swarm's ID. The current one is marked. swarmctl local up keeps one called local as long as it runs.",
 			Example: "list contexts",
+			JSON:    contextsJSON{},
 			Run:     listContexts,
 		},
 		{
@@ -20,9 +21,21 @@ func contextCommands() []*Command {
 			Summary: "Choose the context that commands use from now on",
 			Details: "Later calls of swarmctl by the same user reach this context's swarm unless they say otherwise with --context or --sn.",
 			Example: "switch context local",
+			JSON:    currentJSON{},
 			Run:     switchContext,
 		},
 	}
+}
+
+// contextsJSON is `list contexts -o json`.
+type contextsJSON struct {
+	Contexts []Context `json:"contexts" doc:"by name"`
+	Current  string    `json:"current" doc:"name of the current one; empty when none is"`
+}
+
+// currentJSON is `switch context NAME -o json`.
+type currentJSON struct {
+	Current string `json:"current" doc:"name of the context that is now the current one"`
 }
 
 func listContexts(_ context.Context, s *Session, _ Args) error {
@@ -36,7 +49,7 @@ func listContexts(_ context.Context, s *Session, _ Args) error {
 	}
 	current := contexts.Current()
 	if s.JSON {
-		return printJSON(s.Env.Stdout, map[string]any{"contexts": append([]Context{}, all...), "current": current})
+		return printJSON(s.Env.Stdout, contextsJSON{append([]Context{}, all...), current})
 	}
 	t := table{header: []string{"NAME", "CURRENT", "SNS", "IDENTITY", "SWARM"}}
 	for _, c := range all {
@@ -52,6 +65,9 @@ func switchContext(_ context.Context, s *Session, args Args) error {
 	}
 	if err := contexts.Switch(args.Value("NAME")); err != nil {
 		return err
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, currentJSON{args.Value("NAME")})
 	}
 	fmt.Fprintf(s.Env.Stderr, "current context is %s\n", args.Value("NAME"))
 	return nil

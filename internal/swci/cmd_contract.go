@@ -16,6 +16,7 @@ func contractCommands() []*Command {
 			Summary: "Show the training contracts",
 			Details: "Prints every training contract with its phase, its last committed round and how many sessions are open.",
 			Example: "list contracts",
+			JSON:    contractsJSON{},
 			Run:     listContracts,
 		},
 		{
@@ -23,6 +24,7 @@ func contractCommands() []*Command {
 			Summary: "Show how far a training is and what it waits for",
 			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress, and, when no round is running, why not.",
 			Example: "get contract status defaultbb.cqdb.sml.hpe",
+			JSON:    statusJSON{},
 			Run:     getContractStatus,
 		},
 		{
@@ -30,21 +32,33 @@ func contractCommands() []*Command {
 			Summary: "Begin a new run of a contract",
 			Details: "Puts the contract back to its beginning, so that it can be trained anew. Refused while sessions are open; with force they are ended with the reason reset.",
 			Example: "reset contract defaultbb.cqdb.sml.hpe",
+			JSON:    resetJSON{},
 			Run:     resetContract,
 		},
 	}
 }
 
+// contractsJSON is `list contracts -o json`.
+type contractsJSON struct {
+	Contracts []contractJSON `json:"contracts" doc:"by name"`
+}
+
+// resetJSON is `reset contract NAME -o json`.
+type resetJSON struct {
+	Name string `json:"name" doc:"the contract's"`
+	Run  uint64 `json:"run" doc:"number of the run that begins, from 1"`
+}
+
 // contractJSON is one element of `list contracts -o json`.
 type contractJSON struct {
-	Name          string  `json:"name"`
-	Run           uint64  `json:"run"`
-	Phase         string  `json:"phase"`
-	Round         uint64  `json:"round"`
-	MinPeers      uint32  `json:"min_peers"`
-	OpenSessions  uint32  `json:"open_sessions"`
-	EndedSessions uint32  `json:"ended_sessions"`
-	Created       *string `json:"created"`
+	Name          string  `json:"name" doc:"the contract's"`
+	Run           uint64  `json:"run" doc:"number of the run, from 1"`
+	Phase         string  `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Round         uint64  `json:"round" doc:"last committed round of this run, 0 before the first"`
+	MinPeers      uint32  `json:"min_peers" doc:"least number of peers of a round, 0 before the first session"`
+	OpenSessions  uint32  `json:"open_sessions" doc:"programs that train"`
+	EndedSessions uint32  `json:"ended_sessions" doc:"programs that have ended"`
+	Created       *string `json:"created" doc:"RFC 3339, UTC"`
 }
 
 func listContracts(ctx context.Context, s *Session, args Args) error {
@@ -61,7 +75,7 @@ func listContracts(ctx context.Context, s *Session, args Args) error {
 					OpenSessions: c.GetOpenSessions(), EndedSessions: c.GetEndedSessions(), Created: stamp(c.GetCreatedUnixMs()),
 				})
 			}
-			return printJSON(s.Env.Stdout, map[string]any{"contracts": out})
+			return printJSON(s.Env.Stdout, contractsJSON{out})
 		}
 		t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
 		for _, c := range contracts {
@@ -74,49 +88,49 @@ func listContracts(ctx context.Context, s *Session, args Args) error {
 
 // statusJSON is `get contract status NAME -o json`.
 type statusJSON struct {
-	Name          string        `json:"name"`
-	Run           uint64        `json:"run"`
-	Phase         string        `json:"phase"`
-	Over          bool          `json:"over"`
-	Method        string        `json:"method"`
-	MinPeers      uint32        `json:"min_peers"`
-	ExpectedPeers uint32        `json:"expected_peers"`
-	LayoutDigest  string        `json:"layout_digest"`
-	Waiting       string        `json:"waiting"`
-	WaitingSince  *string       `json:"waiting_since"`
-	Leader        string        `json:"leader"`
-	Warnings      []string      `json:"warnings"`
-	Committed     *roundJSON    `json:"committed"`
-	Rounds        []roundJSON   `json:"rounds"`
-	Sessions      []sessionJSON `json:"sessions"`
+	Name          string        `json:"name" doc:"the contract's"`
+	Run           uint64        `json:"run" doc:"number of the run, from 1"`
+	Phase         string        `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Over          bool          `json:"over" doc:"training is over"`
+	Method        string        `json:"method" doc:"how models are merged, empty before the first session"`
+	MinPeers      uint32        `json:"min_peers" doc:"least number of peers of a round"`
+	ExpectedPeers uint32        `json:"expected_peers" doc:"peers that the first round waits for, 0 when unknown"`
+	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
+	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
+	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
+	Leader        string        `json:"leader" doc:"SN that said this"`
+	Warnings      []string      `json:"warnings" doc:"for people"`
+	Committed     *roundJSON    `json:"committed" doc:"the last committed round"`
+	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
+	Sessions      []sessionJSON `json:"sessions" doc:"of this run, open and ended"`
 }
 
 type roundJSON struct {
-	Round        uint64   `json:"round"`
-	Attempt      uint64   `json:"attempt"`
-	Digest       string   `json:"digest"`
-	Participants []string `json:"participants"`
-	NextInterval uint32   `json:"next_interval"`
-	Final        bool     `json:"final"`
-	Planned      *string  `json:"planned"`
-	Committed    *string  `json:"committed"`
+	Round        uint64   `json:"round" doc:"from 1"`
+	Attempt      uint64   `json:"attempt" doc:"that succeeded, from 1"`
+	Digest       string   `json:"digest" doc:"BLAKE3 of the merged model, in hex"`
+	Participants []string `json:"participants" doc:"nodes whose models were merged"`
+	NextInterval uint32   `json:"next_interval" doc:"batches until the next round"`
+	Final        bool     `json:"final" doc:"the last round of the training"`
+	Planned      *string  `json:"planned" doc:"RFC 3339, UTC"`
+	Committed    *string  `json:"committed" doc:"RFC 3339, UTC"`
 }
 
 type sessionJSON struct {
-	ID          string   `json:"id"`
-	Node        string   `json:"node"`
-	Live        bool     `json:"live"`
-	State       string   `json:"state"`
-	Phase       string   `json:"phase"`
-	Round       uint64   `json:"round"`
-	Loss        *float64 `json:"loss"`
-	Metric      *float64 `json:"metric"`
-	EpochsDone  uint32   `json:"epochs_done"`
-	TotalEpochs uint32   `json:"total_epochs"`
-	Weight      uint32   `json:"weight"`
-	CheckinMode string   `json:"checkin_mode"`
-	EndReason   string   `json:"end_reason"`
-	ExitCode    int32    `json:"exit_code"`
+	ID          string   `json:"id" doc:"hex"`
+	Node        string   `json:"node" doc:"the SL's name"`
+	Live        bool     `json:"live" doc:"its node is heard of"`
+	State       string   `json:"state" doc:"open, closed (it waits for the final model) or ended"`
+	Phase       string   `json:"phase" doc:"what the program does now"`
+	Round       uint64   `json:"round" doc:"last round whose model it took"`
+	Loss        *float64 `json:"loss" doc:"as the program reported it"`
+	Metric      *float64 `json:"metric" doc:"as the program reported it"`
+	EpochsDone  uint32   `json:"epochs_done" doc:"epochs that it finished"`
+	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
+	Weight      uint32   `json:"weight" doc:"1 to 100"`
+	CheckinMode string   `json:"checkin_mode" doc:"snapshot, inactive or active"`
+	EndReason   string   `json:"end_reason" doc:"why it ended, empty while it has not"`
+	ExitCode    int32    `json:"exit_code" doc:"of the program, when its end is the session's"`
 }
 
 func getContractStatus(ctx context.Context, s *Session, args Args) error {
@@ -204,6 +218,9 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	for _, warning := range st.GetWarnings() {
 		fmt.Fprintf(w, "warning    %s\n", oneLine(warning))
 	}
+	if len(c.GetSessions()) == 0 {
+		return nil // what it waits for says so
+	}
 	fmt.Fprintln(w)
 	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "NOTE"}}
 	for _, x := range c.GetSessions() {
@@ -225,7 +242,7 @@ func resetContract(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("reset contract %q: %w", name, err)
 		}
 		if s.JSON {
-			return printJSON(s.Env.Stdout, map[string]any{"name": name, "run": run})
+			return printJSON(s.Env.Stdout, resetJSON{name, run})
 		}
 		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", oneLine(name), run)
 		return nil

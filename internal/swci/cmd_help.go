@@ -30,30 +30,38 @@ func versionCommand() *Command {
 		Summary: "Print swarmctl's version",
 		Details: "Prints the version that the binary was built as, the commit when it is known, and the Go release.",
 		Example: "version",
+		JSON:    versionJSON{},
 		Run: func(_ context.Context, s *Session, _ Args) error {
 			v := buildVersion()
 			if s.JSON {
 				return printJSON(s.Env.Stdout, v)
 			}
-			fmt.Fprintf(s.Env.Stdout, "swarmctl %s %s %s\n", v["version"], v["commit"], v["go"])
+			fmt.Fprintf(s.Env.Stdout, "swarmctl %s %s %s\n", v.Version, v.Commit, v.Go)
 			return nil
 		},
 	}
 }
 
-func buildVersion() map[string]string {
-	v := map[string]string{"version": "devel", "commit": "unknown", "go": ""}
+// versionJSON is `version -o json`.
+type versionJSON struct {
+	Version string `json:"version" doc:"as tagged, or devel"`
+	Commit  string `json:"commit" doc:"first 12 digits, or unknown"`
+	Go      string `json:"go" doc:"Go release that built it"`
+}
+
+func buildVersion() versionJSON {
+	v := versionJSON{Version: "devel", Commit: "unknown"}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v["go"] = info.GoVersion
+	v.Go = info.GoVersion
 	if info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v["version"] = info.Main.Version
+		v.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			v["commit"] = short(s.Value)
+			v.Commit = short(s.Value)
 		}
 	}
 	return v
@@ -106,7 +114,7 @@ func (g *Grammar) overview(w io.Writer) {
 }
 
 func explain(w io.Writer, c *Command) {
-	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s\n\n%s\n", c.Summary, c.Pattern, wrap(c.Details, 100))
+	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s [OPTIONS]\n\n%s\n", c.Summary, c.Pattern, wrap(c.Details, 100))
 	if len(c.Flags) > 0 {
 		fmt.Fprintln(w, "\nOptions")
 		printFlags(w, c.Flags)

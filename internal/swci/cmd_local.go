@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -42,7 +41,7 @@ func localCommands() []*Command {
 				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
 				&cli.BoolFlag{Name: "keep", Usage: "leave the temporary folder with the nodes' state"},
 				&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show the programs' output"},
-				&cli.BoolFlag{Name: "verbose", Usage: "show the daemons' logs too"},
+				&cli.BoolFlag{Name: "verbose", Usage: "show the daemons' logs too, and what the programs say of every round"},
 			},
 			Run: localRun,
 		},
@@ -81,7 +80,7 @@ func localUp(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
-	if old, err := contexts.Load(localContext); err == nil && alive(old.PID) {
+	if old, err := contexts.Load(localContext); err == nil && old.up() {
 		return exit.New(exit.Conflict, "end it with Ctrl-C where it runs, or use it: swarmctl list nodes --context local", "a local swarm is already up (process %d)", old.PID)
 	}
 	o, previous := args.Opts, contexts.Current()
@@ -102,9 +101,6 @@ func localUp(ctx context.Context, s *Session, args Args) error {
 		},
 	}, s.localHost())
 }
-
-// alive reports whether a process of this user exists.
-func alive(pid int) bool { return pid > 0 && syscall.Kill(pid, 0) == nil }
 
 // localHost is the outside world as the local tools see it.
 func (s *Session) localHost() local.Host {

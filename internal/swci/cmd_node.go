@@ -10,31 +10,51 @@ import (
 )
 
 func nodeCommands() []*Command {
-	return []*Command{{
-		Pattern: "list nodes", Group: "Nodes", Shell: true,
-		Summary: "Show the nodes of the swarm",
-		Details: "Prints every registered node, sorted by role and name: its address and ports, whether it is alive and since when, and for an SN whether it is the Sentinel or the raft leader.",
-		Example: "list nodes",
-		Run:     listNodes,
-	}}
+	return []*Command{
+		{
+			Pattern: "list nodes", Group: "Nodes", Shell: true,
+			Summary: "Show the nodes of the swarm",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive and since when, and for an SN whether it is the Sentinel or the raft leader.",
+			Example: "list nodes",
+			JSON:    nodesJSON{},
+			Run:     listNodes,
+		},
+		{
+			Pattern: "forget node NAME", Group: "Nodes", Shell: true,
+			Summary: "Free the name of a node that is gone",
+			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive.",
+			Example: "forget node sl-2",
+			JSON:    forgottenJSON{},
+			Run:     forgetNode,
+		},
+	}
+}
+
+// nodesJSON is `list nodes -o json`.
+type nodesJSON struct {
+	Nodes []nodeJSON `json:"nodes" doc:"by role and name"`
+}
+
+// forgottenJSON is `forget node NAME -o json`.
+type forgottenJSON struct {
+	Name string `json:"name" doc:"the node's; it is free now"`
 }
 
 // nodeJSON is one element of `list nodes -o json`.
 type nodeJSON struct {
-	Name      string  `json:"name"`
-	Role      string  `json:"role"`
-	Host      string  `json:"host"`
-	P2PPort   uint32  `json:"p2p_port"`
-	APIPort   uint32  `json:"api_port"`
-	FSPort    uint32  `json:"fs_port"`
-	Live      bool    `json:"live"`
-	LiveSince *string `json:"live_since"`
-	Sentinel  bool    `json:"sentinel"`
-	Leader    bool    `json:"leader"`
-	Runtime   string  `json:"runtime"`
-	SN        string  `json:"sn"`
-	SpiffeID  string  `json:"spiffe_id"`
-	PeerID    string  `json:"peer_id"`
+	Name      string  `json:"name" doc:"the node's, unique in the swarm"`
+	Role      string  `json:"role" doc:"sn, sl or swop"`
+	Host      string  `json:"host" doc:"advertised address or host name"`
+	P2PPort   uint32  `json:"p2p_port" doc:"of an SN, else 0"`
+	APIPort   uint32  `json:"api_port" doc:"of an SN, else 0"`
+	FSPort    uint32  `json:"fs_port" doc:"of the file server"`
+	Live      bool    `json:"live" doc:"it is heard of"`
+	LiveSince *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
+	Sentinel  bool    `json:"sentinel" doc:"the SN that founded the swarm"`
+	Leader    bool    `json:"leader" doc:"the raft leader now"`
+	Runtime   string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
+	SpiffeID  string  `json:"spiffe_id" doc:"of its SVID"`
+	PeerID    string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
 }
 
 func listNodes(ctx context.Context, s *Session, args Args) error {
@@ -48,7 +68,7 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 			for _, n := range nodes {
 				out = append(out, nodeToJSON(n))
 			}
-			return printJSON(s.Env.Stdout, map[string]any{"nodes": out})
+			return printJSON(s.Env.Stdout, nodesJSON{out})
 		}
 		t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "NOTE"}}
 		for _, n := range nodes {
@@ -67,7 +87,7 @@ func nodeToJSON(n *swarmv1.Node) nodeJSON {
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
 		Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
-		Runtime: n.GetRuntime(), SN: n.GetSn(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
+		Runtime: n.GetRuntime(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 	}
 }
 
@@ -88,8 +108,20 @@ func nodeNote(n *swarmv1.Node) string {
 		return "sentinel"
 	case n.GetLeader():
 		return "leader"
-	case n.GetSn() != "":
-		return "through " + n.GetSn()
 	}
 	return ""
+}
+
+func forgetNode(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		if err := api.ForgetNode(ctx, name); err != nil {
+			return fmt.Errorf("forget node %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, forgottenJSON{name})
+		}
+		fmt.Fprintf(s.Env.Stdout, "node %s is forgotten, its name is free\n", oneLine(name))
+		return nil
+	})
 }

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
+	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -31,8 +32,8 @@ func Dial(env Env) Connect {
 		if err != nil {
 			return nil, func() {}, err
 		}
-		if _, err := os.Stat(strings.TrimPrefix(socket, "unix://")); errors.Is(err, fs.ErrNotExist) {
-			return nil, func() {}, exit.New(exit.Unreachable, "start the SPIRE agent or swarmd run-authority, or name the right place with --identity", "no identity socket at %s", socket)
+		if err := identityAnswers(ctx, socket); err != nil {
+			return nil, func() {}, err
 		}
 		log := slog.New(slog.DiscardHandler)
 		wait, cancel := context.WithTimeout(ctx, identityWait)
@@ -46,7 +47,7 @@ func Dial(env Env) Connect {
 			_ = source.Close()
 			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err}
 		}
-		c, err := client.New(client.Config{SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log})
+		c, err := client.New(client.Config{SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log, OnWait: target.onWait})
 		if err != nil {
 			_ = source.Close()
 			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err, Hint: "give --sn HOST:PORT"}
@@ -56,6 +57,25 @@ func Dial(env Env) Connect {
 			_ = source.Close()
 		}, nil
 	}
+}
+
+// identityAnswers fails at once, and says why, when nothing can come from an identity socket.
+func identityAnswers(ctx context.Context, socket string) error {
+	const hint = "start the SPIRE agent or swarmd run-authority, or name the right place with --identity"
+	path := strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.New(exit.Unreachable, hint, "no identity socket at %s", path)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return exit.New(exit.Unreachable, hint, "nothing answers at identity socket %s", path)
+	case errors.Is(err, fs.ErrPermission):
+		return exit.New(exit.Denied, "run swarmctl as the user who may open it", "identity socket %s: permission denied", path)
+	}
+	return exit.New(exit.Unreachable, hint, "open identity socket: %w", err)
 }
 
 // remote gives the client's calls a time limit, and its errors exit codes.
@@ -79,6 +99,12 @@ func (r remote) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 // ListNodes implements API.
 func (r remote) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
 	return bounded(ctx, r.c.ListNodes)
+}
+
+// ForgetNode implements API.
+func (r remote) ForgetNode(ctx context.Context, name string) error {
+	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.ForgetNode(ctx, name) })
+	return err
 }
 
 // ListContracts implements API.

@@ -1,6 +1,7 @@
 package swci
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,18 +10,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
 // Context says which swarm a command talks to and as whom.
 type Context struct {
-	Name         string   `json:"name"`
-	SNs          []string `json:"sns"`      // API addresses, HOST:PORT
-	Identity     string   `json:"identity"` // as the flag --identity takes it
-	SwarmID      string   `json:"swarm_id"` // pinned; empty until first contact
-	TrustDomains []string `json:"trust_domains"`
-	PID          int      `json:"pid,omitempty"` // of the `local up` that keeps it; 0 for one that the user made
+	Name         string   `json:"name" doc:"the context's"`
+	SNs          []string `json:"sns" doc:"API addresses, HOST:PORT"`
+	Identity     string   `json:"identity" doc:"as the option --identity takes it"`
+	SwarmID      string   `json:"swarm_id" doc:"pinned; empty until first contact"`
+	TrustDomains []string `json:"trust_domains" doc:"further accepted ones"`
+	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
+
+	onWait func(why string) // told what a call waits for; nil tells nobody
+}
+
+// up reports whether the `local up` that keeps the context lives. Its process ID alone could be another process's by now.
+func (c Context) up() bool {
+	return c.PID > 0 && syscall.Kill(c.PID, 0) == nil && identityAnswers(context.Background(), filepath.Join(strings.TrimPrefix(c.Identity, "embedded="), "swci.sock")) == nil
 }
 
 // Contexts is the user's folder of saved contexts: one JSON file each, and a file that names the current one. It is

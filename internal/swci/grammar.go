@@ -19,6 +19,7 @@ type Command struct {
 	Details string // paragraphs, separated by empty lines
 	Example string // one line as typed after the prompt
 	Flags   []cli.Flag
+	JSON    any  // zero value of the struct that -o json prints, whose tags json and doc describe it; nil when documented elsewhere
 	Shell   bool // a word of the SWCI language too; false for tools of the host
 	Run     func(ctx context.Context, s *Session, args Args) error
 
@@ -89,18 +90,24 @@ func (g *Grammar) find(words []string) (*Command, Args, error) {
 
 // suggest names the commands that begin as words do, else the command nearest to what was typed.
 func (g *Grammar) suggest(words []string) string {
-	var names, same []string
+	typed := strings.ToLower(strings.Join(words[:min(len(words), 3)], " "))
+	var names, same, begun []string
 	for _, c := range g.commands {
 		name := strings.Join(c.compiled.keywords(), " ")
 		names = append(names, name)
+		if strings.HasPrefix(name, typed+" ") {
+			begun = append(begun, c.Pattern)
+		}
 		if strings.EqualFold(c.compiled.keywords()[0], words[0]) {
 			same = append(same, name)
 		}
 	}
+	if len(begun) > 0 {
+		return "it goes on: swarmctl " + strings.Join(begun, ", swarmctl ")
+	}
 	if len(same) > 1 {
 		return "swarmctl knows: " + strings.Join(same, ", ")
 	}
-	typed := strings.ToLower(strings.Join(words[:min(len(words), 3)], " "))
 	if near := nearest.Word(typed, names); near != "" {
 		return "did you mean \"swarmctl " + near + "\"?"
 	}

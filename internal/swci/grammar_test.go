@@ -78,9 +78,16 @@ func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 
 func (*fakeAPI) ListNodes(context.Context) ([]*swarmv1.Node, error) {
 	return []*swarmv1.Node{
-		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, Sn: "sn-0"},
+		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305},
 		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
 	}, nil
+}
+
+func (*fakeAPI) ForgetNode(_ context.Context, name string) error {
+	if name != "sl-0" {
+		return exit.New(exit.Conflict, "stop it first", "node %q is alive", name)
+	}
+	return nil
 }
 
 func (*fakeAPI) ListContracts(context.Context) ([]*swarmv1.ContractSummary, error) {
@@ -141,7 +148,7 @@ func TestCommands(t *testing.T) {
 		want string
 	}{
 		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE  FOR  NOTE
-sl-0  sl    10.0.0.2:30305  dead   -    through sn-0
+sl-0  sl    10.0.0.2:30305  dead   -    -
 sn-0  sn    10.0.0.1:30304  alive  10s  sentinel, leader
 `},
 		{"contracts, keywords in any case", []string{"LIST", sn, "Contracts"}, `NAME  PHASE     RUN  ROUND  MIN PEERS  OPEN  ENDED
@@ -153,12 +160,13 @@ terms      method mean, min peers 2
 committed  round 4, model 0123456789ab, from sl-0, sl-1
 waiting    1 more peer (6s)
 
-NODE     STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  NOTE
-sl-0     open   ready  4      1/3    0.5000  -       -
-sl-1[2J  open   -      0      0      -       -       node is dead
+NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  NOTE
+sl-0  open   ready  4      1/3    0.5000  -       -
+sl-1  open   -      0      0      -       -       node is dead
 `},
 		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
 		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
+		{"forget", []string{"forget", "node", "sl-0", sn}, "node sl-0 is forgotten, its name is free\n"},
 		{"contracts as JSON", []string{"list", "contracts", "-o=json", sn}, `{
   "contracts": [
     {
@@ -195,18 +203,20 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		code                   int
 	}{
 		{"unknown command", "lst nodes", `unknown command "lst nodes"`, `did you mean "swarmctl list nodes"?`, exit.Usage},
-		{"half a command", "get contract", "unknown command", "swarmctl", exit.Usage},
+		{"half a command", "get contract", "unknown command", "it goes on: swarmctl get contract status NAME", exit.Usage},
 		{"missing name", "get contract status", "NAME is missing", "swarmctl help get contract status", exit.Usage},
 		{"word too many", "list nodes now", `"now" is one word too many`, "help list nodes", exit.Usage},
 		{"unknown option", "list nodes --contxt x", "unknown option --contxt", "did you mean --context?", exit.Usage},
 		{"option of another command", "list nodes --peers 3", "unknown option --peers", "", exit.Usage},
 		{"option without value", "list nodes --sn", "needs a value", "", exit.Usage},
-		{"bad number", "local run --peers x", "invalid value", "", exit.Usage},
+		{"bad number", "local run --peers x", `--peers "x" is not valid`, "help local run", exit.Usage},
 		{"output form", "list nodes -o yaml " + sn, `output form "yaml"`, "json", exit.Usage},
 		{"no SN", "list nodes", "no SN is known", "--sn", exit.Usage},
 		{"no such context", "list nodes --context x", `context "x" does not exist`, "list contexts", exit.NotFound},
 		{"bad context name", "switch context ../x", "is not valid", "", exit.Usage},
 		{"not found", "get contract status d " + sn, `get contract status of "d": no contract "d"`, "list contracts", exit.NotFound},
+		{"a command's first word", "bench", "unknown command", "swarmctl bench merge", exit.Usage},
+		{"live node", "forget node sn-0 " + sn, `forget node "sn-0": node "sn-0" is alive`, "stop it", exit.Conflict},
 		{"conflict", "reset contract c " + sn, "2 sessions are open", "use force", exit.Conflict},
 		{"size", "bench merge --size 3x", `size "3x"`, "100MiB", exit.Usage},
 	}

@@ -2,7 +2,9 @@ package swci
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -142,7 +144,11 @@ func (g *Grammar) options(l line, c *Command) (*cli.Context, error) {
 			argv = append(argv, "--"+o.name)
 		}
 	}
-	return parseFlags(flags, argv)
+	opts, err := parseFlags(flags, argv)
+	if err != nil {
+		return nil, &exit.Error{Status: exit.Usage, Err: err, Hint: optionHint("", nil, c)}
+	}
+	return opts, nil
 }
 
 // parseFlags lets urfave/cli turn the normalised options into values, without its help, its output or its exits.
@@ -156,10 +162,16 @@ func parseFlags(flags []cli.Flag, argv []string) (*cli.Context, error) {
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 	if err := app.Run(argv); err != nil {
+		if m := badValue.FindStringSubmatch(err.Error()); m != nil {
+			err = fmt.Errorf("%s %s is not valid", dashed(m[2]), m[1])
+		}
 		return nil, &exit.Error{Status: exit.Usage, Err: err}
 	}
 	return got, nil
 }
+
+// badValue is how package flag complains about a value.
+var badValue = regexp.MustCompile(`^invalid value (".*") for flag -(\S+): `)
 
 func optionHint(name string, names []string, c *Command) string {
 	var long []string

@@ -7,17 +7,36 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 )
 
 // printJSON writes v as indented JSON with a final line feed.
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = io.WriteString(w, escapeControls(text.String()))
+	}
+	if err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil
+}
+
+// escapeControls escapes what JSON may carry as it is and a terminal would obey.
+func escapeControls(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r == 0x7f || r >= 0x80 && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&out, "\\u%04x", r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }
 
 // table is rows of cells under a header.

@@ -28,6 +28,7 @@ taken in any case, names as typed. Options may stand before, between and after t
 		fmt.Fprintf(w, "### `%s`\n\n%s.\n\n%s\n\n", c.Pattern, c.Summary, wrap(c.Details, 120))
 		referenceFlags(w, c.Flags)
 		fmt.Fprintf(w, "    swarmctl %s\n\n", c.Example)
+		referenceJSON(w, c.JSON)
 	}
 	fmt.Fprint(w, "## Options of every command\n\n")
 	referenceFlags(w, g.global)

@@ -2,6 +2,7 @@ package swci
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 type API interface {
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
+	ForgetNode(ctx context.Context, name string) error
 	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
@@ -38,6 +40,7 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) e
 	if err != nil {
 		return err
 	}
+	target.onWait = func(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", oneLine(why)) }
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
 		return err
@@ -57,6 +60,9 @@ func (s *Session) target(opts *cli.Context) (Context, error) {
 	if name != "" && (opts.IsSet("context") || !opts.IsSet("sn")) {
 		if target, err = contexts.Load(name); err != nil {
 			return Context{}, err
+		}
+		if target.PID != 0 && !target.up() {
+			return Context{}, exit.New(exit.Unreachable, "start another: swarmctl local up", "the local swarm of context %q is gone (process %d)", name, target.PID)
 		}
 	}
 	if opts.IsSet("sn") {

@@ -95,8 +95,18 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 			add("", "-e %q must be NAME=VALUE", kv)
 		}
 	}
-	if c.Out == "" {
-		add("", "--out DIR is missing")
+	var missing []string
+	for _, o := range []struct{ value, option string }{{c.ModelDir, "--model-dir DIR"}, {c.Program, "--model-program FILE"}, {c.Out, "--out DIR"}} {
+		if o.value == "" {
+			missing = append(missing, o.option)
+		}
+	}
+	switch n := len(missing); n {
+	case 0:
+	case 1:
+		add("swarmctl help local run lists all options", "%s is missing", missing[0])
+	default:
+		add("swarmctl help local run lists all options", "%s and %s are missing", strings.Join(missing[:n-1], ", "), missing[n-1])
 	}
 	bad = append(bad, c.checkPaths()...)
 	if len(bad) > 0 {
@@ -123,17 +133,16 @@ func (c *RunConfig) checkPaths() (bad []error) {
 	abs(&c.ModelDir)
 	abs(&c.Out)
 	abs(&c.DataDir)
-	if c.ModelDir == "" {
-		bad = append(bad, exit.New(exit.Usage, "", "--model-dir DIR is missing"))
-	} else if err := readableDir(c.ModelDir); err != nil {
+	modelDir := c.ModelDir != ""
+	if err := readableDir(c.ModelDir); modelDir && err != nil {
 		bad = append(bad, exit.New(exit.Usage, "--model-dir names the folder that holds the program", "model directory: %w", err))
+		modelDir = false // what is in it can't be looked at
 	}
 	switch {
 	case c.Program == "":
-		bad = append(bad, exit.New(exit.Usage, "", "--model-program FILE is missing"))
 	case filepath.IsAbs(c.Program) || !filepath.IsLocal(c.Program):
 		bad = append(bad, exit.New(exit.Usage, "--model-program is relative to --model-dir", "program %q is not inside the model directory", c.Program))
-	case c.ModelDir != "":
+	case modelDir:
 		if f, err := os.Open(filepath.Join(c.ModelDir, c.Program)); err != nil {
 			bad = append(bad, exit.New(exit.Usage, "--model-program is relative to --model-dir", "program: %w", err))
 		} else {

@@ -40,6 +40,7 @@ type peerState struct {
 	totalEpochs int64
 	loss        *float64
 	metric      *float64
+	merged      bool // loss and metric are a merged model's
 	phase       string
 	ended       string // why, once the process is gone
 }
@@ -127,11 +128,15 @@ func (s *peerState) take(e metrics.Event) {
 	if e.Kind == metrics.Start {
 		s.totalEpochs = e.TotalEpochs
 	}
-	if e.Loss != nil {
-		s.loss = e.Loss
-	}
-	if e.Metric != nil {
-		s.metric = e.Metric
+	// Once there are merged models, what a peer's own training makes of them between rounds would only make it jump.
+	swarm := (e.Kind == metrics.Merge || e.Kind == metrics.End) && (e.Loss != nil || e.Metric != nil)
+	if s.merged = s.merged || swarm; swarm || !s.merged {
+		if e.Loss != nil {
+			s.loss = e.Loss
+		}
+		if e.Metric != nil {
+			s.metric = e.Metric
+		}
 	}
 	if e.Kind == metrics.End {
 		s.phase = "finished"
@@ -170,7 +175,7 @@ func (p *progress) lines() []Status {
 		if s.ended != "" {
 			phase = s.ended
 		} else if phase == "ready" && waiting != "" {
-			phase = "waiting: " + waiting
+			phase = "waits (" + waiting + ")"
 		}
 		name := cluster.SLName(i)
 		epoch := fmt.Sprint(s.epoch)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -165,11 +166,17 @@ func (r *run) peer(name string) (int, bool) {
 	return 0, false
 }
 
+// roundLine matches what the swarmlearning package says of every round. The peers' lines say the same, and tens of these
+// a second would hide them.
+var roundLine = regexp.MustCompile(`: SwarmCallback : INFO : round [0-9]+: merged `)
+
 // line takes one line of a daemon.
 func (r *run) line(name, line string, program bool) {
 	if i, ok := r.peer(name); ok && program {
 		r.outputs[i].line(line)
-		r.show(name, line)
+		if r.cfg.Verbose || !roundLine.MatchString(line) {
+			r.show(name, line)
+		}
 	} else if r.cfg.Verbose {
 		r.board.Log(name + " : " + line)
 	}
