@@ -39,7 +39,7 @@ type Engine struct {
 	beat chan struct{} // capacity 1: report now
 
 	mu      sync.Mutex // guards what follows
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
 	current *session
 	seen    bool // a session was opened at least once
 	tasks   sync.WaitGroup
