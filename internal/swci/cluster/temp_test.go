@@ -16,10 +16,10 @@ import (
 // TestMain lets the test binary play a swarmctl that makes a cluster's folders and is killed before it removes them.
 func TestMain(m *testing.M) {
 	if os.Getenv("LEAVE_FOLDERS") == "" {
-		os.Exit(m.Run()) //nolint:forbidigo // this is main
+		os.Exit(m.Run())
 	}
 	if _, err := cluster.New(cluster.Config{Keep: os.Getenv("LEAVE_FOLDERS") == "keep"}); err != nil {
-		os.Exit(1) //nolint:forbidigo // this is main
+		os.Exit(1)
 	}
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -46,7 +46,7 @@ func killed(t *testing.T, how, tmp string) []string {
 }
 
 func TestNewSweepsWhatTheKilledLeft(t *testing.T) {
-	tmp, err := os.MkdirTemp("/tmp", "ct-") //nolint:usetesting // t.TempDir is too long for sockets, so it would not be used
+	tmp, err := os.MkdirTemp("/tmp", "ct-") // t.TempDir is too long for sockets, so it would not be used
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func TestBoardElsewhere(t *testing.T) {
 		key   string
 		news  bool
 	}{
-		{0, "1", false}, {0, "1", false}, {0, "", false},
+		{0, "1", false},
+		{0, "1", false},
+		{0, "", false},
 		{time.Second, "2", false}, // too soon
 		{time.Second, "3", false},
 		{time.Second, "4 over", true}, // at once

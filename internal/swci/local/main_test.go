@@ -18,9 +18,9 @@ import (
 // command line as swarmd's contract says, without a swarm behind it.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAKE_SWARMD") == "" {
-		os.Exit(m.Run()) //nolint:forbidigo // this is main
+		os.Exit(m.Run())
 	}
-	os.Exit(fakeSwarmd(os.Args[1:])) //nolint:forbidigo // this is main
+	os.Exit(fakeSwarmd(os.Args[1:]))
 }
 
 func fakeSwarmd(args []string) int {

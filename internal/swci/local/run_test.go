@@ -69,7 +69,7 @@ type fixture struct {
 func setup(t *testing.T, program string, environ ...string) *fixture {
 	t.Helper()
 	// t.TempDir's paths are too long for sockets; then the run would not use TMPDIR.
-	dir, err := os.MkdirTemp("/tmp", "lt-") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("/tmp", "lt-")
 	if err != nil {
 		t.Fatal(err)
 	}
