@@ -46,7 +46,7 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 		return nil, err
 	}
 	// The caller will come back here with the token at once.
-	if err := s.see(ctx, func(v *state.State) bool {
+	if err := s.see(ctx, func(v *state.State, _ uint64) bool {
 		return v.Nodes[node.Name] != nil && v.Nodes[node.Name].HasToken(tokenHash(token))
 	}); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type Core interface {
 type Replica interface {
 	// View returns the state as applied here. It is immutable.
 	View() *state.State
-	// Index is the raft index of what View shows at least.
+	// Index is the raft index of what View shows; it changes with the view.
 	Index() uint64
 	// Changed returns a channel that is closed at the next change of the view.
 	Changed() <-chan struct{}

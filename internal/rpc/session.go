@@ -119,7 +119,7 @@ func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.En
 func (s *Server) ownSession(ctx context.Context, contract, session string) error {
 	node := speaker(ctx)
 	var owner string
-	if err := s.see(ctx, func(view *state.State) bool {
+	if err := s.see(ctx, func(view *state.State, _ uint64) bool {
 		c := view.Contracts[contract]
 		if c == nil || c.Sessions[session] == nil {
 			return false
@@ -127,6 +127,9 @@ func (s *Server) ownSession(ctx context.Context, contract, session string) error
 		owner = c.Sessions[session].Node
 		return true
 	}); err != nil {
+		if _, _, led := s.cfg.Core.Leader(); !led {
+			return consensus.ErrNoLeader // What is not known here may well be elsewhere.
+		}
 		return &state.Error{
 			Reason: state.ReasonSessionUnknown, Remedy: "open a new session",
 			Message: fmt.Sprintf("no session %.64q in contract %.128s", session, contract),
@@ -142,24 +145,24 @@ func (s *Server) ownSession(ctx context.Context, contract, session string) error
 // after the leader.
 func (s *Server) seeSession(ctx context.Context, contract, session string) (*swarmv1.ContractView, error) {
 	var out *swarmv1.ContractView
-	err := s.see(ctx, func(view *state.State) bool {
+	err := s.see(ctx, func(view *state.State, index uint64) bool {
 		c := view.Contracts[contract]
 		if c == nil || c.Sessions[session] == nil {
 			return false
 		}
-		out = viewToProto(view, c, s.cfg.Core.Index())
+		out = viewToProto(view, c, index)
 		return true
 	})
 	return out, err
 }
 
 // see waits, not for long, until the view fulfils cond.
-func (s *Server) see(ctx context.Context, cond func(*state.State) bool) error {
+func (s *Server) see(ctx context.Context, cond func(view *state.State, index uint64) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, seeWithin)
 	defer cancel()
 	for {
 		changed := s.cfg.Core.Changed()
-		if cond(s.cfg.Core.View()) {
+		if cond(s.viewAt()) {
 			return nil
 		}
 		select {
@@ -170,19 +173,36 @@ func (s *Server) see(ctx context.Context, cond func(*state.State) bool) error {
 	}
 }
 
+// viewAt returns the view and the index that it shows, no higher and no lower: clients drop a view whose index is below
+// one that they have seen, and would miss what a view with too high a one hides.
+func (s *Server) viewAt() (*state.State, uint64) {
+	for {
+		index, view := s.cfg.Core.Index(), s.cfg.Core.View()
+		if s.cfg.Core.Index() == index {
+			return view, index
+		}
+	}
+}
+
 // WatchContract streams the view whenever it changes, until the client goes, its SVID expires or this SN stops.
 func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
 	name := req.Msg.GetContract()
 	if !state.ValidContractName(name) {
 		return badContractName(name)
 	}
+	if err := s.see(ctx, func(view *state.State, _ uint64) bool { return view.Contracts[name] != nil }); err != nil {
+		if _, _, led := s.cfg.Core.Leader(); !led {
+			return consensus.ErrNoLeader // What is not known here may well be elsewhere.
+		}
+		return unknownContract(name)
+	}
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	var last []byte
 	leaderless := 0
 	for alive := true; ; {
-		changed, index := s.cfg.Core.Changed(), s.cfg.Core.Index()
-		view := s.cfg.Core.View()
+		changed := s.cfg.Core.Changed()
+		view, index := s.viewAt()
 		c := view.Contracts[name]
 		if c == nil {
 			return unknownContract(name)

@@ -256,6 +256,45 @@ func TestWatch(t *testing.T) {
 	wantReason(t, "stopped", stream.Err(), "STOPPING")
 }
 
+// TestLaggingSNSendsElsewhere: what an SN that follows no leader does not know, another may: neither a session nor a watch
+// ends for it.
+func TestLaggingSNSendsElsewhere(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	s.core.SetLeader("")
+	stream, err := a.sessions().WatchContract(t.Context(), with(a, &swarmv1.WatchContractRequest{Contract: "elsewhere"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stream.Receive() {
+		t.Error("a view of a contract that is not there")
+	}
+	wantReason(t, "watch", stream.Err(), "NO_LEADER")
+	_, err = a.sessions().CloseSession(t.Context(), with(a, &swarmv1.CloseSessionRequest{Session: idA, Contract: "elsewhere", Run: 1}))
+	wantReason(t, "close", err, "NO_LEADER")
+}
+
+// TestWatchWaitsForTheContract: the contract was made through another SN a moment ago.
+func TestWatchWaitsForTheContract(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	opened := make(chan error, 1)
+	go func() {
+		_, err := a.open(t, idA, wireTerms(layout(t, 100), 2))
+		opened <- err
+	}()
+	stream, err := a.sessions().WatchContract(t.Context(), with(a, &swarmv1.WatchContractRequest{Contract: "study"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	if !stream.Receive() || len(stream.Msg().GetSessions()) != 1 {
+		t.Errorf("got %v, %v", stream.Msg(), stream.Err())
+	}
+}
+
 // TestStreamEndsWithTheSVID: whoever is removed is cut off when its last SVID expires.
 func TestStreamEndsWithTheSVID(t *testing.T) {
 	s := newSwarm(t)
