@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -25,6 +26,15 @@ type Caller struct {
 	Leaf *x509.Certificate
 	// Exporter returns the value that binds a registration to this connection.
 	Exporter func() ([]byte, error)
+}
+
+// key names the caller among those that share a SPIFFE ID: by the certificate that its connection was made with.
+func (c Caller) key() string {
+	if c.Leaf == nil {
+		return c.ID.String()
+	}
+	sum := sha256.Sum256(c.Leaf.Raw)
+	return string(sum[:])
 }
 
 func (c Caller) expired(now time.Time) bool { return c.Leaf != nil && !now.Before(c.Leaf.NotAfter) }

@@ -3,6 +3,8 @@ package rpc
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -166,14 +168,14 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	}
 	if f := x.GetFailed(); f != nil {
 		out.Failed = &lead.Failed{
-			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: clip(f.GetReason(), maxReason),
+			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: spoken(f.GetReason(), maxReason),
 			Bytes: f.GetBytesReceived(),
 		}
 	}
 	if p := x.GetProgress(); p != nil {
 		out.Progress = &lead.Progress{
 			Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
-			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
+			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: spoken(p.GetPhase(), maxShortText),
 		}
 	}
 	return out
@@ -205,6 +207,16 @@ func statusToProto(leader string, view *swarmv1.ContractView, st lead.Status) *s
 		}
 	}
 	return out
+}
+
+// spoken makes a peer's words fit for the logs and terminals of others: bounded, one line, nothing that a terminal obeys.
+func spoken(s string, limit int) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, clip(s, limit))
 }
 
 // clip bounds a text without cutting a character in two.

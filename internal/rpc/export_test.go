@@ -19,6 +19,7 @@ var (
 	NewNonces         = newNonces
 	ToConnect         = toConnect
 	Clip              = clip
+	Spoken            = spoken
 )
 
 const NoncesPerCaller, NoncesInAll = noncesPerCaller, noncesInAll

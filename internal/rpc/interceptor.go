@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 type speakerKey struct{}
@@ -78,7 +80,7 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 	}
 	rule, ok := g.table[procedure]
 	if !ok || !rule.permits(caller.ID.Role()) {
-		return ctx, fmt.Errorf("%w: role %s may not call %s", ErrRoleDenied, caller.ID.Role(), procedure)
+		return ctx, roleDenied(caller.ID.Role(), procedure)
 	}
 	view := g.core.View()
 	if err := checkSwarm(view.SwarmID, h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
@@ -92,6 +94,10 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 		return ctx, err
 	}
 	return context.WithValue(ctx, speakerKey{}, name), nil
+}
+
+func roleDenied(role identity.Role, procedure string) error {
+	return fmt.Errorf("%w: role %s may not call %s", ErrRoleDenied, role, procedure)
 }
 
 func checkSwarm(own, got string, anySwarm bool) error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -25,10 +26,14 @@ const (
 // MaxMessage is the largest request that is read, in bytes, before and after decompression.
 const MaxMessage = 4 << 20
 
+// bodyTime is how long a request may take to arrive: who sends one byte at a time keeps memory for nothing.
+const bodyTime = 30 * time.Second
+
 // authenticate lets in whoever the connection proves to be somebody, answers /is_up, and ends what outlives the
-// caller's SVID: requests are cut when it expires, and shortly before the connection is asked to be made anew.
+// caller's SVID: requests are cut when it expires, and shortly before the connection is asked to be made anew. Nothing
+// is read from a caller whose role may not call the method.
 func (s *Server) authenticate(next http.Handler) http.Handler {
-	refuse := connect.NewErrorWriter()
+	refuse, table := connect.NewErrorWriter(), AccessTable()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := s.cfg.Caller(r)
 		if err == nil && caller.expired(s.cfg.Now()) {
@@ -54,15 +59,39 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			isUp(w, r)
 			return
 		}
+		if rule, ok := table[r.URL.Path]; ok && !rule.permits(caller.ID.Role()) && refuse.IsSupported(r) {
+			_ = refuse.Write(w, r, toConnect(roleDenied(caller.ID.Role(), r.URL.Path))) // the client is gone: nobody to tell
+			return
+		}
 		ctx := withCaller(r.Context(), caller)
 		if caller.Leaf != nil {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, caller.Leaf.NotAfter.Sub(s.cfg.Now()), ErrCertificateExpired)
 			defer cancel()
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, MaxMessage+64) // 64: framing
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime)) // an error means no connection to stall
+		r.Body = &timedBody{
+			ReadCloser: http.MaxBytesReader(w, r.Body, MaxMessage+64), // 64: framing
+			done:       func() { _ = control.SetReadDeadline(time.Time{}) },
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// timedBody lifts the deadline when all has arrived: an answer may take longer.
+type timedBody struct {
+	io.ReadCloser
+	done func()
+}
+
+// Read implements io.Reader.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.done()
+	}
+	return n, err
 }
 
 func isUp(w http.ResponseWriter, r *http.Request) {

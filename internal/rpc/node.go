@@ -27,7 +27,7 @@ func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.Chall
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.issue(caller.ID.String())}), nil
+	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.issue(caller.key())}), nil
 }
 
 // Register checks everything that proves who the node is, then commits it.
@@ -62,7 +62,7 @@ func (s *Server) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, e
 	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes {
 		return state.Node{}, fmt.Errorf("%w: key or signature too long", ErrBadRequest)
 	}
-	if !s.nonces.redeem(caller.ID.String(), m.GetNonce()) {
+	if !s.nonces.redeem(caller.key(), m.GetNonce()) {
 		return state.Node{}, ErrNonceRefused
 	}
 	node, err := nodeFromProto(m.GetNode())

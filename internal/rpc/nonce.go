@@ -17,7 +17,7 @@ const (
 )
 
 // nonces is the bounded table of challenges that this server has given out: each is valid once, for a minute, for the
-// SPIFFE ID that asked.
+// certificate that asked: peers that share a SPIFFE ID can not push out each other's.
 type nonces struct {
 	now func() time.Time
 

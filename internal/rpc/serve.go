@@ -16,6 +16,9 @@ import (
 // drainTime is how long calls that run may take when the server stops.
 const drainTime = 5 * time.Second
 
+// maxStreams bounds the calls of one connection: each may hold a request of MaxMessage bytes.
+const maxStreams = 128
+
 // TLSConfig is the API's: TLS 1.3 with SVIDs on both sides, any role of an accepted trust domain. What a role may do is
 // the access table's matter.
 func TLSConfig(source identity.Source, domains identity.Domains) *tls.Config {
@@ -30,11 +33,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 	srv := &http.Server{
 		Handler: s.Handler(), TLSConfig: cfg,
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10,
-		HTTP2:    &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000},
+		HTTP2:    &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: maxStreams},
 		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
+	srv.ConnState = proven
 	done := make(chan error, 1)
-	go func() { done <- srv.ServeTLS(ln, "", "") }()
+	go func() { done <- srv.ServeTLS(identity.NewGate(ln, identity.MaxUnproven, s.cfg.Log), "", "") }()
 	select {
 	case err := <-done:
 		s.Stop()
@@ -51,4 +55,14 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 		return fmt.Errorf("serve API on %s: %w", ln.Addr(), err)
 	}
 	return nil
+}
+
+// proven tells the gate that a connection has passed its TLS handshake.
+func proven(c net.Conn, state http.ConnState) {
+	if t, ok := c.(*tls.Conn); ok && state != http.StateNew {
+		c = t.NetConn()
+	}
+	if g, ok := c.(*identity.GatedConn); ok {
+		g.Proven()
+	}
 }

@@ -56,7 +56,9 @@ type Config struct {
 	Caller CallerFunc
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
 	Now func() time.Time
-	Log *slog.Logger
+	// BodyTime is how long a request may take to arrive; 0: 30 s.
+	BodyTime time.Duration
+	Log      *slog.Logger
 }
 
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
@@ -88,6 +90,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.BodyTime == 0 {
+		cfg.BodyTime = bodyTime
 	}
 	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), stopping: make(chan struct{})}, nil
 }

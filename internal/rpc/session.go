@@ -105,7 +105,7 @@ func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.En
 		return nil, err
 	}
 	_, err := s.propose(ctx, state.EndSession{
-		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), Reason: m.GetReason(),
+		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), Reason: spoken(m.GetReason(), state.MaxEndReason),
 		ExitCode: m.GetExitCode(), AtMS: s.nowMS(),
 	})
 	if err != nil {
