@@ -131,7 +131,8 @@ func (d *decider) without(reason string) {
 		}
 	}
 	if len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 {
-		d.planRound(parts, p.Final, reason) // Who closes meanwhile is not in it, so it does not become final.
+		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
+		d.planRound(parts, p.Final && d.c.FinalDue(), reason)
 		return
 	}
 	d.propose(state.CancelPlan{

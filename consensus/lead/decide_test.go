@@ -332,6 +332,28 @@ func TestLiveness(t *testing.T) {
 	}
 }
 
+// TestFinalAttemptOutlivesAReopening: a peer that closed opens a new session while the final attempt runs, so that fewer
+// than minPeers have closed.
+func TestFinalAttemptOutlivesAReopening(t *testing.T) {
+	b := newTable(t, 2, 3)
+	b.round(0, 1, 2)
+	for i := range 2 {
+		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, Seq: 1})
+	}
+	b.ready(1, 2)
+	b.follow()
+	if p := b.contract().Plan; p == nil || !p.Final || len(p.Participants) != 3 {
+		t.Fatalf("plan %+v, want the final round", p)
+	}
+	b.apply(state.OpenSession{
+		Session: id(8), Contract: contractName, Node: "sl-0", SyncFrequency: 16, Weight: 1, Terms: *b.contract().Terms,
+	})
+	b.follow() // Fails when a command is rejected.
+	if p := b.contract().Plan; p == nil || p.Attempt != 2 || p.Final || len(p.Participants) != 2 {
+		t.Fatalf("plan %+v, want a second attempt without sl-0 that is not final", p)
+	}
+}
+
 // TestConnected compares the largest connected set with all subsets.
 func TestConnected(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
