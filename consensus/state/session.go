@@ -99,12 +99,25 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if old := c.SessionOf(o.Node); old != nil {
 		c.end(old.ID, EndReplaced, 0)
 	}
+	c.takeBackClose(o.Node)
 	session := o.session(c)
 	c.NextOrder++
 	c.Sessions[session.ID] = session
 	c.ExpectedPeers = max(c.ExpectedPeers, o.ExpectedPeers)
 	c.settle()
 	return Result{Changed: true, Contract: c.Name, Run: c.Run, Session: o.Session, EndReason: c.Sessions[o.Session].EndReason}, nil
+}
+
+// takeBackClose lets the closes of a node that opens another session not count any more: it trains again. So one node never
+// counts twice, and closes are never more than nodes.
+func (c *Contract) takeBackClose(node string) {
+	for id, s := range c.Sessions {
+		if s.Node == node && s.Run == c.Run && s.Closed {
+			n := *s
+			n.Closed = false
+			c.Sessions[id] = &n
+		}
+	}
 }
 
 func (o OpenSession) session(c *Contract) *Session {
