@@ -53,7 +53,7 @@ func plain(t *testing.T, s *nodetest.Swarm) {
 }
 
 func TestPlainRun(t *testing.T) {
-	history(t, nodetest.Config{SNs: 3, SLs: 3}, plain)
+	history(t, nodetest.Config{SNs: 3, SLs: 3, Elements: 250_000}, plain)
 }
 
 func TestOneAndOne(t *testing.T) {

@@ -1,11 +1,13 @@
 package nodetest_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,19 +15,25 @@ import (
 )
 
 // TestRandomFaults lets faults happen to random nodes and links at random times, mends them and expects the swarm to come
-// to its end. SWARM_TEST_SEED repeats one seed, which the name of the failed test tells.
+// to its end. SWARM_TEST_SEED repeats one seed, which the name of the failed test tells, or runs
+// several: 1-500.
 func TestRandomFaults(t *testing.T) {
 	first, last := uint64(1), uint64(20)
 	if text := os.Getenv("SWARM_TEST_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
+		from, to, _ := strings.Cut(text, "-")
+		if to == "" {
+			to = from
+		}
+		var err1, err2 error
+		first, err1 = strconv.ParseUint(from, 10, 64)
+		last, err2 = strconv.ParseUint(to, 10, 64)
+		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		first, last = seed, seed
 	}
 	for seed := first; seed <= last; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 12, Elements: 70_000, Think: 700 * time.Millisecond}
+			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 30, Elements: 30_000}
 			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) { faults(t, s, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	ExpectedPeers int
 	QuorumWait    time.Duration // default 30 s
 	Steps         int           // default 5
-	Elements      int           // of the model; default 150,000, which is three leaves
+	Elements      int           // of the model; default 70,000, which is two leaves
 	Think         time.Duration // of one step; default 1 s
 	Late          []string      // SLs that do not start by themselves
 	// Program changes what the SL with this index runs. The default adds 3·(i+1) in every step to an initial 30·(i+1).
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SLs, 1)
 	set(&c.MinPeers, c.SLs)
 	set(&c.Steps, 5)
-	set(&c.Elements, 150_000)
+	set(&c.Elements, 70_000)
 	if c.Think == 0 {
 		c.Think = time.Second
 	}
