@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -190,6 +191,9 @@ func makeDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make bridge directory: %w: name another one with --bridge-dir", err)
 	}
+	if err := checkParent(filepath.Dir(dir)); err != nil {
+		return nil, fmt.Errorf("take bridge directory %s: %w", dir, err)
+	}
 	// A link could lead a daemon of another user's choice of directory.
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -213,6 +217,25 @@ func makeDir(dir string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("take bridge directory %s: %w", dir, err), f.Close())
 	}
 	return f, nil
+}
+
+// checkParent refuses a directory whose owner could put another one in the place of ours while it is used: in
+// /dev/shm everybody may have made it before us, and programs find socket and weights by path.
+func checkParent(parent string) error {
+	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // the link itself, and where it leads
+		info, err := look(parent)
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return fmt.Errorf("%s belongs to user %d, who could replace what lies in it: name another one with --bridge-dir", parent, st.Uid)
+		}
+		if info.IsDir() && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+			return fmt.Errorf("%s may be written by everybody: run chmod o-w %s, or name another one with --bridge-dir", parent, parent)
+		}
+	}
+	return nil
 }
 
 // removeFiles removes the bridge's own files only: the user may have named a directory that holds others.
