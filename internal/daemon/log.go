@@ -131,7 +131,8 @@ func format(group string, a slog.Attr) string {
 	if v.Kind() == slog.KindTime {
 		text = v.Time().Format(time.RFC3339)
 	}
-	if strings.ContainsAny(text, " \t\r\n\"=") || text == "" {
+	// What a terminal obeys is quoted too: much of it came from peers.
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return strings.ContainsRune(" \"=", r) || !strconv.IsPrint(r) }) {
 		text = strconv.Quote(text)
 	}
 	return " " + group + a.Key + "=" + text

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/swarmd/swarmd/merge"
 )
@@ -122,7 +123,7 @@ func decodeFail(arg uint32, b []byte, n int) (failFrame, error) {
 		return failFrame{}, fmt.Errorf("%w: fail of %d bytes that blames %d", errFrame, len(b), arg)
 	}
 	reason := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

@@ -64,3 +64,15 @@ func TestHelloRoundTrip(t *testing.T) {
 		t.Errorf("got, want:\n%s", d)
 	}
 }
+
+func TestFailReasonIsOneCleanLine(t *testing.T) {
+	b := failFrame{blamed: -1, reason: "a\x1b[2Jb\nc\u009bd\u202ee\xff"}.append(nil)
+	head := decodeHeader([headerSize]byte(b))
+	got, err := decodeFail(head.arg, b[headerSize:], 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "a [2Jb c d e?"; got.reason != want {
+		t.Errorf("reason %q, want %q", got.reason, want)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"syscall"
 )
 
 // Kinds of events.
@@ -101,7 +102,8 @@ type Tail struct {
 // Next returns the events of the lines completed since the last call. A file that does not exist yet has none; one that
 // became shorter is read anew from its start.
 func (t *Tail) Next() ([]Event, error) {
-	f, err := os.Open(t.Path)
+	// Not Open: the program may have put a pipe there, which would block until somebody writes.
+	f, err := os.OpenFile(t.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

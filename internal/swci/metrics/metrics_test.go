@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +103,13 @@ func TestReadFile(t *testing.T) {
 	}
 	if _, _, err := metrics.ReadFile(t.TempDir()); err == nil {
 		t.Error("a directory was read as metrics")
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := metrics.ReadFile(pipe); err == nil {
+		t.Error("a pipe was read as metrics")
 	}
 }
 
