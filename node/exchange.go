@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -91,7 +92,8 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 			f.Blamed = p.Participants[why.Blamed].Node
 		}
 	}
-	f.Reason = f.Reason[:min(len(f.Reason), 512)]
+	// Cut within a character it could not be sent, and no heartbeat would be taken while this attempt runs.
+	f.Reason = strings.ToValidUTF8(f.Reason[:min(len(f.Reason), 512)], "")
 	return f
 }
 
