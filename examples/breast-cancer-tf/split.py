@@ -14,6 +14,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 MAX_PEERS = 16
+# The first peer has so many times the last one's malignant cases, and the other way round.
+SKEW = 30
 
 
 def main() -> None:
@@ -46,7 +48,7 @@ def shards(y: np.ndarray, peers: int, seed: int) -> list[np.ndarray]:
     parts: list[list[np.ndarray]] = [[] for _ in range(peers)]
     for label in (0, 1):
         rows = shuffle.permutation(np.flatnonzero(y == label))
-        shares = np.linspace(4, 1, peers) if label == 0 else np.linspace(1, 4, peers)
+        shares = np.geomspace(SKEW, 1, peers) if label == 0 else np.geomspace(1, SKEW, peers)
         edges = np.round(np.cumsum(shares) / shares.sum() * len(rows)).astype(int)
         for part, piece in zip(parts, np.split(rows, edges[:-1])):
             part.append(piece)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Train a small Keras network to tell malignant from benign tumours, alone or in a swarm.
 
-Reads DATA_DIR/train.npz and DATA_DIR/test.npz (split.py makes them), writes MODEL_DIR/model.weights.h5.
+Reads DATA_DIR/train.npz and DATA_DIR/test.npz (split.py makes them), writes MODEL_DIR/model.weights.h5. The lines
+marked "swarm" are all that a program of your own needs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow reads it when i
 import numpy as np
 import tensorflow as tf
 
-from swarmlearning.tf import SwarmCallback
+from swarmlearning.tf import SwarmCallback  # swarm
 
 BATCH = 16
 SYNC_FREQUENCY = 8
@@ -39,7 +40,7 @@ def main() -> None:
     tf.keras.utils.set_random_seed(int(os.environ.get("SEED", "1")))
     data_dir = pathlib.Path(os.environ.get("DATA_DIR", "data"))
     model_dir = pathlib.Path(os.environ.get("MODEL_DIR", "model"))
-    epochs = int(os.environ.get("MAX_EPOCHS", "20"))
+    epochs = int(os.environ.get("MAX_EPOCHS", "8"))
 
     test_path = data_dir / "test.npz"
     x_test, y_test = load(test_path if test_path.exists() else data_dir.parent / "test.npz")
@@ -52,8 +53,10 @@ def main() -> None:
             tf.keras.layers.Dense(1, activation="sigmoid"),
         ]
     )
-    model.compile(tf.keras.optimizers.SGD(0.1), loss="binary_crossentropy", metrics=["accuracy"])
+    model.compile(tf.keras.optimizers.SGD(0.3), loss="binary_crossentropy", metrics=["accuracy"])
 
+    # swarm: merge the model with the peers every syncFrequency batches. The last two arguments are optional: with them
+    # the merged model is measured, so that loss and accuracy are shown while it trains.
     swarm = SwarmCallback(
         syncFrequency=SYNC_FREQUENCY,
         minPeers=int(os.environ.get("MIN_PEERS", "2")),
@@ -61,7 +64,7 @@ def main() -> None:
         adsValData=(x_test, y_test),
         adsValBatchSize=256,
     )
-    model.fit(x, y, batch_size=BATCH, epochs=epochs, verbose=0, callbacks=[swarm])
+    model.fit(x, y, batch_size=BATCH, epochs=epochs, verbose=0, callbacks=[swarm])  # swarm: the callback
 
     model_dir.mkdir(parents=True, exist_ok=True)
     model.save_weights(model_dir / "model.weights.h5")

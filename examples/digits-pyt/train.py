@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Train a small network on handwritten digits, alone or in a swarm, where no peer sees all ten digits.
 
-Reads DATA_DIR/train.npz and DATA_DIR/test.npz (split.py makes them), writes MODEL_DIR/model.pt.
+Reads DATA_DIR/train.npz and DATA_DIR/test.npz (split.py makes them), writes MODEL_DIR/model.pt. The lines marked
+"swarm" are all that a program of your own needs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from swarmlearning.pyt import SwarmCallback
+from swarmlearning.pyt import SwarmCallback  # swarm
 
 BATCH = 32
 SYNC_FREQUENCY = 4
@@ -54,6 +55,8 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     loss_function = nn.CrossEntropyLoss()
 
+    # swarm: merge the model with the peers every syncFrequency batches. The last four arguments are optional: with
+    # them the merged model is measured, so that loss and accuracy are shown while it trains.
     swarm = SwarmCallback(
         syncFrequency=SYNC_FREQUENCY,
         minPeers=int(os.environ.get("MIN_PEERS", "2")),
@@ -64,18 +67,18 @@ def main() -> None:
         metricFunction="Accuracy",
         metricFunctionArgs={"task": "multiclass", "num_classes": 10},
     )
-    swarm.on_train_begin()
+    swarm.on_train_begin()  # swarm: wait for the peers, start from one common model
     for epoch in range(epochs):
         model.train()
         for x, y in train:
             optimizer.zero_grad()
             loss_function(model(x), y).backward()
             optimizer.step()
-            swarm.on_batch_end()
-        swarm.on_epoch_end(epoch)
-        if swarm.training_over:
+            swarm.on_batch_end()  # swarm: merge when it is time
+        swarm.on_epoch_end(epoch)  # swarm: measure and report
+        if swarm.training_over:  # swarm: the others have finished, what is trained from here on is dropped
             break
-    swarm.on_train_end()
+    swarm.on_train_end()  # swarm: wait for the peers, load the final model
 
     model_dir.mkdir(parents=True, exist_ok=True)
     torch.save(model.state_dict(), model_dir / "model.pt")
