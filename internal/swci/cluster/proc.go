@@ -22,6 +22,7 @@ type Exit struct {
 	Name   string
 	Code   int    // exit code; 128 plus the signal when one ended it
 	Signal string // name of the signal, empty without
+	Reason string // what it said of that itself; empty when nothing is known
 	Tail   []string
 }
 
@@ -29,6 +30,9 @@ type Exit struct {
 func (e Exit) String() string {
 	if e.Signal != "" {
 		return fmt.Sprintf("%s was ended by signal: %s", e.Name, e.Signal)
+	}
+	if e.Reason != "" {
+		return fmt.Sprintf("%s ended with exit code %d: %s", e.Name, e.Code, e.Reason)
 	}
 	return fmt.Sprintf("%s ended with exit code %d", e.Name, e.Code)
 }

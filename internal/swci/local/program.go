@@ -39,6 +39,9 @@ func (o *output) line(s string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _ = o.file.WriteString(s + "\n")
+	if roundLine.MatchString(s) {
+		return // it would push out what matters
+	}
 	if o.tail = append(o.tail, s); len(o.tail) > programTail {
 		o.tail = o.tail[1:]
 	}
@@ -132,7 +135,13 @@ func (r *run) programFailure(e cluster.Exit, last []string, log string) error {
 	if len(last) > 0 {
 		e.Tail = last
 	}
-	return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: "all that it printed is in " + log}
+	hint := "all that it printed is in " + log
+	for _, line := range last {
+		if strings.HasPrefix(line, "ModuleNotFoundError: ") {
+			hint = "the programs' Python is " + r.cfg.Python + "; name one that has the module with --python"
+		}
+	}
+	return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: hint}
 }
 
 // show prints a program's line above the progress, unless --quiet.

@@ -175,7 +175,7 @@ func (p *progress) lines() []Status {
 		if s.ended != "" {
 			phase = s.ended
 		} else if phase == "ready" && waiting != "" {
-			phase = "waits (" + waiting + ")"
+			phase = "ready; " + waiting
 		}
 		name := cluster.SLName(i)
 		epoch := fmt.Sprint(s.epoch)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,12 +33,17 @@ type run struct {
 	// pythonPath is what baselines' PYTHONPATH gains; empty when swarmlearning is installed.
 	pythonPath string
 	results    []report.Events // what the programs wrote, once all have ended
+	failed     map[int]bool    // peers whose program failed
+	failure    error           // of the first of them
+
+	mu      sync.Mutex
+	reasons map[string]string // by SL: what its daemon said last of its end
 }
 
 // Run trains cfg's program across peers of a swarm that lives as long as this call, and leaves the models, summary.json
 // and report.html in cfg.Out. It blocks until all is torn down. When ctx ends, its cause is returned.
 func Run(ctx context.Context, cfg RunConfig, h Host) error {
-	r := &run{cfg: &cfg, host: h, started: h.Now(), board: NewBoard(h)}
+	r := &run{cfg: &cfg, host: h, started: h.Now(), board: NewBoard(h), failed: map[int]bool{}, reasons: map[string]string{}}
 	if err := cfg.check(ctx, h); err != nil {
 		return err
 	}
@@ -134,7 +140,8 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 	return r.progress.status, nil
 }
 
-// wait returns nil when all SLs have ended well, and an error as soon as any process has not.
+// wait returns nil when all SLs have ended. It returns an error as soon as too many have failed for the rest to train on,
+// or another process ends.
 func (r *run) wait(ctx context.Context) error {
 	for left := r.cfg.Peers; left > 0; {
 		select {
@@ -145,15 +152,35 @@ func (r *run) wait(ctx context.Context) error {
 			if !ok {
 				return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: "its whole log is " + filepath.Join(r.cfg.Out, logsDir, e.Name+".log")}
 			}
-			if e.Code != 0 {
-				r.progress.ended(i, "failed")
-				return r.programFailure(e, r.outputs[i].last(), filepath.Join(r.cfg.peerDir(i), programLog)+", the daemon's log in "+filepath.Join(r.cfg.Out, logsDir, e.Name+".log"))
-			}
-			r.progress.ended(i, "done")
 			left--
+			if e.Code == 0 {
+				r.progress.ended(i, "done")
+				continue
+			}
+			r.progress.ended(i, "failed")
+			r.failed[i] = true
+			if r.failure == nil {
+				r.failure = r.slFailure(i, e)
+			}
+			if r.cfg.Peers-len(r.failed) < r.cfg.MinPeers {
+				return r.failure
+			}
+			r.board.Log(fmt.Sprintf("%s failed; the others go on, %d are enough", e.Name, r.cfg.MinPeers))
 		}
 	}
 	return nil
+}
+
+// slFailure tells why the SL of the peer with index i failed.
+func (r *run) slFailure(i int, e cluster.Exit) error {
+	r.mu.Lock()
+	reason := r.reasons[e.Name]
+	r.mu.Unlock()
+	// That the program ended with an exit code is no reason: it stands there already.
+	if reason = strings.TrimSuffix(reason, "; last lines:"); !strings.Contains(reason, ": exit code ") {
+		e.Reason = reason
+	}
+	return r.programFailure(e, r.outputs[i].last(), filepath.Join(r.cfg.peerDir(i), programLog)+", the daemon's log in "+filepath.Join(r.cfg.Out, logsDir, e.Name+".log"))
 }
 
 // peer returns the index of the SL called name.
@@ -172,7 +199,13 @@ var roundLine = regexp.MustCompile(`: SwarmCallback : INFO : round [0-9]+: merge
 
 // line takes one line of a daemon.
 func (r *run) line(name, line string, program bool) {
-	if i, ok := r.peer(name); ok && program {
+	i, sl := r.peer(name)
+	if reason, ok := strings.CutPrefix(line, "swarmd: "); ok && sl && !program {
+		r.mu.Lock()
+		r.reasons[name] = reason
+		r.mu.Unlock()
+	}
+	if sl && program {
 		r.outputs[i].line(line)
 		if r.cfg.Verbose || !roundLine.MatchString(line) {
 			r.show(name, line)
@@ -192,7 +225,7 @@ func (r *run) closeOutputs() {
 func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summary, []report.Round) {
 	var peers []report.Events
 	for i := range r.cfg.Peers {
-		e := report.Events{Name: cluster.SLName(i), ModelDir: r.cfg.peerDir(i)}
+		e := report.Events{Name: cluster.SLName(i), ModelDir: r.cfg.peerDir(i), Failed: r.failed[i]}
 		e.Swarm = r.events(r.cfg.metricsPath(i, false))
 		if r.cfg.Baseline {
 			e.Local = r.events(r.cfg.metricsPath(i, true))
@@ -236,7 +269,8 @@ func committed(status *swarmv1.GetContractStatusResponse) []report.Round {
 	return out
 }
 
-// finish writes summary and page and prints the table. It fails, loudly, when peers ended with different models.
+// finish writes summary and page and prints the table. It fails, loudly, when peers ended with different models, and when
+// a program failed.
 func (r *run) finish(s *report.Summary, rounds []report.Round) error {
 	page := report.Page{Summary: *s, Peers: r.results, Rounds: rounds}
 	var html, js bytes.Buffer
@@ -259,7 +293,7 @@ func (r *run) finish(s *report.Summary, rounds []report.Round) error {
 	if s.Differ() {
 		return exit.New(exit.Failed, "this must never happen: please report it with the folder "+r.cfg.Out, "THE PEERS' FINAL MODELS DIFFER\n%s", strings.Join(digests(s), "\n"))
 	}
-	return nil
+	return r.failure
 }
 
 func (r *run) printEnd(s *report.Summary) error {
@@ -270,10 +304,18 @@ func (r *run) printEnd(s *report.Summary) error {
 	}
 	fmt.Fprintf(w, "\n%d rounds in %.1f s", s.Rounds, s.WallSeconds)
 	if s.ModelsEqual {
-		fmt.Fprint(w, "; all final models are the same bytes")
+		fmt.Fprint(w, "; all final models are the same bytes"+except(len(r.failed)))
 	}
 	fmt.Fprintf(w, "\nmodels  %s\nreport  %s\nsummary %s\n", filepath.Join(r.cfg.Out, "sl-*"), filepath.Join(r.cfg.Out, reportFile), filepath.Join(r.cfg.Out, summaryFile))
 	return nil
+}
+
+// except is what a sentence about all peers ends with when some failed.
+func except(failed int) string {
+	if failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", but for %d that failed", failed)
 }
 
 func digests(s *report.Summary) []string {

@@ -197,6 +197,30 @@ func TestRunNamesThePeerThatFails(t *testing.T) {
 	}
 }
 
+func TestRunGoesOnWithEnoughPeers(t *testing.T) {
+	f := setup(t, "[ $SWARM_PEER = sl-1 ] && exit 3\nMIN_PEERS=2\n"+goodProgram)
+	f.cfg.MinPeers = 1
+	err := local.Run(t.Context(), f.cfg, f.host)
+	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "sl-1 ended with exit code 3") {
+		t.Errorf("error: %v", err)
+	}
+	f.nothingLeft(t)
+	data, err := os.ReadFile(filepath.Join(f.cfg.Out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s report.Summary
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Peers) != 2 || s.Peers[0].Failed || !s.Peers[1].Failed || !s.ModelsEqual {
+		t.Errorf("summary: %s", data)
+	}
+	if !strings.Contains(f.stdout.String(), "same bytes, but for 1 that failed") {
+		t.Errorf("stdout:\n%s", f.stdout)
+	}
+}
+
 func TestRunStops(t *testing.T) {
 	tests := []struct {
 		name    string

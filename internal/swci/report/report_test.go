@@ -57,7 +57,7 @@ func TestSummary(t *testing.T) {
 	peer := m["peers"].([]any)[0].(map[string]any)
 	want := map[string]any{
 		"name": "sl-0", "local_accuracy": 0.4, "swarm_accuracy": 0.95, "model_sha256": strings.Repeat("0a", 32),
-		"local_loss": 0.6, "swarm_loss": 0.25, "rounds": 4.0, "model_dir": "/out/sl-0",
+		"failed": false, "local_loss": 0.6, "swarm_loss": 0.25, "rounds": 4.0, "model_dir": "/out/sl-0",
 	}
 	if diff := cmp.Diff(want, peer); diff != "" {
 		t.Errorf("peer (-want +got):\n%s", diff)

@@ -21,7 +21,7 @@ type Summary struct {
 	Contract    string  `json:"contract"` // empty when the programs used none
 	SNs         int     `json:"sns"`
 	MinPeers    int     `json:"min_peers"`
-	ModelsEqual bool    `json:"models_equal"` // all peers ended with the same bytes, and all are known
+	ModelsEqual bool    `json:"models_equal"` // all peers that did not fail ended with the same bytes, known of all
 	Started     string  `json:"started"`      // RFC 3339, UTC
 }
 
@@ -35,12 +35,14 @@ type Peer struct {
 	SwarmLoss     *float64 `json:"swarm_loss"`
 	Rounds        int64    `json:"rounds"` // that this peer loaded a model of
 	ModelDir      string   `json:"model_dir"`
+	Failed        bool     `json:"failed"` // its program failed, the others went on
 }
 
 // Events is what one peer's programs wrote.
 type Events struct {
 	Name     string
 	ModelDir string
+	Failed   bool
 	Swarm    []metrics.Event
 	Local    []metrics.Event // the baseline's; nil without one
 }
@@ -48,9 +50,9 @@ type Events struct {
 // Summarise fills the peers' part of a summary, and ModelsEqual. rounds is what the swarm says was committed; 0 takes the
 // programs' word.
 func (s *Summary) Summarise(peers []Events, rounds int64) {
-	s.Peers, s.Rounds, s.ModelsEqual = nil, rounds, len(peers) > 0
+	s.Peers, s.Rounds = nil, rounds
 	for _, e := range peers {
-		p := Peer{Name: e.Name, ModelDir: e.ModelDir}
+		p := Peer{Name: e.Name, ModelDir: e.ModelDir, Failed: e.Failed}
 		p.LocalLoss, p.LocalAccuracy = final(e.Local)
 		p.SwarmLoss, p.SwarmAccuracy = final(e.Swarm)
 		for _, ev := range e.Swarm {
@@ -66,15 +68,30 @@ func (s *Summary) Summarise(peers []Events, rounds int64) {
 		}
 		s.Rounds = max(s.Rounds, p.Rounds)
 		s.Peers = append(s.Peers, p)
-		s.ModelsEqual = s.ModelsEqual && p.ModelSHA256 != nil && *p.ModelSHA256 == *s.Peers[0].ModelSHA256
 	}
+	s.ModelsEqual = s.equal()
+}
+
+// equal reports whether all peers that did not fail, and one at least, ended with the same model.
+func (s *Summary) equal() bool {
+	seen := map[string]bool{}
+	for _, p := range s.Peers {
+		switch {
+		case p.Failed:
+		case p.ModelSHA256 == nil:
+			return false
+		default:
+			seen[*p.ModelSHA256] = true
+		}
+	}
+	return len(seen) == 1
 }
 
 // Differ reports whether two peers are known to have ended with different models: the swarm's first promise broken.
 func (s *Summary) Differ() bool {
 	seen := map[string]bool{}
 	for _, p := range s.Peers {
-		if p.ModelSHA256 != nil {
+		if p.ModelSHA256 != nil && !p.Failed {
 			seen[*p.ModelSHA256] = true
 		}
 	}
@@ -113,7 +130,9 @@ func (s *Summary) WriteTable(w io.Writer) error {
 	fmt.Fprintln(tw, "PEER\tLOCAL ONLY\tSWARM\tMODEL\tROUNDS")
 	for _, p := range s.Peers {
 		digest := "unknown"
-		if p.ModelSHA256 != nil {
+		if p.Failed {
+			digest = "failed"
+		} else if p.ModelSHA256 != nil {
 			digest = (*p.ModelSHA256)[:12]
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\n", p.Name, Number(p.LocalAccuracy), Number(p.SwarmAccuracy), digest, p.Rounds)
