@@ -38,7 +38,7 @@ type Engine struct {
 	wake chan struct{} // capacity 1: something changed, reconcile
 	beat chan struct{} // capacity 1: report now
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex      // guards what follows
 	ctx     context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
 	current *session
 	seen    bool // a session was opened at least once
