@@ -154,6 +154,48 @@ func (c *Contract) prune() {
 		delete(c.Sessions, ended[0].ID)
 		ended = ended[1:]
 	}
+	for i := range max(0, len(ended)-maxLosing) {
+		c.dropLayout(ended[i])
+	}
+	for _, s := range c.Sessions {
+		if s.State == SessionEnded && s.Run == c.Run && s.countsClosed() {
+			c.dropLayout(s)
+		}
+	}
+}
+
+// dropLayout forgets the layout that a session of the contract holds, which may be a MiB.
+func (c *Contract) dropLayout(s *Session) {
+	if s.Terms.Layout != nil {
+		n := *s
+		n.Terms = n.Terms.without()
+		c.Sessions[s.ID] = &n
+	}
+}
+
+// layoutBytes is what the layouts of all contracts hold.
+func (s *State) layoutBytes() int {
+	total := 0
+	for _, c := range s.Contracts {
+		if c.Terms != nil {
+			total += len(c.Terms.Layout)
+		}
+		for _, session := range c.Sessions {
+			total += len(session.Terms.Layout)
+		}
+	}
+	return total
+}
+
+// enrolled counts the sessions of a node that have not ended, in all contracts.
+func (s *State) enrolled(node string) int {
+	n := 0
+	for _, c := range s.Contracts {
+		if c.SessionOf(node) != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // ResetContract begins a new run. Sessions of live nodes stand in its way unless Force is set; all sessions that have

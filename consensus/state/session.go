@@ -96,6 +96,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if c.Terms != nil && !c.Terms.Same(o.Terms) {
 		return Result{}, termsMismatch(c.Name, o.Terms, *c.Terms)
 	}
+	if err := o.fits(s, c); err != nil {
+		return Result{}, err
+	}
 	if old := c.SessionOf(o.Node); old != nil {
 		c.end(old.ID, EndReplaced, 0)
 	}
@@ -118,6 +121,17 @@ func (c *Contract) takeBackClose(node string) {
 			c.Sessions[id] = &n
 		}
 	}
+}
+
+// fits keeps one node, and all together, from filling the state: a snapshot that is too large can't be read back.
+func (o OpenSession) fits(s *State, c *Contract) error {
+	if c.SessionOf(o.Node) == nil && s.enrolled(o.Node) >= MaxSessions {
+		return reject(ReasonBadCommand, "end sessions that are done", "node %s has %d open sessions already", o.Node, MaxSessions)
+	}
+	if c.Terms == nil && len(o.Terms.Layout)+s.layoutBytes() > maxLayouts {
+		return reject(ReasonBadCommand, "end sessions that are done, or reset contracts that are no longer used", "the layouts of the swarm's contracts hold %d MiB already", s.layoutBytes()>>20)
+	}
+	return nil
 }
 
 func (o OpenSession) session(c *Contract) *Session {

@@ -12,6 +12,8 @@ const (
 	MaxEndReason    = 4096
 	MaxEnded        = 256 // ended sessions that a contract keeps, besides those that count as closed
 
+	MaxSessions = 64 // sessions of one node that have not ended: as many as a report carries
+
 	maxShort     = 512
 	maxLeaves    = 1 << 34
 	maxInterval  = 1 << 30
@@ -19,7 +21,8 @@ const (
 	maxTokens    = 2
 	maxContracts = 4096
 	maxNodes     = 4096
-	maxLosing    = 8 // layouts of refused sessions that are kept, so that the difference can be shown
+	maxLayouts   = 256 << 20 // bytes of all layouts together: a quarter of MaxSnapshotBytes, since JSON makes them longer
+	maxLosing    = 8         // layouts of refused sessions that are kept, so that the difference can be shown
 )
 
 // ValidNodeName tells whether name is 1 to 63 of [A-Za-z0-9._-] and begins with a letter or digit.
