@@ -262,16 +262,18 @@ func TestLatePlans(t *testing.T) {
 }
 
 func TestANodeThatNeverComesIsBlamed(t *testing.T) {
-	l, local, merged := floats(t, 12, 3)
-	synctest.Test(t, func(t *testing.T) {
-		s := newSwarm(t, 3, exchange.Config{})
-		out := s.runAll(t.Context(), attempt(t, l, 1, 1, 1, 1), []*slot{local[0], local[1], nil}, merged)
-		for i := range 2 {
-			if blamed(out[i].err) != 2 {
-				t.Errorf("participant %d: got %v, want blame of 2", i, out[i].err)
+	for _, weight := range []uint32{1, 0} {
+		l, local, merged := floats(t, 12, 3)
+		synctest.Test(t, func(t *testing.T) {
+			s := newSwarm(t, 3, exchange.Config{})
+			out := s.runAll(t.Context(), attempt(t, l, 1, 1, 1, weight), []*slot{local[0], local[1], nil}, merged)
+			for i := range 2 {
+				if blamed(out[i].err) != 2 {
+					t.Errorf("weight %d, participant %d: got %v, want blame of 2", weight, i, out[i].err)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestAnOwnerThatCanNotBeDialledIsBlamed(t *testing.T) {
