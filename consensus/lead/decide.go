@@ -115,11 +115,15 @@ func (d *decider) judgeOpen(p *peer) {
 	p.ready, p.seq, p.weight = d.onBase(r), r.Seq, r.Weight
 }
 
-// judgeClosed: a closed session is always ready. As snapshot its base does not matter; as active it must hold the last
-// model, which it is believed to unless it says otherwise.
+// judgeClosed: a closed session is ready unless it says otherwise: it can't take part while it fetches the last model. As
+// snapshot its base does not matter; as active it must hold the last model.
 func (d *decider) judgeClosed(p *peer) {
 	p.ready, p.seq, p.weight = true, max(p.session.LastSeq, p.session.ClosedSeq)+1, p.session.Weight
-	if r := d.in.Reports[p.session.ID].Ready; r != nil {
+	report := d.in.Reports[p.session.ID]
+	if report.Ready == nil && !report.At.IsZero() {
+		p.ready = false
+	}
+	if r := report.Ready; r != nil {
 		p.seq, p.weight = max(r.Seq, p.seq), r.Weight
 		if p.session.CheckinMode == state.CheckinActive {
 			p.ready = d.onBase(r)

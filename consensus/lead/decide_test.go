@@ -263,6 +263,23 @@ func TestCheckinModes(t *testing.T) {
 	}
 }
 
+// TestClosedPeerThatFetchesIsNotPlanned: an attempt with it would only fail.
+func TestClosedPeerThatFetchesIsNotPlanned(t *testing.T) {
+	b := newTable(t, 2, 3)
+	b.round(0, 1, 2)
+	b.apply(state.CloseSession{Session: id(2), Contract: contractName, Run: 1, CheckinMode: state.CheckinInactive, Seq: 1})
+	b.ready(1, 0, 1)
+	b.reports[id(2)] = lead.Report{At: b.now}
+	if w := b.follow(); w.Kind != lead.WaitTraining || strings.Join(w.For, " ") != "sl-2" {
+		t.Fatalf("waits for %s %v, want sl-2", w.Kind, w.For)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.follow()
+	if p := b.contract().Plan; p == nil || len(p.Participants) != 2 || p.Participant(id(2)) != nil {
+		t.Fatalf("plan %+v, want one without sl-2", p)
+	}
+}
+
 func TestAnsweredReportIsNotReady(t *testing.T) {
 	b := newTable(t, 2, 2)
 	b.ready(1, 0, 1)
