@@ -1,0 +1,145 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// alone starts SL i at SN 1.
+func (w *swarm) alone(i int, extra ...string) *proc {
+	w.t.Helper()
+	return start(w.t, "sl", w.dir, nil, append(w.slArgs(i, extra...), "--sn-ip", w.addr(1))...)
+}
+
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t)
+	w.one()
+	for flag, extra := range map[string][]string{
+		"--sn-p2p-port": {"--sn-api-port", "31304", "--sn-fs-port", "31305"},
+		"--sn-api-port": {"--sn-p2p-port", "31303", "--sn-fs-port", "31305"},
+		"--sn-fs-port":  {"--sn-p2p-port", "31303", "--sn-api-port", "31304"},
+	} {
+		state := w.path("other" + flag)
+		w.sn(1, append(extra, "--state-dir", state)...).fails("is in use by swarmd (pid ", "stop that process or give another port with "+flag)
+		if _, err := os.Stat(state); err == nil {
+			t.Errorf("%s: a state directory was made", flag)
+		}
+	}
+	// An SL on the SN's own address wants the SN's file server port.
+	start(t, "sl", w.dir, nil, "swarmd", "run-sl", "--name", "sl-1", "--host-ip", w.addr(1), "--sn-ip", w.addr(1), "--attach",
+		"--identity", "embedded="+w.path("ca"), "--state-dir", w.path("sl1")).
+		fails("port 30305 on "+w.addr(1)+" is in use by swarmd (pid ", "--sl-fs-port")
+}
+
+func TestUnreadableDirectories(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t)
+	model, data := w.path("model"), w.path("data")
+	w.copyProgram(model)
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(w.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := func(want ...string) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(binDir, "swarmd"), "run-sl", "--host-ip", w.addr(11), "--sn-ip", w.addr(1), "--identity", "embedded",
+			"--model-dir", model, "--data-dir", data, "--model-program", "train.py", "--state-dir", w.path("state"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if os.Geteuid() == 0 { // who may read everything
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		}
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Skipf("nobody may not run the binary: %v", err)
+		}
+		if cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("exit code %d, want 1", cmd.ProcessState.ExitCode())
+		}
+		for _, text := range want {
+			if !strings.Contains(string(out), text) {
+				t.Errorf("says %q, want %q", out, text)
+			}
+		}
+	}
+	if os.Geteuid() != 0 {
+		_ = os.Chmod(data, 0)
+	} else if err := os.Chmod(model, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	run("swarmd: data directory " + data + " is not accessible to this user: change its permissions or --data-dir")
+	_ = os.Chmod(data, 0o755)
+	_ = os.Chmod(model, 0o555)
+	run("swarmd: model directory " + model + " is not accessible to this user: change its permissions or --model-dir")
+}
+
+// What a program does wrong is told in one line by its daemon, and to the others by the contract.
+func TestProgramsThatFail(t *testing.T) {
+	needPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	w.one()
+	for i, c := range []struct {
+		name, program string
+		env           []string
+		code          int
+		want          []string
+	}{
+		{"exits at once", "import os, sys\nprint(os.environ['A'])\nsys.exit('no data here')\n", []string{"A=1,2", "MIN_PEERS=1"}, 1, []string{
+			"program train.py: exit code 1; last lines:", "  1,2", "  no data here",
+		}},
+		{"exits with a code of its own", "import sys\nsys.exit(7)\n", nil, 7, []string{"program train.py: exit code 7"}},
+		{"ends without a session", "print('done')\n", nil, 1, []string{"ended without a session", "on_train_begin"}},
+		{"ends in the middle", "", []string{"MIN_PEERS=1", "EXIT_AT=1"}, 1, []string{"program train.py ended", "on_train_end"}},
+		{"NaN weights", "", []string{"MIN_PEERS=1", "NAN_AT=1"}, 1, []string{"\"w\"", "NaN"}},
+		{"weight file cut short", "", []string{"MIN_PEERS=1", "TRUNCATE=1"}, 1, []string{"weight file local is 16 bytes, want 4024"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			i := i + 1
+			args := w.slArgs(i, append(c.env, "CONTRACT=c"+string(rune('0'+i)))...)
+			if c.program != "" {
+				if err := os.WriteFile(w.path("model"+string(rune('0'+i)), "train.py"), []byte(c.program), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := start(t, "sl", w.dir, nil, append(args, "--sn-ip", w.addr(1))...)
+			if code := p.exits(); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			_, said, _ := strings.Cut(p.output(), "\nswarmd: ")
+			for _, want := range c.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("says %q, want %q in it", said, want)
+				}
+			}
+			if _, err := os.Stat(w.bridge(i)); err == nil {
+				t.Errorf("the bridge folder is left")
+			}
+		})
+	}
+}
+
+func TestPeersWithDifferentLayers(t *testing.T) {
+	needPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	w.one()
+	first := w.alone(1, "MIN_PEERS=2", "SIZE_B=3")
+	first.sees("session opened at sl-1")
+	second := w.alone(2, "MIN_PEERS=2", "SIZE_B=4")
+	second.sees(`tensor 1 "b" is float64[4] here and float64[3] in the contract`)
+	if code := second.exits(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	// The refused one left nothing behind: with a peer of the same model training goes on.
+	third := w.alone(3, "MIN_PEERS=2", "SIZE_B=3")
+	finish(t, first, third)
+	w.agree(1, 3)
+}

@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// long is a training that outlives a failover.
+var long = []string{"MIN_PEERS=2", "BATCHES=60", "BATCH_SECONDS=0.1"}
+
+func (w *swarm) trains(n int, extra ...string) []*proc {
+	w.t.Helper()
+	var sls []*proc
+	for i := 1; i <= n; i++ {
+		sls = append(sls, w.sl(i, extra...))
+	}
+	return sls
+}
+
+func finish(t *testing.T, sls ...*proc) {
+	t.Helper()
+	for _, p := range sls {
+		if code := p.exits(); code != 0 {
+			t.Errorf("%s: exit code %d, want 0", p.name, code)
+		}
+	}
+}
+
+func TestSentinelKilledWhileTraining(t *testing.T) {
+	needPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	_, sns := w.up()
+	sls := w.trains(3, long...)
+	sls[0].sees("round=3 ") // whose SN is the Sentinel
+	sns[0].kill()
+	finish(t, sls...)
+	if e := w.agree(1, 2, 3); e.Rounds < 10 {
+		t.Errorf("got %d rounds, want training to go on after the Sentinel's death", e.Rounds)
+	}
+	if strings.Contains(sls[0].output(), "contributed=false") {
+		t.Errorf("sl-1 lost a round to the Sentinel's death")
+	}
+	sns[1].stop()
+	sns[2].stop()
+}
+
+func TestSLKilledInExchange(t *testing.T) {
+	needPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	w.up()
+	sls := w.trains(3, "MIN_PEERS=2", "BATCHES=8", "SIZE=8000000") // 32 MB: an exchange takes its time
+	sls[2].sees("round=1 ")
+	w.until("exchange of a later round at sl-3", func() bool {
+		s := w.status(3)
+		return s != nil && s["phase"] == "merging"
+	})
+	sls[2].kill()
+	finish(t, sls[0], sls[1])
+	if e := w.agree(1, 2); e.Rounds != 6 {
+		t.Errorf("got %d rounds, want 6: none lost to the death of sl-3", e.Rounds)
+	}
+}
+
+func TestSNsRestart(t *testing.T) {
+	needPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	_, sns := w.up()
+	sls := w.trains(3, long...)
+	sls[0].sees("round=3 ")
+	// One that is asked to, and comes back to its own state.
+	sns[2].stop()
+	sns[2] = w.sn(3)
+	sns[2].sees(apiMarker)
+	// All at once, as at a power cut.
+	for _, p := range sns {
+		p.kill()
+	}
+	for i := range sns {
+		sns[i] = w.sn(i + 1)
+	}
+	for _, p := range sns {
+		p.sees(apiMarker)
+	}
+	finish(t, sls...)
+	w.agree(1, 2, 3)
+	for _, p := range sns {
+		if strings.Contains(p.output(), "founding a swarm") {
+			t.Errorf("%s founded a second swarm", p.name)
+		}
+	}
+}
+
+// SIGTERM in the middle of everything ends all within seconds: daemons, programs, sockets, folders.
+func TestTermEndsEverything(t *testing.T) {
+	needPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	authority, sns := w.up()
+	sls := w.trains(2, "BATCHES=100000")
+	waiting := w.sl(3, "CONTRACT=alone") // its program waits for a peer that never comes
+	waiting.sees("session opened")
+	for i, p := range sls {
+		p.sees(fmt.Sprintf("session opened at sl-%d", i+1), "round=2 ")
+	}
+	all := append(append(append([]*proc{}, sls...), waiting), append(sns, authority)...)
+	for _, p := range all {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	for _, p := range all[3:] {
+		p.ended()
+	}
+	for _, p := range all[:3] { // what they were asked to do is not done: no exit code 0
+		if code := p.exits(); code == 0 {
+			t.Errorf("%s: exit code 0 though its program was stopped", p.name)
+		}
+	}
+	w.leavesNothing()
+}

@@ -1,0 +1,35 @@
+"""A program that trains nothing, fast: random steps on a vector, merged by the swarm. The environment bends it."""
+
+import os
+import sys
+import time
+
+import numpy as np
+from swarmlearning.arrays import SwarmCallback
+
+
+def number(name, default):
+    return type(default)(os.environ.get(name, default))
+
+
+seed = number("SEED", 0)
+rng = np.random.default_rng(seed)
+size = number("SIZE", 1000)
+weights = {"w": rng.standard_normal(size).astype(np.float32), "b": np.zeros(number("SIZE_B", 3), np.float64)}
+callback = SwarmCallback(
+    syncFrequency=2, minPeers=number("MIN_PEERS", 2), trainingContract=os.environ.get("CONTRACT", "e2e"), weights=weights
+)
+callback.on_train_begin()
+if os.environ.get("TRUNCATE"):
+    os.truncate(os.path.join(os.environ["SWARM_BRIDGE_DIR"], "local"), 16)
+for batch in range(number("BATCHES", 6)):
+    time.sleep(number("BATCH_SECONDS", 0.02))
+    step = rng.standard_normal(min(size, 1000)).astype(np.float32)
+    weights["w"][: step.size] += np.float32(0.01) * step
+    if batch == number("NAN_AT", -1):
+        weights["w"][5] = np.nan
+    if batch == number("EXIT_AT", -1):
+        print("about to give up", file=sys.stderr)
+        sys.exit(number("EXIT_CODE", 0))
+    callback.on_batch_end(batch)
+callback.on_train_end()
