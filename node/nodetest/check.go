@@ -48,6 +48,7 @@ func (s *Swarm) End() {
 	}
 	s.ended = true
 	s.mend()
+	s.farewell()
 	h := s.agreed()
 	s.checkRounds(h)
 	s.checkPrograms(h)
@@ -62,6 +63,33 @@ func (s *Swarm) mend() {
 			h.renew()
 		}
 	}
+}
+
+// farewell waits until nodes whose program has ended have told the contract and left.
+func (s *Swarm) farewell() {
+	training := false
+	left := func(n *sl) bool {
+		r := n.last()
+		if r == nil || !n.up() {
+			return true
+		}
+		select {
+		case <-r.Done():
+			return false
+		default:
+			training = true // the others stay for it
+			return true
+		}
+	}
+	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !slices.ContainsFunc(s.sls, func(n *sl) bool { return !left(n) }) {
+			return
+		}
+	}
+	if training {
+		return
+	}
+	s.t.Errorf("a node does not leave after its program has ended\n%s", s.Describe())
 }
 
 // Log returns the committed rounds of all contracts, as the SNs agree on them once they have settled.
@@ -266,6 +294,9 @@ func (s *Swarm) checkPrograms(h history) {
 		if !ended || err != nil {
 			continue
 		}
+		if mine := h.session(r.Program.Contract, session); mine != nil && mine.EndReason != state.EndFinished && mine.EndReason != state.EndReset {
+			s.t.Errorf("%s has the final model, its session stands as %s %q", r.Peer, mine.State, mine.EndReason)
+		}
 		last := handed[len(handed)-1]
 		round := findRound(h, r.Program.Contract, last, session)
 		if round == nil {
@@ -277,6 +308,14 @@ func (s *Swarm) checkPrograms(h history) {
 		}
 		finals[key] = last.Digest
 	}
+}
+
+// session returns a session as it stands at the end; nil when it is forgotten or unknown.
+func (h history) session(contract, id string) *state.Session {
+	if c := h.end.Contracts[contract]; c != nil {
+		return c.Sessions[id]
+	}
+	return nil
 }
 
 // findRound finds a round that a session was given. Digests of two runs may be equal, so the run matters.

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -68,8 +69,7 @@ func (h *half) set(fn func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	fn()
-	close(h.wake)
-	h.wake = make(chan struct{})
+	h.changeLocked()
 }
 
 func past(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
@@ -77,83 +77,92 @@ func past(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 // read takes what has arrived; while the link is down nothing does.
 func (h *half) read(p []byte, link func() linkState) (int, error) {
 	for {
-		l, now := link(), time.Now()
-		h.mu.Lock()
-		until := h.readEnd
-		switch {
-		case h.closed != nil:
-			h.mu.Unlock()
-			return 0, h.closed
-		case h.broken != nil:
-			h.mu.Unlock()
-			return 0, h.broken
-		case past(h.readEnd, now):
-			h.mu.Unlock()
-			return 0, os.ErrDeadlineExceeded
-		case !l.up:
-		case h.reset:
-			h.mu.Unlock()
-			return 0, syscall.ECONNRESET
-		case len(h.chunks) > 0 && !h.chunks[0].at.After(now):
-			n := copy(p, h.chunks[0].b)
-			if h.chunks[0].b = h.chunks[0].b[n:]; len(h.chunks[0].b) == 0 {
-				h.chunks = h.chunks[1:]
-			}
-			h.size -= n
-			close(h.wake)
-			h.wake = make(chan struct{})
-			h.mu.Unlock()
-			return n, nil
-		case len(h.chunks) > 0:
-			until = earlier(until, h.chunks[0].at)
-		case h.ended && !h.endAt.After(now):
-			h.mu.Unlock()
-			return 0, io.EOF
-		case h.ended:
-			until = earlier(until, h.endAt)
+		l := link()
+		n, again, until, err := h.tryRead(p, l)
+		if again == nil {
+			return n, err
 		}
-		wake := h.wake
-		h.mu.Unlock()
-		await(wake, l.changed, until)
+		await(again, l.changed, until)
 	}
+}
+
+// tryRead returns a channel that is closed at the next change, and the time of the next arrival, if it has no answer yet.
+func (h *half) tryRead(p []byte, l linkState) (n int, again <-chan struct{}, until time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	until = h.readEnd
+	switch {
+	case h.closed != nil:
+		return 0, nil, until, h.closed
+	case h.broken != nil:
+		return 0, nil, until, h.broken
+	case past(h.readEnd, now):
+		return 0, nil, until, os.ErrDeadlineExceeded
+	case !l.up:
+	case h.reset:
+		return 0, nil, until, syscall.ECONNRESET
+	case len(h.chunks) > 0 && !h.chunks[0].at.After(now):
+		n := copy(p, h.chunks[0].b)
+		if h.chunks[0].b = h.chunks[0].b[n:]; len(h.chunks[0].b) == 0 {
+			h.chunks = h.chunks[1:]
+		}
+		h.size -= n
+		h.changeLocked()
+		return n, nil, until, nil
+	case len(h.chunks) > 0:
+		until = earlier(until, h.chunks[0].at)
+	case h.ended && !h.endAt.After(now):
+		return 0, nil, until, io.EOF
+	case h.ended:
+		until = earlier(until, h.endAt)
+	}
+	return 0, h.wake, until, nil
 }
 
 // write hands bytes to the link; while the link is down the window fills.
 func (h *half) write(p []byte, link func() linkState) (int, error) {
 	done := 0
 	for {
-		l, now := link(), time.Now()
-		h.mu.Lock()
-		switch {
-		case h.wclosed != nil:
-			h.mu.Unlock()
-			return done, h.wclosed
-		case h.broken != nil:
-			h.mu.Unlock()
-			return done, h.broken
-		case l.up && h.left:
-			h.mu.Unlock()
-			return done, syscall.EPIPE
-		case past(h.writeEnd, now):
-			h.mu.Unlock()
-			return done, os.ErrDeadlineExceeded
-		case done == len(p):
-			h.mu.Unlock()
-			return done, nil
-		case h.size < window:
-			n := min(len(p)-done, window-h.size)
-			h.chunks = append(h.chunks, chunk{b: append([]byte(nil), p[done:done+n]...), at: h.arrival(now.Add(l.delay))})
-			h.size += n
-			done += n
-			close(h.wake)
-			h.wake = make(chan struct{})
-			h.mu.Unlock()
-			continue
+		l := link()
+		n, again, until, err := h.tryWrite(p[done:], l)
+		done += n
+		if again == nil {
+			return done, err
 		}
-		wake, until := h.wake, h.writeEnd
-		h.mu.Unlock()
-		await(wake, l.changed, until)
+		await(again, l.changed, until)
 	}
+}
+
+// tryWrite is tryRead for writing.
+func (h *half) tryWrite(p []byte, l linkState) (n int, again <-chan struct{}, until time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	switch {
+	case h.wclosed != nil:
+		return 0, nil, h.writeEnd, h.wclosed
+	case h.broken != nil:
+		return 0, nil, h.writeEnd, h.broken
+	case l.up && h.left:
+		return 0, nil, h.writeEnd, syscall.EPIPE
+	case past(h.writeEnd, now):
+		return 0, nil, h.writeEnd, os.ErrDeadlineExceeded
+	}
+	if n = min(len(p), window-h.size); n > 0 {
+		h.chunks = append(h.chunks, chunk{b: bytes.Clone(p[:n]), at: h.arrival(now.Add(l.delay))})
+		h.size += n
+		h.changeLocked()
+	}
+	if n == len(p) {
+		return n, nil, h.writeEnd, nil
+	}
+	return n, h.wake, h.writeEnd, nil
+}
+
+func (h *half) changeLocked() {
+	close(h.wake)
+	h.wake = make(chan struct{})
 }
 
 // arrival keeps the order of what is on its way.

@@ -18,7 +18,7 @@ import (
 // to its end. SWARM_TEST_SEED repeats one seed, which the name of the failed test tells, or runs
 // several: 1-500.
 func TestRandomFaults(t *testing.T) {
-	first, last := uint64(1), uint64(20)
+	first, last := uint64(1), uint64(seeds)
 	if text := os.Getenv("SWARM_TEST_SEED"); text != "" {
 		from, to, _ := strings.Cut(text, "-")
 		if to == "" {
@@ -33,7 +33,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 	for seed := first; seed <= last; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 30, Elements: 30_000}
+			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 15, Elements: 30_000}
 			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) { faults(t, s, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
