@@ -37,7 +37,7 @@ const (
 	keepAlive   = 5 * time.Second
 	pingTimeout = 10 * time.Second
 	// maxStreams bounds the open streams that one connection's peer has opened.
-	maxStreams = 1024
+	maxStreams = 256
 	// maxPerPeer bounds the connections of one node key: two hosts that dial each other at once, on two ports, need four.
 	maxPerPeer = 16
 	// expiryGrace is how long a connection outlives its peer's SVID: clocks differ.

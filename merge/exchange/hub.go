@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	maxParked = 1024 // incoming streams that wait for their plan
-	maxIdle   = 4    // streams kept per node between attempts
+	maxParked     = 1024 // incoming streams that wait for their plan
+	maxParkedEach = 16   // of one node: it needs one per contract
+	maxIdle       = 4    // streams kept per node between attempts
 )
 
 // ErrDenied is returned by Serve when a stream's sender is not the participant
@@ -33,7 +34,8 @@ type Hub struct {
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
 	idle      map[string][]*conn
-	parked    int
+	parked    map[string]int // by node; no entry is 0
+	waiting   int            // sum of parked
 	closed    bool
 	changed   chan struct{} // closed and replaced when an attempt begins
 }
@@ -50,6 +52,7 @@ func NewHub(cfg Config) *Hub {
 		cfg:       cfg.withDefaults(),
 		contracts: make(map[string]*contract),
 		idle:      make(map[string][]*conn),
+		parked:    make(map[string]int),
 		changed:   make(chan struct{}),
 	}
 }
@@ -208,18 +211,19 @@ func (h *Hub) match(ctx context.Context, hi hello, from string) (*run, error) {
 	for parked := false; ; {
 		h.mu.Lock()
 		if parked {
-			h.parked--
+			h.unparkLocked(from)
 		}
 		r, err := h.findLocked(hi, from)
 		if err != nil || r != nil {
 			h.mu.Unlock()
 			return r, err
 		}
-		if h.parked >= maxParked {
+		if h.waiting >= maxParked || h.parked[from] >= maxParkedEach {
 			h.mu.Unlock()
 			return nil, fmt.Errorf("%w: too many streams wait", ErrNotReady)
 		}
-		h.parked++
+		h.waiting++
+		h.parked[from]++
 		parked = true
 		changed := h.changed
 		h.mu.Unlock()
@@ -234,9 +238,16 @@ func (h *Hub) match(ctx context.Context, hi hello, from string) (*run, error) {
 			err = context.Cause(ctx)
 		}
 		h.mu.Lock()
-		h.parked--
+		h.unparkLocked(from)
 		h.mu.Unlock()
 		return nil, err
+	}
+}
+
+func (h *Hub) unparkLocked(from string) {
+	h.waiting--
+	if h.parked[from]--; h.parked[from] == 0 {
+		delete(h.parked, from)
 	}
 }
 
