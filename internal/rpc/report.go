@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -31,6 +32,10 @@ const (
 	maxShortText = 128
 )
 
+// reportTimeout is shorter than a node's patience with a heartbeat (5 s): it must hear that this SN finds no leader, or it
+// would stay with an SN that is cut off until it is declared dead. An election takes less.
+const reportTimeout = 3 * time.Second
+
 // Report passes a node's heartbeat on to the leader.
 func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 	if err := checkReport(req.Msg); err != nil {
@@ -40,7 +45,7 @@ func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.Report
 	if err != nil {
 		return nil, fmt.Errorf("encode report: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if _, err := s.cfg.Core.SendToLeader(ctx, KindReport, payload); err != nil {
 		return nil, err

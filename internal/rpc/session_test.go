@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -254,6 +257,23 @@ func TestWatch(t *testing.T) {
 		t.Error("the stream goes on after Stop")
 	}
 	wantReason(t, "stopped", stream.Err(), "STOPPING")
+}
+
+// TestHeartbeatLearnsOfALostLeader: the answer comes before the node gives up, so that it goes to another SN.
+func TestHeartbeatLearnsOfALostLeader(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	s.core.Handle(rpc.KindReport, func(ctx context.Context, _ consensus.Peer, _ []byte) ([]byte, error) {
+		<-ctx.Done() // as consensus looks for a leader
+		return nil, fmt.Errorf("%w: %w", consensus.ErrNoLeader, ctx.Err())
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := a.sessions().Report(ctx, with(a, &swarmv1.ReportRequest{}))
+	wantReason(t, "heartbeat", err, "NO_LEADER")
+	if end, _ := ctx.Deadline(); time.Until(end) < time.Second {
+		t.Error("the answer came too late")
+	}
 }
 
 // TestLaggingSNSendsElsewhere: what an SN that follows no leader does not know, another may: neither a session nor a watch
