@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"swarmctl": func() { os.Exit(swci.Main(os.Args[1:], swci.OSEnv())) }, //nolint:forbidigo // this is main
+		"swarmctl": func() { os.Exit(swci.Main(os.Args[1:], swci.OSEnv())) },
 	})
 }
 

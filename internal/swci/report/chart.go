@@ -15,6 +15,7 @@ const (
 	left, right    = 44.0, 10.0
 	top, bottom    = 12.0, 30.0
 	maxPoints      = 1500 // of one curve: more can not be seen and would make the page heavy
+	maxDots        = 40   // of one curve: more would be a thick line; they still say their value when pointed at
 )
 
 type point struct{ X, Y float64 }
@@ -47,6 +48,7 @@ type curve struct {
 	Class string // "swarm" or "local"
 	Label string
 	Path  string // SVG path data
+	Dense bool   // its dots are not drawn
 	Dots  []dot
 }
 
@@ -136,6 +138,7 @@ func thin(points []point) []point {
 
 type scale struct {
 	maxX, minY, maxY float64
+	step             float64 // between the lines of the grid
 }
 
 // newScale fits all points; values between 0 and 1 get exactly that range.
@@ -155,7 +158,21 @@ func newScale(points []point) scale {
 	if span := s.maxY - s.minY; !(span > 0) || math.IsInf(span, 0) {
 		s.minY, s.maxY = max(s.minY-1, -1e300), min(s.maxY+1, 1e300)
 	}
+	s.round()
 	return s
+}
+
+// round widens the range to whole steps of 1, 2, 2.5 or 5 times a power of ten, where floats can.
+func (s *scale) round() {
+	rough := (s.maxY - s.minY) / 4
+	power := math.Pow(10, math.Floor(math.Log10(rough)))
+	s.step = rough
+	for _, f := range []float64{1, 2, 2.5, 5, 10} {
+		if step := f * power; step >= rough*0.999 && step < 1e290 && step > 1e-290 {
+			s.minY, s.maxY, s.step = math.Floor(s.minY/step+1e-9)*step, math.Ceil(s.maxY/step-1e-9)*step, step
+			return
+		}
+	}
 }
 
 func (s scale) x(v float64) float64 {
@@ -169,9 +186,9 @@ func (s scale) y(v float64) float64 {
 
 func (s scale) draw(title string, swarm, local []point) chart {
 	c := chart{Title: title, Width: chartW, Height: chartH, Left: left, Right: chartW - right, Base: chartH - bottom}
-	for i := range 5 {
-		v := s.minY + (s.maxY-s.minY)*float64(i)/4
-		c.Grid = append(c.Grid, tick{s.y(v), strconv.FormatFloat(v, 'g', 3, 64)})
+	for i := range int(math.Round((s.maxY-s.minY)/s.step)) + 1 {
+		v := s.minY + s.step*float64(i)
+		c.Grid = append(c.Grid, tick{s.y(v), strconv.FormatFloat(v, 'g', 4, 64)})
 	}
 	step := max(1, math.Ceil(s.maxX/5))
 	for v := 0.0; v <= s.maxX; v += step {
@@ -189,7 +206,7 @@ func (s scale) draw(title string, swarm, local []point) chart {
 }
 
 func (s scale) curve(class, label string, points []point) curve {
-	out := curve{Class: class, Label: label}
+	out := curve{Class: class, Label: label, Dense: len(points) > maxDots}
 	var path strings.Builder
 	for i, p := range points {
 		verb := "L"

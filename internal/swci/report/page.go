@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/swci/metrics"
 )
@@ -47,20 +48,65 @@ func (p *Page) WriteHTML(w io.Writer) error {
 			}
 			return *s
 		},
-		"bar": bar,
+		"bar":    bar,
+		"plural": plural,
+		"when":   when,
 	}).Parse(pageHTML)
 	if err != nil {
 		return fmt.Errorf("parse report page: %w", err)
 	}
-	data := struct {
-		*Page
-		Charts   []peerCharts
-		Baseline bool
-	}{Page: p, Charts: p.charts(), Baseline: slices.ContainsFunc(p.Peers, func(e Events) bool { return len(e.Local) > 0 })}
-	if err := t.Execute(w, data); err != nil {
+	if err := t.Execute(w, p.data()); err != nil {
 		return fmt.Errorf("write report page: %w", err)
 	}
 	return nil
+}
+
+// What is folded away at first: a page is for reading, not for scrolling.
+const (
+	openPeers  = 6  // peers whose curves are shown at once
+	openRounds = 20 // rounds up to which their table is
+)
+
+// pageData is what the template gets.
+type pageData struct {
+	*Page
+	Charts, MoreCharts []peerCharts
+	Fold               bool // the rounds' table
+	LastRound          Round
+	Baseline           bool
+	Measured           bool // there is a curve at all
+}
+
+func (p *Page) data() pageData {
+	d := pageData{
+		Page: p, Charts: p.charts(), Fold: len(p.Rounds) > openRounds,
+		Baseline: slices.ContainsFunc(p.Peers, func(e Events) bool { return len(e.Local) > 0 }),
+	}
+	d.Measured = slices.ContainsFunc(d.Charts, func(c peerCharts) bool { return len(c.Charts) > 0 })
+	if len(d.Charts) > openPeers {
+		d.Charts, d.MoreCharts = d.Charts[:openPeers], d.Charts[openPeers:]
+	}
+	if n := len(p.Rounds); n > 0 {
+		d.LastRound = p.Rounds[n-1]
+	}
+	return d
+}
+
+// plural is "1 round" or "2 rounds" without the number.
+func plural(n any, word string) string {
+	if fmt.Sprint(n) == "1" {
+		return word
+	}
+	return word + "s"
+}
+
+// when renders an RFC 3339 time for people; another text stays as it is.
+func when(stamp string) string {
+	t, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return stamp
+	}
+	return t.UTC().Format("2 January 2006, 15:04 UTC")
 }
 
 // bar is the width in percent of a value between 0 and 1.
