@@ -58,7 +58,7 @@ func fetchBundle(ctx context.Context, host *p2p.Host, swarm *pin, servers []stri
 		case ctx.Err() != nil:
 			return bundle{}, ctx.Err()
 		case errors.As(err, &other):
-			return bundle{}, fmt.Errorf("%s: %w", server, err)
+			return bundle{}, fmt.Errorf("join through %s: %w: check --sentinel-ip and --join, or give another --state-dir (and no old --swarm-id) to join this swarm as a new node", server, err)
 		}
 		if msg := err.Error(); msg != last || time.Since(said) > waitNotice {
 			last, said = msg, time.Now()

@@ -50,8 +50,11 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 	}
 	defer host.Close()
 	s := &sl{cfg: cfg, base: b, host: host, program: run}
-	err = s.run(ctx)
-	return s.code, quiet(ctx, err)
+	err = quiet(ctx, s.run(ctx))
+	if ctx.Err() != nil {
+		cfg.Log.Info("stopped as asked", "node", cfg.Name, "exit_code", s.code)
+	}
+	return s.code, err
 }
 
 type sl struct {

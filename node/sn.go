@@ -50,7 +50,11 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 	}
 	defer host.Close()
 	s := &sn{cfg: cfg, base: b, host: host, sentinel: sameHost(ips, sentinelIPs), bind: bind}
-	return quiet(ctx, s.run(ctx))
+	err = quiet(ctx, s.run(ctx))
+	if ctx.Err() != nil {
+		cfg.Log.Info("stopped as asked", "node", cfg.Name)
+	}
+	return err
 }
 
 // quiet makes a requested stop no error.
