@@ -65,6 +65,22 @@ func TestRejectionKeepsItsReason(t *testing.T) {
 	})
 }
 
+func TestWhatDoesNotDecodeIsNotCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		for _, on := range three {
+			bad := registerSL("sl-bad")
+			bad.Node.Host = "caf\xe9" // Latin-1
+			if _, err := s.servers[on].Propose(s.within(10*time.Second), bad); err == nil {
+				t.Errorf("%s: a command that is no UTF-8 was taken", on)
+			}
+		}
+		s.propose("a", "sl-good")
+		s.converged(three...)
+	})
+}
+
 func TestPartitionAndHeal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t)

@@ -24,6 +24,10 @@ const (
 // rejection by the state is returned as *state.Error from wherever it was met.
 func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, error) {
 	data, err := state.EncodeCommand(c)
+	if err == nil {
+		// What does not decode, as a text that is no UTF-8, must not reach the log, where it would halt every node for good.
+		_, err = state.DecodeCommand(data)
+	}
 	if err != nil {
 		return state.Result{}, fmt.Errorf("propose: %w", err)
 	}
