@@ -23,6 +23,7 @@ func (d *decider) attempt() {
 	done, failures, pending := d.gather()
 	if len(done) == len(d.c.Plan.Participants) {
 		if minority := d.disagree(done); minority != nil {
+			d.mem.disagreed = d.c.Plan.Attempt
 			d.failed(minority, nil)
 			return
 		}
@@ -129,6 +130,10 @@ func (d *decider) without(reason string) {
 		if !slices.Contains(out, part.Node) && !slices.Contains(d.mem.excluded, part.Node) {
 			parts = append(parts, part)
 		}
+	}
+	if d.mem.disagreed == p.Attempt && len(parts) > 0 {
+		// The same set in the same order would resume with what it holds, wrong bytes included.
+		parts = append(parts[1:], parts[0])
 	}
 	if len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 {
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.

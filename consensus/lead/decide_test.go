@@ -280,6 +280,33 @@ func TestClosedPeerThatFetchesIsNotPlanned(t *testing.T) {
 	}
 }
 
+// TestDisagreementIsMergedAnew: two peers that hold different bytes hold all of them, so to resume would change nothing.
+func TestDisagreementIsMergedAnew(t *testing.T) {
+	b := newTable(t, 2, 2)
+	b.ready(1, 0, 1)
+	b.follow()
+	first := b.contract().Plan
+	for i, p := range first.Participants {
+		b.reports[p.Session] = lead.Report{Done: &lead.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i)}}
+	}
+	b.follow()
+	b.now = b.now.Add(time.Minute)
+	b.follow()
+	p := b.contract().Plan
+	if p.Attempt != 2 || p.Participants[0].Session != first.Participants[1].Session || p.Participants[1].ShardFirst != 5 {
+		t.Fatalf("plan %+v, want another order", p)
+	}
+	b.reports[id(0)] = lead.Report{Failed: &lead.Failed{Round: 1, Attempt: 2, Blamed: "sl-1"}, At: b.now, FailedAt: b.now}
+	b.follow()
+	b.now = b.now.Add(time.Second)
+	b.follow()
+	b.now = b.now.Add(time.Minute)
+	b.follow()
+	if again := b.contract().Plan; again.Attempt != 3 || again.Participants[0].Session != p.Participants[0].Session {
+		t.Fatalf("plan %+v, want the same order: what was merged since is good", again)
+	}
+}
+
 func TestAnsweredReportIsNotReady(t *testing.T) {
 	b := newTable(t, 2, 2)
 	b.ready(1, 0, 1)

@@ -21,6 +21,7 @@ type Memory struct {
 	notBefore time.Time // earliest time of the next attempt
 	excluded  []string  // nodes left out of the round's next attempts
 	reason    string    // why the attempt failed
+	disagreed uint64    // the attempt that ended with different digests; 0: none
 
 	named        []string          // nodes that were named as the cause by two others
 	namedAttempt uint64            // in this attempt
