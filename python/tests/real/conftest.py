@@ -50,4 +50,5 @@ def three(start_swarm: Callable[[int], RealSwarm]) -> Iterator[RealSwarm]:
     """Three peers for tests that break them."""
     swarm = start_swarm(3)
     yield swarm
-    swarm.kill()
+    swarm.close()
+    assert [bridge for bridge in swarm.bridges if pathlib.Path(bridge).exists()] == []
