@@ -119,7 +119,9 @@ func (h *Host) serveStream(c *conn, s network.MuxedStream) {
 	svc := h.services[id]
 	h.mu.Unlock()
 	if err := allow(svc.policy, c, id); err != nil {
-		h.security.said.log(h.ctx(), h.cfg.Log, slog.LevelWarn, "stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "protocol", string(id), "error", err)
+		if omitted, ok := h.security.said.allow(h.ctx(), h.cfg.Log, slog.LevelWarn); ok {
+			h.cfg.Log.Warn("stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "protocol", string(id), "error", err, "not_logged", omitted)
+		}
 		_ = writeVerdict(s, err)
 		_ = s.Close()
 		return

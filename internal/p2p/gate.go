@@ -65,25 +65,20 @@ type throttle struct {
 	omitted int
 }
 
-func (t *throttle) log(ctx context.Context, log *slog.Logger, level slog.Level, msg string, attrs ...any) {
+// allow tells whether another line of the level may be logged, and how many were not since the last one that was.
+func (t *throttle) allow(ctx context.Context, log *slog.Logger, level slog.Level) (omitted int, ok bool) {
 	if !log.Enabled(ctx, level) {
-		return
+		return 0, false
 	}
 	t.mu.Lock()
-	omitted := 0
+	defer t.mu.Unlock()
 	if now := time.Now(); now.Sub(t.since) >= throttleEvery {
-		t.since, t.lines, omitted, t.omitted = now, 0, t.omitted, 0
+		t.since, t.lines = now, 0
 	}
-	t.lines++
-	quiet := t.lines > throttleLines
-	if quiet {
+	if t.lines++; t.lines > throttleLines {
 		t.omitted++
+		return 0, false
 	}
-	t.mu.Unlock()
-	if omitted > 0 {
-		log.Log(ctx, level, "refusals were not logged: too many", "omitted", omitted)
-	}
-	if !quiet {
-		log.Log(ctx, level, msg, attrs...)
-	}
+	omitted, t.omitted = t.omitted, 0
+	return omitted, true
 }

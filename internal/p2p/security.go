@@ -106,7 +106,9 @@ func (t *transport) SecureInbound(ctx context.Context, insecure net.Conn, p peer
 		if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
 			level = slog.LevelDebug
 		}
-		t.said.log(ctx, t.log, level, "connection refused", "remote", insecure.RemoteAddr().String(), "error", err)
+		if omitted, ok := t.said.allow(ctx, t.log, level); ok {
+			t.log.Log(ctx, level, "connection refused", "remote", insecure.RemoteAddr().String(), "error", err, "not_logged", omitted)
+		}
 		return nil, err
 	}
 	if p, ok := insecure.(unproven); ok {
@@ -157,9 +159,11 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	var conn *tls.Conn
 	if us == clientSide {
 		tlsconfig.HookMTLSClientConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
+		identity.PlainErrors(cfg)
 		conn = tls.Client(insecure, cfg)
 	} else {
 		tlsconfig.HookMTLSServerConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
+		identity.PlainErrors(cfg)
 		conn = tls.Server(insecure, cfg)
 	}
 	if err := conn.HandshakeContext(ctx); err != nil {
