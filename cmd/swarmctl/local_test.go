@@ -43,20 +43,27 @@ func pythonWithNumpy(t *testing.T) string {
 }
 
 const numpyProgram = `
-import os, sys
+import os, sys, time
 import numpy as np
 from swarmlearning.arrays import SwarmCallback
 from swarmlearning.errors import SwarmError
 if os.environ.get("FAIL") == os.environ["SWARM_PEER"]:
     sys.exit("ValueError: the data is torn")
+if os.environ.get("ALONE") == os.environ["SWARM_PEER"]:
+    print("trains without a swarm")
+    sys.exit()
+epochs = int(os.environ.get("EPOCHS", "2"))
 peer = int(os.environ["SWARM_PEER"][3:])
-weights = {"w": np.full(1000, float(peer), np.float32), "n": np.array(peer)}
-cb = SwarmCallback(syncFrequency=2, minPeers=int(os.environ["MIN_PEERS"]), weights=weights, totalEpochs=2,
+weights = {"w": np.full(int(os.environ.get("SIZE", "1000")), float(peer), np.float32), "n": np.array(peer)}
+cb = SwarmCallback(syncFrequency=2, minPeers=int(os.environ["MIN_PEERS"]), weights=weights, totalEpochs=epochs,
                    evaluate=lambda: (float(weights["w"].mean()), 0.5))
 cb.on_train_begin()
-for epoch in range(2):
+for epoch in range(epochs):
+    if epoch == 1 and os.environ.get("KILL") == os.environ["SWARM_PEER"]:
+        os.kill(os.getpid(), 9)
     for batch in range(4):
         weights["w"] += 1
+        time.sleep(float(os.environ.get("SLEEP", "0")))
         cb.on_batch_end(batch)
     cb.on_epoch_end(epoch)
 cb.on_train_end()
