@@ -37,7 +37,8 @@ func (s *Swarm) close() {
 }
 
 // End checks what must hold at the end of every history: all running SNs have the same log, the same state bytes, and no
-// broken invariant; every round was committed once, with the model that its participants' weights make; every model that
+// broken invariant; every round was committed once, with the model that its participants' weights make, trained
+// from the round before; every model that
 // a program was given was committed, and every Sync that was acknowledged as taken stands in that round; the programs
 // that came to the end of a run hold the same final model. Faults that still last are mended first. A test may call it
 // earlier; at the test's end it is called in any case.
@@ -188,6 +189,9 @@ func (s *Swarm) expected(r Round, base []byte) ([]byte, error) {
 			continue
 		}
 		source := run.offer(p.Seq)
+		if r.Sessions[i].State == state.SessionOpen && run.base(p.Seq) != r.Round-1 {
+			return nil, fmt.Errorf("sync %d of %s was trained from the model of round %d", p.Seq, p.Node, run.base(p.Seq))
+		}
 		if r.Sessions[i].State == state.SessionClosed {
 			source = run.offer(0)
 			if r.Sessions[i].CheckinMode == state.CheckinActive && r.Round > 1 {
@@ -242,6 +246,18 @@ func (r *Run) offer(seq uint64) []byte {
 		return r.offers[len(r.offers)-1].model
 	}
 	return nil
+}
+
+// base returns the round whose model the weights of a Sync were trained from, 0 for none.
+func (r *Run) base(seq uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.handed {
+		if m.Seq > 0 && m.Seq+1 == seq { // 0 is the close
+			return m.Round
+		}
+	}
+	return 0
 }
 
 // runs returns all runs of all programs.
