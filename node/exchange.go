@@ -92,6 +92,9 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 			f.Blamed = p.Participants[why.Blamed].Node
 		}
 	}
+	for _, m := range p.Participants { // the exchange knows peers by the ID that their streams prove
+		f.Reason = strings.ReplaceAll(f.Reason, m.PeerId, m.Node)
+	}
 	// Cut within a character it could not be sent, and no heartbeat would be taken while this attempt runs.
 	f.Reason = strings.ToValidUTF8(f.Reason[:min(len(f.Reason), 512)], "")
 	return f
