@@ -102,7 +102,6 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if old := c.SessionOf(o.Node); old != nil {
 		c.end(old.ID, EndReplaced, 0)
 	}
-	c.takeBackClose(o.Node)
 	session := o.session(c)
 	c.NextOrder++
 	c.Sessions[session.ID] = session
@@ -111,9 +110,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	return Result{Changed: true, Contract: c.Name, Run: c.Run, Session: o.Session, EndReason: c.Sessions[o.Session].EndReason}, nil
 }
 
-// takeBackClose lets the closes of a node that opens another session not count any more: it trains again. So one node never
-// counts twice, and closes are never more than nodes.
-func (c *Contract) takeBackClose(node string) {
+// forgetCloses lets the earlier closes of a node that closes again not count any more: one node never ends training for
+// two, and closes that count are never more than nodes.
+func (c *Contract) forgetCloses(node string) {
 	for id, s := range c.Sessions {
 		if s.Node == node && s.Run == c.Run && s.Closed {
 			n := *s
@@ -216,6 +215,7 @@ func (o CloseSession) apply(s *State) (Result, error) {
 	if old.State == SessionEnded {
 		return Result{}, sessionEnded(old)
 	}
+	c.forgetCloses(old.Node)
 	n := *old
 	n.State, n.Closed, n.ClosedSeq = SessionClosed, true, o.Seq
 	if o.CheckinMode != "" {
