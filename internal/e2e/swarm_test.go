@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"bufio"
 	"encoding/json"
 	"fmt"
@@ -155,8 +156,8 @@ func (w *swarm) agree(sls ...int) event {
 
 // status asks SL i's bridge, as a program would. It is nil while the bridge does not answer.
 func (w *swarm) status(i int) map[string]any {
-	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) {
-		return net.Dial("unix", filepath.Join(w.bridge(i), "bridge.sock"))
+	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(w.bridge(i), "bridge.sock"))
 	}}}
 	res, err := c.Get("http://bridge/v1/status")
 	if err != nil {

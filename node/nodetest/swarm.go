@@ -1,10 +1,8 @@
 package nodetest
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -131,7 +129,7 @@ func testLog() *slog.Logger {
 	if os.Getenv("SWARM_TEST_LOG") != "" {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	return slog.New(slog.NewTextHandler(io.Discard, nil))
+	return slog.New(slog.DiscardHandler)
 }
 
 func (s *Swarm) must(err error) {
@@ -406,10 +404,3 @@ func (s *Swarm) Wait(names ...string) {
 
 // Operator is a client with the role of swarmctl.
 func (s *Swarm) Operator() *client.Client { return s.operator }
-
-// within returns a context that ends after some virtual time.
-func (s *Swarm) within(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	s.t.Cleanup(cancel)
-	return ctx
-}
