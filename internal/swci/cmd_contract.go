@@ -3,6 +3,7 @@ package swci
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,7 +103,7 @@ type statusJSON struct {
 	Warnings      []string      `json:"warnings" doc:"for people"`
 	Committed     *roundJSON    `json:"committed" doc:"the last committed round"`
 	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
-	Sessions      []sessionJSON `json:"sessions" doc:"of this run, open and ended"`
+	Sessions      []sessionJSON `json:"sessions" doc:"by node; open and ended ones"`
 }
 
 type roundJSON struct {
@@ -162,10 +163,15 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 	for _, r := range st.GetRecent() {
 		out.Rounds = append(out.Rounds, roundToJSON(r))
 	}
-	for _, x := range c.GetSessions() {
+	for _, x := range byNode(c.GetSessions()) {
 		out.Sessions = append(out.Sessions, sessionToJSON(x))
 	}
 	return out
+}
+
+// byNode sorts sessions by their nodes' names; those of one node stay in the order in which they were opened.
+func byNode(sessions []*swarmv1.Session) []*swarmv1.Session {
+	return slices.SortedStableFunc(slices.Values(sessions), func(a, b *swarmv1.Session) int { return strings.Compare(a.GetNode(), b.GetNode()) })
 }
 
 func roundToJSON(r *swarmv1.CommittedRound) roundJSON {
@@ -223,7 +229,7 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	}
 	fmt.Fprintln(w)
 	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "NOTE"}}
-	for _, x := range c.GetSessions() {
+	for _, x := range byNode(c.GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
 		if !j.Live && j.State != "ended" {

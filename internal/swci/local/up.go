@@ -101,7 +101,7 @@ func serve(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error 
 	for i, dir := range bridges {
 		fmt.Fprintln(h.Stdout, exports(cluster.SLName(i), dir, packageDir))
 	}
-	fmt.Fprintf(h.Stderr, "swarm is up with %d peers; start a program for each with its variables, for example with minPeers %d; end with Ctrl-C\n", cfg.Peers, cfg.Peers)
+	fmt.Fprintf(h.Stderr, "swarm is up; start a program for each peer with its variables (peers: %d, so minPeers is at most that); swarmctl list nodes shows the swarm; end with Ctrl-C\n", cfg.Peers)
 	return hold(ctx, c, cfg.Peers)
 }
 
