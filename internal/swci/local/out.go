@@ -16,6 +16,9 @@ import (
 // marker stands in every output folder that a run made, so that a later run may replace what it finds there.
 const marker = ".swarm-run"
 
+// writableHint is the remedy where the output folder exists but can't be changed.
+const writableHint = "name a folder that you may write to with --out"
+
 // Names below --out.
 const (
 	logsDir     = "logs"
@@ -43,14 +46,14 @@ func (c *RunConfig) prepareOut() error {
 			return exit.New(exit.Conflict, "name another folder with --out", "output folder %s holds %q, which no earlier run made", c.Out, n)
 		}
 		if err := os.RemoveAll(filepath.Join(c.Out, n)); err != nil {
-			return fmt.Errorf("remove earlier results: %w", err)
+			return exit.New(exit.Failed, writableHint, "remove earlier results: %w", err)
 		}
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return exit.New(exit.Failed, "is the folder above it writable?", "make output folder: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(c.Out, marker), []byte("made by swarmctl local run, which may replace what it made here\n"), 0o644); err != nil {
-		return fmt.Errorf("mark output folder: %w", err)
+		return exit.New(exit.Failed, writableHint, "mark output folder: %w", err)
 	}
 	for i := range c.Peers {
 		dirs := []string{c.peerDir(i)}
