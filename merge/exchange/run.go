@@ -174,7 +174,7 @@ func (r *run) part(c *conn) {
 		return
 	}
 	c.wind(r.hub.cfg.Grace)
-	c.farewell(failFrame{blamed: f.Blamed, code: codeFailed, reason: f.Reason})
+	c.farewell(failFrame{blamed: f.Blamed, code: f.code(), reason: f.Reason})
 }
 
 // suspect fails the attempt after a write error, but only when the reading side
@@ -208,11 +208,28 @@ func (r *run) failFrame(i int, f failFrame) {
 	switch {
 	case f.code == codeDenied:
 		r.fail(i, "refused the stream: "+f.reason, nil)
+	case f.code == codeContents && f.blamed >= 0:
+		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+")", errContents)
+	case f.code == codeFailed && f.blamed == r.Self:
+		// We know that we live: from here it is the link to the teller that does not carry.
+		r.fail(i, "hears nothing from us: "+f.reason, nil)
 	case f.code == codeFailed && f.blamed >= 0:
 		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+")", nil)
 	default:
 		r.fail(-1, r.Participants[i].Node+" left the attempt: "+f.reason, nil)
 	}
+}
+
+// errContents marks a failure that another participant laid to what the blamed one contributed.
+var errContents = errors.New("the contribution can't be merged")
+
+// code is how a failure is told: whoever is blamed for a stream knows better, for its weights it does not.
+func (f *Failure) code() code {
+	var nonFinite *merge.NonFinite
+	if errors.As(f.cause, &nonFinite) || errors.Is(f.cause, errContents) {
+		return codeContents
+	}
+	return codeFailed
 }
 
 // wrongKind is a frame that must not stand here.

@@ -98,6 +98,7 @@ const (
 	codeNotReady               // refused: this node has no such plan yet; dial again
 	codeSuperseded             // refused: a newer attempt, or this one is over
 	codeDenied                 // refused: not that participant, or plans differ
+	codeContents               // the attempt failed for what the blamed one contributed
 )
 
 type failFrame struct {
@@ -119,7 +120,7 @@ func (f failFrame) append(b []byte) []byte {
 // decodeFail accepts a blame of one of n participants or of nobody. The reason
 // comes from a peer and reaches logs: it is made one clean line.
 func decodeFail(arg uint32, b []byte, n int) (failFrame, error) {
-	if len(b) < 1 || len(b) > 1+maxReason || uint64(arg) > uint64(n) || code(b[0]) > codeDenied {
+	if len(b) < 1 || len(b) > 1+maxReason || uint64(arg) > uint64(n) || code(b[0]) > codeContents {
 		return failFrame{}, fmt.Errorf("%w: fail of %d bytes that blames %d", errFrame, len(b), arg)
 	}
 	reason := strings.Map(func(r rune) rune {
