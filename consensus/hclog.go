@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -39,9 +40,22 @@ func slogLevel(level hclog.Level) slog.Level {
 	}
 }
 
+// routine are warnings of the libraries that come with every start, join and stop: nothing for an operator.
+var routine = []string{
+	"no known peers, aborting election",
+	"failed to get previous log",
+	"appendEntries rejected, sending older logs",
+	"rejecting pre-vote request",
+	"rejecting vote request",
+	"rejecting appendEntries request",
+}
+
 // Log writes one record with snake_case keys; values that hclog formats lazily are resolved here.
 func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 	l := slogLevel(level)
+	if slices.ContainsFunc(routine, func(s string) bool { return strings.HasPrefix(msg, s) }) {
+		l = slog.LevelDebug
+	}
 	ctx := context.Background()
 	if !h.log.Enabled(ctx, l) {
 		return

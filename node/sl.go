@@ -159,6 +159,9 @@ func prepareProgram(ctx context.Context, cfg SLConfig) (*program, error) {
 	if err := launch.CheckProgram(cfg.ModelDir, cfg.DataDir, cfg.Program); err != nil {
 		return nil, err
 	}
+	if cfg.Python == "" {
+		cfg.Log.Info("looking for a Python that imports the platform's framework; --python names one", "platform", cfg.Platform)
+	}
 	python, err := launch.FindPython(ctx, cfg.Platform, cfg.Python, cfg.Getenv)
 	if err != nil {
 		return nil, err

@@ -167,7 +167,8 @@ func (l *Leader) step(ctx context.Context) {
 	maps.DeleteFunc(l.contracts, func(name string, _ *contract) bool { return view.Contracts[name] == nil })
 	l.mu.Unlock()
 	for _, name := range view.ContractNames() {
-		if command := l.decide(name, now); command != nil && !l.propose(ctx, command) {
+		// A contract whose command can't be committed must not hold up those after it; only a lost leadership ends the step.
+		if command := l.decide(name, now); command != nil && !l.propose(ctx, command) && (ctx.Err() != nil || !l.raft.IsLeader()) {
 			return
 		}
 	}
