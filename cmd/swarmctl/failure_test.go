@@ -24,6 +24,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	t.Parallel() // most of the time is waiting for interpreters to start
 	bin := binary(t)
 	dir, args := project(t)
 	// t.TempDir's paths are too long for sockets; swarmctl would not use them.

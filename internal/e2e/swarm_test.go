@@ -1,8 +1,8 @@
 package e2e_test
 
 import (
-	"context"
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
