@@ -32,6 +32,9 @@ func (s *session) reconcileLocked() {
 		return
 	}
 	s.adoptLocked()
+	if s.view.Over && s.held.round > 0 {
+		s.keepLocked() // it may have been copied before it was known to be the final one
+	}
 	s.answerLocked()
 	s.followPlanLocked()
 }

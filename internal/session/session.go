@@ -45,19 +45,20 @@ type session struct {
 	view    *swarmv1.ContractView // newest view
 	changed chan struct{}         // closed and replaced at each change that a waiting program may care for
 
-	base     model // what the program's training started from
-	held     model // what the committed slot holds
-	heldSlot string
-	kept     model // what was last copied to disk
-	keeping  bool  // a copy is under way
-	offered  *offer
-	lastSeq  uint64
-	last     *Result // answer to lastSeq
-	closing  bool    // the program called Close
-	closed   bool    // the contract knows
-	finished bool    // the program was given the final model
-	told     bool    // the contract was told so, or could not be
-	err      error   // why the session ended, nil while it lives
+	base      model // what the program's training started from
+	held      model // what the committed slot holds
+	heldSlot  string
+	kept      model // what was last copied to disk
+	keptFinal bool  // … as the final one, synced
+	keeping   bool  // a copy is under way
+	offered   *offer
+	lastSeq   uint64
+	last      *Result // answer to lastSeq
+	closing   bool    // the program called Close
+	closed    bool    // the contract knows
+	finished  bool    // the program was given the final model
+	told      bool    // the contract was told so, or could not be
+	err       error   // why the session ended, nil while it lives
 
 	tasks     sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
 	attempt   attemptState

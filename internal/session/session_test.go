@@ -376,7 +376,7 @@ func TestCommittedModelsAreKeptOnDisk(t *testing.T) {
 			digests = append(digests, digest)
 			w.update(func(v *swarmv1.ContractView) { commit(v, round, round, digest) })
 			<-got
-			synctest.Wait()
+			time.Sleep(5 * time.Second) // rounds that are not in a hurry: each model is copied
 		}
 		w.update(func(v *swarmv1.ContractView) { v.Over = true })
 		if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {
@@ -403,6 +403,34 @@ func TestCommittedModelsAreKeptOnDisk(t *testing.T) {
 			if _, _, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: 1, Digest: digest}); err == nil {
 				t.Fatalf("digest %q was served", digest)
 			}
+		}
+	})
+}
+
+func TestHurriedRoundsAreNotAllCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.modelDir = t.TempDir()
+		e, id, s := start(t, w)
+		for round := uint64(1); round <= 20; round++ {
+			copy(s.local.b, fmt.Sprintf("round %02d", round))
+			got := syncCall(t, e, id, round)
+			w.update(func(v *swarmv1.ContractView) { plan(v, round, 1, round) })
+			synctest.Wait()
+			digest := w.said().Done.ModelDigest
+			w.update(func(v *swarmv1.ContractView) {
+				commit(v, round, round, digest)
+				v.Over = round == 20
+			})
+			<-got
+		}
+		if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := filepath.Glob(filepath.Join(w.modelDir, "c", "1-20-*"))
+		all, _ := filepath.Glob(filepath.Join(w.modelDir, "c", "*"))
+		if err != nil || len(kept) != 1 || len(all) != 1 {
+			t.Fatalf("kept %v, %v; want the final model only", all, err)
 		}
 	})
 }

@@ -9,10 +9,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
+
+// settle is how long the first model of a session must last before it is copied, unless it is final. Afterwards copying
+// takes a tenth of the time at most: rounds that follow each other faster than disks write would only fight the exchange
+// for memory and processors.
+const settle = 2 * time.Second
 
 // keptModels is how many committed models of a contract lie on disk at most.
 const keptModels = 3
+
+// copyBuffer is the size of reads and writes, in bytes.
+const copyBuffer = 1 << 20
 
 // store keeps committed models as files <dir>/<contract>/<run>-<round>-<digest>.model, the flat vector as it is. They
 // are for late joiners, `get model` and restarts; the program never sees them.
@@ -36,7 +45,7 @@ func (st store) write(path string, r io.Reader, sync bool) (err error) {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if _, err := io.Copy(f, r); err != nil {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, copyBuffer)); err != nil {
 		return err
 	}
 	if sync {
@@ -81,10 +90,36 @@ func (s *session) keepLocked() {
 	}
 	s.keeping = true
 	s.spawnLocked(func() {
-		for s.keepOne() {
-			continue
+		pause := settle
+		for s.settled(pause) {
+			began := time.Now()
+			if !s.keepOne() {
+				return
+			}
+			pause = max(settle, 10*time.Since(began))
 		}
 	})
+}
+
+// settled waits for the pause, or until the held model is final. It is false when the session ended first.
+func (s *session) settled(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		s.engine.mu.Lock()
+		final, changed := s.view.GetOver(), s.changed
+		s.engine.mu.Unlock()
+		if final && s.ctx.Err() == nil {
+			return true
+		}
+		select {
+		case <-s.ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-changed:
+		}
+	}
 }
 
 // keepOne copies what is held now and tells whether there is more to do.
@@ -92,7 +127,7 @@ func (s *session) keepOne() bool {
 	e := s.engine
 	e.mu.Lock()
 	m, final := s.held, s.view.GetOver()
-	if s.kept == m || s.slots == nil || s.ctx.Err() != nil {
+	if (s.kept == m && s.keptFinal == final) || s.slots == nil || s.ctx.Err() != nil {
 		s.keeping = false
 		e.mu.Unlock()
 		return false
@@ -110,7 +145,7 @@ func (s *session) keepOne() bool {
 		e.cfg.Log.Error("keep the committed model on disk; free space, it is still served from memory", "dir", e.cfg.ModelDir, "round", m.round, "err", err)
 	}
 	if s.held == m {
-		s.kept = m // tried: a full disk must not keep Close waiting for ever
+		s.kept, s.keptFinal = m, final // tried: a full disk must not keep Close waiting for ever
 		s.notifyLocked()
 	}
 	return true
