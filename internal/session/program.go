@@ -240,8 +240,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := s.await(ctx, func() *Result {
-		final := s.view.Over && s.held == s.committedLocked()
-		if final && (s.kept == s.held && s.keptFinal || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
+		if s.finalLocked() && (s.kept == s.held && s.keptFinal || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
 			return s.resultLocked(s.lastSeq)
 		}
 		return nil

@@ -107,7 +107,7 @@ func (s *session) settled(pause time.Duration) bool {
 	defer timer.Stop()
 	for {
 		s.engine.mu.Lock()
-		final, changed := s.view.GetOver(), s.changed
+		final, changed := s.finalLocked(), s.changed
 		s.engine.mu.Unlock()
 		if final && s.ctx.Err() == nil {
 			return true
@@ -122,11 +122,14 @@ func (s *session) settled(pause time.Duration) bool {
 	}
 }
 
+// finalLocked tells whether the held model is the contract's final one. A view can be ahead of what is held.
+func (s *session) finalLocked() bool { return s.view.GetOver() && s.held == s.committedLocked() }
+
 // keepOne copies what is held now and tells whether there is more to do.
 func (s *session) keepOne() bool {
 	e := s.engine
 	e.mu.Lock()
-	m, final := s.held, s.view.GetOver()
+	m, final := s.held, s.finalLocked()
 	if (s.kept == m && s.keptFinal == final) || s.slots == nil || s.ctx.Err() != nil {
 		s.keeping = false
 		e.mu.Unlock()
