@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ var long = []string{"MIN_PEERS=2", "BATCHES=60", "BATCH_SECONDS=0.1"}
 func (w *swarm) trains(n int, extra ...string) []*proc {
 	w.t.Helper()
 	var sls []*proc
+	extra = append(slices.Clone(extra), fmt.Sprintf("--expected-peers=%d", n)) // the first round waits for all, however slow one starts
 	for i := 1; i <= n; i++ {
 		sls = append(sls, w.sl(i, extra...))
 	}
