@@ -22,6 +22,12 @@ require (
 )
 
 require (
+	github.com/hashicorp/hcl v1.0.1-vault-7 // indirect
+	github.com/spiffe/spire-api-sdk v1.12.4 // indirect
+	github.com/spiffe/spire-plugin-sdk v1.4.4-0.20250606112051-68609d83ce7c // indirect
+)
+
+require (
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/benbjohnson/immutable v0.4.0 // indirect

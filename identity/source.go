@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,12 +54,13 @@ type WorkloadSource struct {
 	id      ID
 	bundles *x509bundle.Set
 	changed chan struct{}
+	updated time.Time
 	lastErr error
 	warned  bool // of the outage that goes on
 	closed  bool
 }
 
-var _ Source = (*WorkloadSource)(nil)
+var _ Provider = (*WorkloadSource)(nil)
 
 // OpenSource waits until the Workload API's socket exists and gives an SVID for the node, and says every few seconds
 // what it waits for. It ends early only when ctx does. The caller closes the source; ctx bounds only the opening.
@@ -124,6 +126,7 @@ func (s *WorkloadSource) OnX509ContextUpdate(update *workloadapi.X509Context) {
 		s.warned = false
 		s.cfg.Log.Info("workload API answers again", "socket", s.cfg.Socket)
 	}
+	s.updated = time.Now()
 	s.bundles = update.Bundles // always: a bundle's rotation must count even where no SVID fits
 	svid, id, err := s.pick(update.SVIDs)
 	if err != nil {
@@ -241,6 +244,26 @@ func (s *WorkloadSource) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
+}
+
+// Status tells what there is to know of the identity now.
+func (s *WorkloadSource) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{Origin: "Workload API at " + strings.TrimPrefix(strings.TrimPrefix(s.cfg.Socket, "unix://"), "unix:"), ID: s.id, Updated: s.updated}
+	if s.svid != nil {
+		st.NotBefore, st.NotAfter = s.svid.Certificates[0].NotBefore, s.svid.Certificates[0].NotAfter
+	}
+	if s.bundles != nil {
+		for _, b := range s.bundles.Bundles() {
+			st.Domains = append(st.Domains, b.TrustDomain().Name())
+		}
+		slices.Sort(st.Domains)
+	}
+	if s.lastErr != nil {
+		st.Problem = status.Convert(s.lastErr).Message()
+	}
+	return st
 }
 
 // Close stops watching and waits until that has ended. The source gives nothing any more.

@@ -6,46 +6,53 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
-	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 )
-
-// Source gives the node's current X.509-SVID and the trust bundles. Both calls are cheap and safe for concurrent
-// use; what they return must not be changed.
-type Source interface {
-	x509svid.Source
-	x509bundle.Source
-}
 
 // ServerTLS returns the configuration of an API server: TLS 1.3, mutual, the source's SVID of the moment at each
 // handshake, clients of the given roles only (any swarm role if none). Session tickets are off, so that no
 // connection outlives a revoked SVID by resumption.
 func ServerTLS(src Source, domains Domains, roles ...Role) *tls.Config {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
-	tlsconfig.HookMTLSServerConfig(cfg, src, src, domains.Authorize(roles...))
-	PlainErrors(cfg)
-	return cfg
+	return MutualTLS(src, func(id spiffeid.ID) error {
+		_, err := domains.Check(id, roles...)
+		return err
+	})
 }
 
 // ClientTLS returns the configuration of an API client: the counterpart of ServerTLS. It checks the server's SVID
 // and role instead of a host name.
 func ClientTLS(src Source, domains Domains, roles ...Role) *tls.Config {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
-	tlsconfig.HookMTLSClientConfig(cfg, src, src, domains.Authorize(roles...))
-	PlainErrors(cfg)
-	return cfg
+	return ServerTLS(src, domains, roles...)
 }
 
-// PlainErrors makes the configuration say in the users' words why it does not accept a peer's SVID, where the libraries
-// speak of leaf certificates and candidate authorities. The cause stays wrapped.
-func PlainErrors(cfg *tls.Config) {
-	verify := cfg.VerifyPeerCertificate
-	cfg.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
-		if err := verify(raw, chains); err != nil {
-			return plain(err)
+// MutualTLS returns a configuration for either side of a TLS 1.3 connection: it shows the source's SVID of the moment
+// and accepts a peer whose chain the source's bundles verify, unless judge, given whom the chain stands for, returns an
+// error. A nil judge accepts everybody who is verified.
+func MutualTLS(src Source, judge func(spiffeid.ID) error) *tls.Config {
+	certificate := func() (*tls.Certificate, error) {
+		svid, err := src.GetX509SVID()
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		return &tls.Certificate{Certificate: RawChain(svid), PrivateKey: svid.PrivateKey}, nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true,
+		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, //nolint:gosec // VerifyPeerCertificate does it
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() },
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			chain, err := parseChain(raw)
+			if err != nil {
+				return err
+			}
+			id, err := VerifyChain(src, chain)
+			if err != nil || judge == nil {
+				return err
+			}
+			return judge(id)
+		},
 	}
 }
 
@@ -68,13 +75,13 @@ func plain(err error) error {
 	return err
 }
 
-// PeerFromTLS returns the swarm identity of the peer of a connection that was made with ServerTLS or ClientTLS.
+// PeerFromTLS returns the swarm identity of the peer of a connection that was made with ServerTLS or ClientTLS of src.
 // It relies on their verification and does none of its own.
-func PeerFromTLS(state *tls.ConnectionState) (ID, error) {
+func PeerFromTLS(src Source, state *tls.ConnectionState) (ID, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return ID{}, errors.New("read peer identity: the connection has no client certificate")
 	}
-	id, err := x509svid.IDFromCert(state.PeerCertificates[0])
+	id, err := CertID(src, state.PeerCertificates[0])
 	if err != nil {
 		return ID{}, fmt.Errorf("read peer identity: %w", err)
 	}
@@ -86,11 +93,12 @@ const maxChain = 8
 
 // VerifySVID verifies a chain of DER certificates, leaf first, against the source's bundles as of now, and checks
 // trust domain and role as Domains.Check does. It returns the leaf.
-func VerifySVID(rawCerts [][]byte, bundles x509bundle.Source, domains Domains, roles ...Role) (ID, *x509.Certificate, error) {
-	if len(rawCerts) == 0 || len(rawCerts) > maxChain {
-		return ID{}, nil, fmt.Errorf("verify SVID: chain has %d certificates: want 1 to %d", len(rawCerts), maxChain)
+func VerifySVID(rawCerts [][]byte, src Source, domains Domains, roles ...Role) (ID, *x509.Certificate, error) {
+	chain, err := parseChain(rawCerts)
+	if err != nil {
+		return ID{}, nil, fmt.Errorf("verify SVID: %w", err)
 	}
-	sid, chains, err := x509svid.ParseAndVerify(rawCerts, bundles)
+	sid, err := VerifyChain(src, chain)
 	if err != nil {
 		return ID{}, nil, fmt.Errorf("verify SVID: %w", err)
 	}
@@ -98,7 +106,21 @@ func VerifySVID(rawCerts [][]byte, bundles x509bundle.Source, domains Domains, r
 	if err != nil {
 		return ID{}, nil, err
 	}
-	return id, chains[0][0], nil
+	return id, chain[0], nil
+}
+
+func parseChain(raw [][]byte) ([]*x509.Certificate, error) {
+	if len(raw) == 0 || len(raw) > maxChain {
+		return nil, fmt.Errorf("chain has %d certificates: want 1 to %d", len(raw), maxChain)
+	}
+	chain := make([]*x509.Certificate, len(raw))
+	for i, der := range raw {
+		var err error
+		if chain[i], err = x509.ParseCertificate(der); err != nil {
+			return nil, fmt.Errorf("certificate %d of the chain: %w", i+1, err)
+		}
+	}
+	return chain, nil
 }
 
 // RawChain returns the SVID's certificates in DER form, leaf first, as VerifySVID takes them.

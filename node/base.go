@@ -18,7 +18,7 @@ type base struct {
 	dir     *identity.StateDir
 	key     crypto.PrivKey
 	peerID  string
-	source  *identity.WorkloadSource
+	source  identity.Provider
 	domains identity.Domains
 	swarm   *pin
 }
@@ -48,10 +48,11 @@ func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err
 	if b.swarm, err = openPin(cfg.StateDir, cfg.SwarmID); err != nil {
 		return nil, err
 	}
-	b.source, err = identity.OpenSource(ctx, identity.SourceConfig{Socket: cfg.SocketPath, Role: role, Name: cfg.Name, Log: cfg.Log})
+	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: cfg.SocketPath, Role: role, Name: cfg.Name, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
+	b.source = source
 	b.domains, err = identity.NewDomains(b.source.ID().SPIFFE().TrustDomain(), cfg.TrustDomains...)
 	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
 	return b, err

@@ -167,7 +167,7 @@ func (s *sn) registration() state.RegisterNode {
 }
 
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
-	server, err := rpc.New(rpc.Config{Name: s.cfg.Name, Core: group, Lead: leader, Log: s.cfg.Log})
+	server, err := rpc.New(rpc.Config{Name: s.cfg.Name, Core: group, Lead: leader, Caller: rpc.TLSCaller(s.base.source), Log: s.cfg.Log})
 	if err != nil {
 		return err
 	}

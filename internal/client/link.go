@@ -109,7 +109,7 @@ func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr string) (*t
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	cfg := identity.ClientTLS(fixed{svid, c.cfg.Source}, c.cfg.Domains, identity.RoleSN)
+	cfg := identity.ClientTLS(newFixed(svid, c.cfg.Source), c.cfg.Domains, identity.RoleSN)
 	cfg.NextProtos = []string{"h2"}
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -119,7 +119,17 @@ func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr string) (*t
 	return conn, nil
 }
 
-// fixed is a source with one SVID, so that it is known with which one a connection was made.
+// newFixed is a source with one SVID, so that it is known with which one a connection was made.
+func newFixed(svid *x509svid.SVID, src identity.Source) identity.Source {
+	if r, ok := src.(identity.CertReader); ok {
+		return struct {
+			fixed
+			identity.CertReader
+		}{fixed{svid, src}, r}
+	}
+	return fixed{svid, src}
+}
+
 type fixed struct {
 	*x509svid.SVID
 	x509bundle.Source

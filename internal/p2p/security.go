@@ -18,8 +18,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
-	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
-	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/identity"
 )
@@ -153,18 +151,13 @@ func (t *transport) secure(ctx context.Context, insecure net.Conn, want peer.ID,
 }
 
 func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.ID, us side) (*secureConn, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{yamux.ID}}
 	// TLS checks the chain and the possession of its key; trust domain and role are checked after it, where the
 	// refusal can be given in words instead of as a TLS alert.
-	var conn *tls.Conn
+	cfg := identity.MutualTLS(t.source, nil)
+	cfg.NextProtos = []string{yamux.ID}
+	conn := tls.Server(insecure, cfg)
 	if us == clientSide {
-		tlsconfig.HookMTLSClientConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
-		identity.PlainErrors(cfg)
 		conn = tls.Client(insecure, cfg)
-	} else {
-		tlsconfig.HookMTLSServerConfig(cfg, t.source, t.source, tlsconfig.AuthorizeAny())
-		identity.PlainErrors(cfg)
-		conn = tls.Server(insecure, cfg)
 	}
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -177,7 +170,7 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	if err != nil {
 		return nil, err
 	}
-	svid, err := x509svid.IDFromCert(state.PeerCertificates[0])
+	svid, err := identity.CertID(t.source, state.PeerCertificates[0])
 	if err != nil {
 		return nil, err
 	}

@@ -27,12 +27,15 @@ func AccessTable() map[string]Access {
 		control = []identity.Role{identity.RoleSWCI}
 	)
 	return map[string]Access{
-		swarmv1connect.SwarmServiceGetSwarmProcedure: {Roles: all, AnySwarm: true},
+		swarmv1connect.SwarmServiceGetSwarmProcedure:  {Roles: all, AnySwarm: true},
+		swarmv1connect.SwarmServiceGetHealthProcedure: {Roles: all},
 
 		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: nodes, AnySwarm: true},
 		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true},
 		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all},
 		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control},
+		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control},
+		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control},
 
 		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true},
 		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true},

@@ -47,16 +47,18 @@ func (c Caller) nearlyExpired(now time.Time) bool {
 // CallerFunc finds out who makes a request. [TLSCaller] is the one of the real API; tests without TLS bring their own.
 type CallerFunc func(*http.Request) (Caller, error)
 
-// TLSCaller reads the caller from the request's connection. The TLS configuration has verified the chain and the trust
-// domain already; it fails with [ErrNoCertificate] when there is no usable certificate.
-func TLSCaller(r *http.Request) (Caller, error) {
-	id, err := identity.PeerFromTLS(r.TLS)
-	if err != nil {
-		return Caller{}, fmt.Errorf("%w: %w", ErrNoCertificate, err)
+// TLSCaller reads the caller from the request's connection. The TLS configuration of source has verified the chain and
+// the trust domain already; it fails with [ErrNoCertificate] when there is no usable certificate.
+func TLSCaller(source identity.Source) CallerFunc {
+	return func(r *http.Request) (Caller, error) {
+		id, err := identity.PeerFromTLS(source, r.TLS)
+		if err != nil {
+			return Caller{}, fmt.Errorf("%w: %w", ErrNoCertificate, err)
+		}
+		return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Exporter: func() ([]byte, error) {
+			return r.TLS.ExportKeyingMaterial(ExporterLabel, nil, ExporterBytes)
+		}}, nil
 	}
-	return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Exporter: func() ([]byte, error) {
-		return r.TLS.ExportKeyingMaterial(ExporterLabel, nil, ExporterBytes)
-	}}, nil
 }
 
 type callerKey struct{}

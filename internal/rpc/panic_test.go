@@ -47,7 +47,7 @@ func TestPanicBecomesAnInternalError(t *testing.T) {
 
 func TestCallerWithoutIdentityIsRefused(t *testing.T) {
 	core := must(rpctest.NewCore(swarmID, "sn-0"))(t)
-	srv := must(rpc.New(rpc.Config{Name: "sn-0", Core: core, Lead: &rpctest.Lead{}, Log: slog.New(slog.DiscardHandler)}))(t)
+	srv := must(rpc.New(rpc.Config{Name: "sn-0", Core: core, Lead: &rpctest.Lead{}, Caller: rpc.TLSCaller(nil), Log: slog.New(slog.DiscardHandler)}))(t)
 	h := &http.Client{Transport: memory{srv.Handler()}} // no TLS, and TLSCaller
 	c := swarmv1connect.NewSwarmServiceClient(h, "https://sn-0")
 	_, err := c.GetSwarm(t.Context(), connect.NewRequest(&swarmv1.GetSwarmRequest{}))

@@ -52,7 +52,7 @@ type Config struct {
 	Core Core
 	// Lead carries out the leader's duties while this SN leads.
 	Lead Lead
-	// Caller finds out who calls; nil: [TLSCaller].
+	// Caller finds out who calls: [TLSCaller] of the source that [TLSConfig] was made with.
 	Caller CallerFunc
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
 	Now func() time.Time
@@ -82,11 +82,8 @@ var (
 
 // New makes a server. It opens nothing.
 func New(cfg Config) (*Server, error) {
-	if cfg.Core == nil || cfg.Lead == nil || cfg.Log == nil {
-		return nil, errors.New("an API server needs a core, a lead and a log")
-	}
-	if cfg.Caller == nil {
-		cfg.Caller = TLSCaller
+	if cfg.Core == nil || cfg.Lead == nil || cfg.Caller == nil || cfg.Log == nil {
+		return nil, errors.New("an API server needs a core, a lead, a way to know callers, and a log")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -41,7 +41,7 @@ func newSwarm(t *testing.T) *swarm {
 	t.Helper()
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
 	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
-	s.server = must(rpc.New(rpc.Config{Name: "sn-0", Core: s.core, Lead: s.lead, BodyTime: time.Second, Log: slog.New(slog.DiscardHandler)}))(t)
+	s.server = must(rpc.New(rpc.Config{Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(s.source("/swarm/sn")), BodyTime: time.Second, Log: slog.New(slog.DiscardHandler)}))(t)
 	s.core.Handle(rpc.KindReport, s.server.LeadReport)
 	s.core.Handle(rpc.KindStatus, s.server.LeadStatus)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)

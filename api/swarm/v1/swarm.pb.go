@@ -122,6 +122,212 @@ func (x *GetSwarmResponse) GetLeader() string {
 	return ""
 }
 
+type GetHealthRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthRequest) Reset() {
+	*x = GetHealthRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthRequest) ProtoMessage() {}
+
+func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
+func (*GetHealthRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{2}
+}
+
+type GetHealthResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*NodeHealth          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthResponse) Reset() {
+	*x = GetHealthResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthResponse) ProtoMessage() {}
+
+func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
+func (*GetHealthResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetHealthResponse) GetNodes() []*NodeHealth {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// NodeHealth says whether a node is healthy and until when that holds: its identity is valid and renewed on schedule (more
+// than a third of its life is left), and a raft leader heard of it within the last minute.
+type NodeHealth struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Name                string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Role                string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Healthy             bool                   `protobuf:"varint,3,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Reason              string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                                 // why not, in words; empty while healthy
+	UntilUnixMs         int64                  `protobuf:"varint,5,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // when it stops being healthy unless the identity is renewed; 0 while it is not
+	SpiffeId            string                 `protobuf:"bytes,6,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`
+	Source              string                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"` // where the identity comes from, in words
+	SvidNotBeforeUnixMs int64                  `protobuf:"varint,8,opt,name=svid_not_before_unix_ms,json=svidNotBeforeUnixMs,proto3" json:"svid_not_before_unix_ms,omitempty"`
+	SvidNotAfterUnixMs  int64                  `protobuf:"varint,9,opt,name=svid_not_after_unix_ms,json=svidNotAfterUnixMs,proto3" json:"svid_not_after_unix_ms,omitempty"`
+	LeaderSeenUnixMs    int64                  `protobuf:"varint,10,opt,name=leader_seen_unix_ms,json=leaderSeenUnixMs,proto3" json:"leader_seen_unix_ms,omitempty"` // when a raft leader last heard of the node; 0: never
+	Warnings            []string               `protobuf:"bytes,11,rep,name=warnings,proto3" json:"warnings,omitempty"`                                              // an expiry that is near, say
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *NodeHealth) Reset() {
+	*x = NodeHealth{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeHealth) ProtoMessage() {}
+
+func (x *NodeHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeHealth.ProtoReflect.Descriptor instead.
+func (*NodeHealth) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *NodeHealth) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeHealth) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *NodeHealth) GetHealthy() bool {
+	if x != nil {
+		return x.Healthy
+	}
+	return false
+}
+
+func (x *NodeHealth) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *NodeHealth) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *NodeHealth) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+func (x *NodeHealth) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *NodeHealth) GetSvidNotBeforeUnixMs() int64 {
+	if x != nil {
+		return x.SvidNotBeforeUnixMs
+	}
+	return 0
+}
+
+func (x *NodeHealth) GetSvidNotAfterUnixMs() int64 {
+	if x != nil {
+		return x.SvidNotAfterUnixMs
+	}
+	return 0
+}
+
+func (x *NodeHealth) GetLeaderSeenUnixMs() int64 {
+	if x != nil {
+		return x.LeaderSeenUnixMs
+	}
+	return 0
+}
+
+func (x *NodeHealth) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // Node is one registered member of the swarm.
 type Node struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -139,13 +345,14 @@ type Node struct {
 	Leader          bool                   `protobuf:"varint,12,opt,name=leader,proto3" json:"leader,omitempty"`
 	Runtime         string                 `protobuf:"bytes,13,opt,name=runtime,proto3" json:"runtime,omitempty"` // "process" or "docker"
 	Sn              string                 `protobuf:"bytes,14,opt,name=sn,proto3" json:"sn,omitempty"`           // for an SL: name of the SN through which it last reported, if known
+	Banned          bool                   `protobuf:"varint,15,opt,name=banned,proto3" json:"banned,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -157,7 +364,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,7 +377,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{2}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Node) GetName() string {
@@ -271,6 +478,13 @@ func (x *Node) GetSn() string {
 	return ""
 }
 
+func (x *Node) GetBanned() bool {
+	if x != nil {
+		return x.Banned
+	}
+	return false
+}
+
 type ChallengeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -279,7 +493,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +505,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +518,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{3}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
 }
 
 type ChallengeResponse struct {
@@ -316,7 +530,7 @@ type ChallengeResponse struct {
 
 func (x *ChallengeResponse) Reset() {
 	*x = ChallengeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +542,7 @@ func (x *ChallengeResponse) String() string {
 func (*ChallengeResponse) ProtoMessage() {}
 
 func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +555,7 @@ func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeResponse.ProtoReflect.Descriptor instead.
 func (*ChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{4}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ChallengeResponse) GetNonce() []byte {
@@ -366,7 +580,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +592,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +605,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{5}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -440,7 +654,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +666,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +679,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -498,7 +712,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +724,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +737,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -541,7 +755,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +767,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +780,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 type ListNodesRequest struct {
@@ -577,7 +791,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +803,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,19 +816,20 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 type ListNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Bans          []*Ban                 `protobuf:"bytes,2,rep,name=bans,proto3" json:"bans,omitempty"` // of all banned node keys, forgotten nodes included, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +841,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +854,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -647,6 +862,266 @@ func (x *ListNodesResponse) GetNodes() []*Node {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *ListNodesResponse) GetBans() []*Ban {
+	if x != nil {
+		return x.Bans
+	}
+	return nil
+}
+
+// Ban shuts out one node key.
+type Ban struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"` // libp2p peer ID of the node key
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                   // of the node when it was banned
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`               // the operator's words, may be empty
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`                       // SPIFFE ID of who banned it
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ban) Reset() {
+	*x = Ban{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ban) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ban) ProtoMessage() {}
+
+func (x *Ban) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ban.ProtoReflect.Descriptor instead.
+func (*Ban) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Ban) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *Ban) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Ban) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Ban) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Ban) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+type BanNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // at most 256 bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BanNodeRequest) Reset() {
+	*x = BanNodeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BanNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BanNodeRequest) ProtoMessage() {}
+
+func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
+func (*BanNodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BanNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BanNodeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type BanNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ban           *Ban                   `protobuf:"bytes,1,opt,name=ban,proto3" json:"ban,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BanNodeResponse) Reset() {
+	*x = BanNodeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BanNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BanNodeResponse) ProtoMessage() {}
+
+func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
+func (*BanNodeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BanNodeResponse) GetBan() *Ban {
+	if x != nil {
+		return x.Ban
+	}
+	return nil
+}
+
+type UnbanNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbanNodeRequest) Reset() {
+	*x = UnbanNodeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbanNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbanNodeRequest) ProtoMessage() {}
+
+func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
+func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *UnbanNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type UnbanNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbanNodeResponse) Reset() {
+	*x = UnbanNodeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbanNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbanNodeResponse) ProtoMessage() {}
+
+func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
+func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -663,7 +1138,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +1150,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +1163,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -743,7 +1218,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +1230,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +1243,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -843,7 +1318,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +1330,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +1343,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -882,13 +1357,15 @@ func (x *OpenSessionResponse) GetContract() *ContractView {
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      []*SessionReport       `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Health        *NodeHealth            `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`                     // the node's own; leader_seen, name and role are ignored
+	BansSeen      string                 `protobuf:"bytes,3,opt,name=bans_seen,json=bansSeen,proto3" json:"bans_seen,omitempty"` // digest of the last list of bans that the node took
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1377,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1390,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -923,16 +1400,32 @@ func (x *ReportRequest) GetSessions() []*SessionReport {
 	return nil
 }
 
+func (x *ReportRequest) GetHealth() *NodeHealth {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetBansSeen() string {
+	if x != nil {
+		return x.BansSeen
+	}
+	return ""
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	BansDigest    string                 `protobuf:"bytes,2,opt,name=bans_digest,json=bansDigest,proto3" json:"bans_digest,omitempty"`            // of all bans
+	BannedPeerIds []string               `protobuf:"bytes,3,rep,name=banned_peer_ids,json=bannedPeerIds,proto3" json:"banned_peer_ids,omitempty"` // all of them, sorted; only when bans_digest differs from bans_seen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1437,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1450,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -965,6 +1458,20 @@ func (x *ReportResponse) GetLeader() string {
 		return x.Leader
 	}
 	return ""
+}
+
+func (x *ReportResponse) GetBansDigest() string {
+	if x != nil {
+		return x.BansDigest
+	}
+	return ""
+}
+
+func (x *ReportResponse) GetBannedPeerIds() []string {
+	if x != nil {
+		return x.BannedPeerIds
+	}
+	return nil
 }
 
 // ForwardedReport travels between SNs only: the SN that a node speaks to passes the heartbeat on to the raft leader, after
@@ -980,7 +1487,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1499,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1512,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -1045,7 +1552,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1564,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1577,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -1134,7 +1641,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1653,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1666,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1203,7 +1710,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1722,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1735,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -1279,7 +1786,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1798,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1811,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -1358,7 +1865,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1877,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1890,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -1451,7 +1958,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1970,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1983,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -1506,7 +2013,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +2025,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +2038,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ContractView) GetName() string {
@@ -1629,13 +2136,14 @@ type Session struct {
 	Progress      *Progress              `protobuf:"bytes,14,opt,name=progress,proto3" json:"progress,omitempty"`                              // only in GetContractStatus
 	ExpectedBase  bool                   `protobuf:"varint,15,opt,name=expected_base,json=expectedBase,proto3" json:"expected_base,omitempty"` // reserved for status: holds the committed model
 	Run           uint64                 `protobuf:"varint,16,opt,name=run,proto3" json:"run,omitempty"`                                       // after a forced reset the sessions of the run before are still shown
+	SpiffeId      string                 `protobuf:"bytes,17,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`              // that the node registered with
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +2155,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +2168,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Session) GetId() string {
@@ -1775,6 +2283,13 @@ func (x *Session) GetRun() uint64 {
 	return 0
 }
 
+func (x *Session) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
 type CommittedRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -1791,7 +2306,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +2318,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +2331,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -1890,7 +2405,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2417,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2430,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -1978,13 +2493,14 @@ type Participant struct {
 	Seq           uint64                 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
 	ShardFirst    uint64                 `protobuf:"varint,8,opt,name=shard_first,json=shardFirst,proto3" json:"shard_first,omitempty"`    // first leaf
 	ShardLeaves   uint64                 `protobuf:"varint,9,opt,name=shard_leaves,json=shardLeaves,proto3" json:"shard_leaves,omitempty"` // number of leaves; 0: owns nothing
+	SpiffeId      string                 `protobuf:"bytes,10,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`          // that the node registered with: its streams must come with an SVID of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2512,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2525,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Participant) GetSession() string {
@@ -2075,6 +2591,13 @@ func (x *Participant) GetShardLeaves() uint64 {
 	return 0
 }
 
+func (x *Participant) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
 type CloseSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -2088,7 +2611,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2623,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2636,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -2160,7 +2683,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2695,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2708,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -2208,7 +2731,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2743,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2756,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -2279,7 +2802,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2814,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2827,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 type ListContractsRequest struct {
@@ -2315,7 +2838,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2850,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2863,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 type ListContractsResponse struct {
@@ -2352,7 +2875,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2887,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2900,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -2403,7 +2926,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2938,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2951,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -2496,7 +3019,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +3031,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +3044,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -2545,7 +3068,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +3080,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +3093,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -2626,7 +3149,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +3161,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +3174,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -2684,7 +3207,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +3219,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +3232,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -2730,7 +3253,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +3265,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +3278,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -2781,7 +3304,24 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x10GetSwarmResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12 \n" +
 	"\x03sns\x18\x02 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\tR\x06leader\"\xe6\x02\n" +
+	"\x06leader\x18\x03 \x01(\tR\x06leader\"\x12\n" +
+	"\x10GetHealthRequest\"?\n" +
+	"\x11GetHealthResponse\x12*\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\xf4\x02\n" +
+	"\n" +
+	"NodeHealth\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
+	"\ahealthy\x18\x03 \x01(\bR\ahealthy\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\"\n" +
+	"\runtil_unix_ms\x18\x05 \x01(\x03R\vuntilUnixMs\x12\x1b\n" +
+	"\tspiffe_id\x18\x06 \x01(\tR\bspiffeId\x12\x16\n" +
+	"\x06source\x18\a \x01(\tR\x06source\x124\n" +
+	"\x17svid_not_before_unix_ms\x18\b \x01(\x03R\x13svidNotBeforeUnixMs\x122\n" +
+	"\x16svid_not_after_unix_ms\x18\t \x01(\x03R\x12svidNotAfterUnixMs\x12-\n" +
+	"\x13leader_seen_unix_ms\x18\n" +
+	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
+	"\bwarnings\x18\v \x03(\tR\bwarnings\"\xfe\x02\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -2797,7 +3337,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bsentinel\x18\v \x01(\bR\bsentinel\x12\x16\n" +
 	"\x06leader\x18\f \x01(\bR\x06leader\x12\x18\n" +
 	"\aruntime\x18\r \x01(\tR\aruntime\x12\x0e\n" +
-	"\x02sn\x18\x0e \x01(\tR\x02sn\"\x12\n" +
+	"\x02sn\x18\x0e \x01(\tR\x02sn\x12\x16\n" +
+	"\x06banned\x18\x0f \x01(\bR\x06banned\"\x12\n" +
 	"\x10ChallengeRequest\")\n" +
 	"\x11ChallengeResponse\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"\xc1\x01\n" +
@@ -2814,9 +3355,25 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x11ForgetNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
 	"\x12ForgetNodeResponse\"\x12\n" +
-	"\x10ListNodesRequest\"9\n" +
+	"\x10ListNodesRequest\"\\\n" +
 	"\x11ListNodesResponse\x12$\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x0e.swarm.v1.NodeR\x05nodes\"\x91\x01\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x0e.swarm.v1.NodeR\x05nodes\x12!\n" +
+	"\x04bans\x18\x02 \x03(\v2\r.swarm.v1.BanR\x04bans\"x\n" +
+	"\x03Ban\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"<\n" +
+	"\x0eBanNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"2\n" +
+	"\x0fBanNodeResponse\x12\x1f\n" +
+	"\x03ban\x18\x01 \x01(\v2\r.swarm.v1.BanR\x03ban\"&\n" +
+	"\x10UnbanNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
+	"\x11UnbanNodeResponse\"\x91\x01\n" +
 	"\x05Terms\x12#\n" +
 	"\rlayout_digest\x18\x01 \x01(\tR\flayoutDigest\x12\x16\n" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
@@ -2834,11 +3391,16 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06weight\x18\b \x01(\rR\x06weight\x12!\n" +
 	"\ftotal_epochs\x18\t \x01(\rR\vtotalEpochs\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"D\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x8f\x01\n" +
 	"\rReportRequest\x123\n" +
-	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\"(\n" +
+	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
+	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
+	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\"q\n" +
 	"\x0eReportResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader\"f\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
+	"\vbans_digest\x18\x02 \x01(\tR\n" +
+	"bansDigest\x12&\n" +
+	"\x0fbanned_peer_ids\x18\x03 \x03(\tR\rbannedPeerIds\"f\n" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
@@ -2895,7 +3457,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05phase\x18\t \x01(\tR\x05phase\x12%\n" +
 	"\x0eexpected_peers\x18\n" +
 	" \x01(\rR\rexpectedPeers\x12%\n" +
-	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\"\xb5\x03\n" +
+	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\"\xd2\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -2915,7 +3477,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\texit_code\x18\r \x01(\x05R\bexitCode\x12.\n" +
 	"\bprogress\x18\x0e \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12#\n" +
 	"\rexpected_base\x18\x0f \x01(\bR\fexpectedBase\x12\x10\n" +
-	"\x03run\x18\x10 \x01(\x04R\x03run\"\x8b\x02\n" +
+	"\x03run\x18\x10 \x01(\x04R\x03run\x12\x1b\n" +
+	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\"\x8b\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -2932,7 +3495,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fparticipants\x18\x04 \x03(\v2\x15.swarm.v1.ParticipantR\fparticipants\x12\x16\n" +
 	"\x06method\x18\x05 \x01(\tR\x06method\x12\x14\n" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12&\n" +
-	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\"\xef\x01\n" +
+	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\"\x8c\x02\n" +
 	"\vParticipant\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -2943,7 +3506,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03seq\x18\a \x01(\x04R\x03seq\x12\x1f\n" +
 	"\vshard_first\x18\b \x01(\x04R\n" +
 	"shardFirst\x12!\n" +
-	"\fshard_leaves\x18\t \x01(\x04R\vshardLeaves\"\x92\x01\n" +
+	"\fshard_leaves\x18\t \x01(\x04R\vshardLeaves\x12\x1b\n" +
+	"\tspiffe_id\x18\n" +
+	" \x01(\tR\bspiffeId\"\x92\x01\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -2988,15 +3553,18 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06remedy\x18\x02 \x01(\tR\x06remedy2Q\n" +
+	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x97\x01\n" +
 	"\fSwarmService\x12A\n" +
-	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse2\xa5\x02\n" +
+	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\x12D\n" +
+	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse2\xab\x03\n" +
 	"\vNodeService\x12D\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\x12A\n" +
 	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\x12D\n" +
 	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\x12G\n" +
 	"\n" +
-	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse2\xfc\x02\n" +
+	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse\x12>\n" +
+	"\aBanNode\x12\x18.swarm.v1.BanNodeRequest\x1a\x19.swarm.v1.BanNodeResponse\x12D\n" +
+	"\tUnbanNode\x12\x1a.swarm.v1.UnbanNodeRequest\x1a\x1b.swarm.v1.UnbanNodeResponse2\xfc\x02\n" +
 	"\x0eSessionService\x12J\n" +
 	"\vOpenSession\x12\x1c.swarm.v1.OpenSessionRequest\x1a\x1d.swarm.v1.OpenSessionResponse\x12;\n" +
 	"\x06Report\x12\x17.swarm.v1.ReportRequest\x1a\x18.swarm.v1.ReportResponse\x12I\n" +
@@ -3021,103 +3589,121 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
-	(*Node)(nil),                      // 2: swarm.v1.Node
-	(*ChallengeRequest)(nil),          // 3: swarm.v1.ChallengeRequest
-	(*ChallengeResponse)(nil),         // 4: swarm.v1.ChallengeResponse
-	(*RegisterRequest)(nil),           // 5: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),          // 6: swarm.v1.RegisterResponse
-	(*ForgetNodeRequest)(nil),         // 7: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),        // 8: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),          // 9: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 10: swarm.v1.ListNodesResponse
-	(*Terms)(nil),                     // 11: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 12: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 13: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 14: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 15: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 16: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 17: swarm.v1.SessionReport
-	(*Ready)(nil),                     // 18: swarm.v1.Ready
-	(*Done)(nil),                      // 19: swarm.v1.Done
-	(*Failed)(nil),                    // 20: swarm.v1.Failed
-	(*Progress)(nil),                  // 21: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 22: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 23: swarm.v1.ContractView
-	(*Session)(nil),                   // 24: swarm.v1.Session
-	(*CommittedRound)(nil),            // 25: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 26: swarm.v1.Plan
-	(*Participant)(nil),               // 27: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 28: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 29: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 30: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 31: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 32: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 33: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 34: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 35: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 36: swarm.v1.GetContractStatusResponse
-	(*ResetContractRequest)(nil),      // 37: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 38: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 39: swarm.v1.ErrorReason
+	(*GetHealthRequest)(nil),          // 2: swarm.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),         // 3: swarm.v1.GetHealthResponse
+	(*NodeHealth)(nil),                // 4: swarm.v1.NodeHealth
+	(*Node)(nil),                      // 5: swarm.v1.Node
+	(*ChallengeRequest)(nil),          // 6: swarm.v1.ChallengeRequest
+	(*ChallengeResponse)(nil),         // 7: swarm.v1.ChallengeResponse
+	(*RegisterRequest)(nil),           // 8: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),          // 9: swarm.v1.RegisterResponse
+	(*ForgetNodeRequest)(nil),         // 10: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),        // 11: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),          // 12: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 13: swarm.v1.ListNodesResponse
+	(*Ban)(nil),                       // 14: swarm.v1.Ban
+	(*BanNodeRequest)(nil),            // 15: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),           // 16: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),          // 17: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),         // 18: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                     // 19: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),        // 20: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),       // 21: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),             // 22: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),            // 23: swarm.v1.ReportResponse
+	(*ForwardedReport)(nil),           // 24: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 25: swarm.v1.SessionReport
+	(*Ready)(nil),                     // 26: swarm.v1.Ready
+	(*Done)(nil),                      // 27: swarm.v1.Done
+	(*Failed)(nil),                    // 28: swarm.v1.Failed
+	(*Progress)(nil),                  // 29: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 30: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 31: swarm.v1.ContractView
+	(*Session)(nil),                   // 32: swarm.v1.Session
+	(*CommittedRound)(nil),            // 33: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 34: swarm.v1.Plan
+	(*Participant)(nil),               // 35: swarm.v1.Participant
+	(*CloseSessionRequest)(nil),       // 36: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 37: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 38: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 39: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 40: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 41: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 42: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 43: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 44: swarm.v1.GetContractStatusResponse
+	(*ResetContractRequest)(nil),      // 45: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 46: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 47: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
-	2,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
-	2,  // 1: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	2,  // 2: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	2,  // 3: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	11, // 4: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	23, // 5: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	17, // 6: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	14, // 7: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	18, // 8: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	19, // 9: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	20, // 10: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	21, // 11: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	11, // 12: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	25, // 13: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	26, // 14: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	24, // 15: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	21, // 16: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	27, // 17: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	23, // 18: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	34, // 19: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	23, // 20: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	25, // 21: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	0,  // 22: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	3,  // 23: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	5,  // 24: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	9,  // 25: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	7,  // 26: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	12, // 27: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	14, // 28: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	22, // 29: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	28, // 30: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	30, // 31: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	32, // 32: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	35, // 33: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	37, // 34: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	1,  // 35: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	4,  // 36: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	6,  // 37: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	10, // 38: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	8,  // 39: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	13, // 40: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	15, // 41: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	23, // 42: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	29, // 43: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	31, // 44: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	33, // 45: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	36, // 46: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	38, // 47: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	35, // [35:48] is the sub-list for method output_type
-	22, // [22:35] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
+	4,  // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
+	5,  // 2: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	5,  // 3: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	5,  // 4: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	14, // 5: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	14, // 6: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	19, // 7: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	31, // 8: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	25, // 9: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	4,  // 10: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	22, // 11: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	26, // 12: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	27, // 13: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	28, // 14: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	29, // 15: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	19, // 16: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	33, // 17: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	34, // 18: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	32, // 19: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	29, // 20: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	35, // 21: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	31, // 22: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	42, // 23: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	31, // 24: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	33, // 25: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	0,  // 26: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 27: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	6,  // 28: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	8,  // 29: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 30: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	10, // 31: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	15, // 32: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	17, // 33: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	20, // 34: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	22, // 35: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	30, // 36: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	36, // 37: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	38, // 38: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	40, // 39: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	43, // 40: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	45, // 41: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	1,  // 42: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 43: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	7,  // 44: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	9,  // 45: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 46: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	11, // 47: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	16, // 48: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	18, // 49: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	21, // 50: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	23, // 51: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	31, // 52: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	37, // 53: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	39, // 54: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	41, // 55: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	44, // 56: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	46, // 57: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	42, // [42:58] is the sub-list for method output_type
+	26, // [26:42] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -3131,7 +3717,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -46,6 +46,8 @@ const (
 const (
 	// SwarmServiceGetSwarmProcedure is the fully-qualified name of the SwarmService's GetSwarm RPC.
 	SwarmServiceGetSwarmProcedure = "/swarm.v1.SwarmService/GetSwarm"
+	// SwarmServiceGetHealthProcedure is the fully-qualified name of the SwarmService's GetHealth RPC.
+	SwarmServiceGetHealthProcedure = "/swarm.v1.SwarmService/GetHealth"
 	// NodeServiceChallengeProcedure is the fully-qualified name of the NodeService's Challenge RPC.
 	NodeServiceChallengeProcedure = "/swarm.v1.NodeService/Challenge"
 	// NodeServiceRegisterProcedure is the fully-qualified name of the NodeService's Register RPC.
@@ -54,6 +56,10 @@ const (
 	NodeServiceListNodesProcedure = "/swarm.v1.NodeService/ListNodes"
 	// NodeServiceForgetNodeProcedure is the fully-qualified name of the NodeService's ForgetNode RPC.
 	NodeServiceForgetNodeProcedure = "/swarm.v1.NodeService/ForgetNode"
+	// NodeServiceBanNodeProcedure is the fully-qualified name of the NodeService's BanNode RPC.
+	NodeServiceBanNodeProcedure = "/swarm.v1.NodeService/BanNode"
+	// NodeServiceUnbanNodeProcedure is the fully-qualified name of the NodeService's UnbanNode RPC.
+	NodeServiceUnbanNodeProcedure = "/swarm.v1.NodeService/UnbanNode"
 	// SessionServiceOpenSessionProcedure is the fully-qualified name of the SessionService's
 	// OpenSession RPC.
 	SessionServiceOpenSessionProcedure = "/swarm.v1.SessionService/OpenSession"
@@ -83,6 +89,8 @@ const (
 type SwarmServiceClient interface {
 	// GetSwarm returns the swarm's ID, its SNs and the raft leader. Accepts a caller that does not know the swarm ID yet.
 	GetSwarm(context.Context, *connect.Request[v1.GetSwarmRequest]) (*connect.Response[v1.GetSwarmResponse], error)
+	// GetHealth returns the health of this SN and, as far as the raft leader knows, of every other node.
+	GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error)
 }
 
 // NewSwarmServiceClient constructs a client for the swarm.v1.SwarmService service. By default, it
@@ -102,12 +110,19 @@ func NewSwarmServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(swarmServiceMethods.ByName("GetSwarm")),
 			connect.WithClientOptions(opts...),
 		),
+		getHealth: connect.NewClient[v1.GetHealthRequest, v1.GetHealthResponse](
+			httpClient,
+			baseURL+SwarmServiceGetHealthProcedure,
+			connect.WithSchema(swarmServiceMethods.ByName("GetHealth")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // swarmServiceClient implements SwarmServiceClient.
 type swarmServiceClient struct {
-	getSwarm *connect.Client[v1.GetSwarmRequest, v1.GetSwarmResponse]
+	getSwarm  *connect.Client[v1.GetSwarmRequest, v1.GetSwarmResponse]
+	getHealth *connect.Client[v1.GetHealthRequest, v1.GetHealthResponse]
 }
 
 // GetSwarm calls swarm.v1.SwarmService.GetSwarm.
@@ -115,10 +130,17 @@ func (c *swarmServiceClient) GetSwarm(ctx context.Context, req *connect.Request[
 	return c.getSwarm.CallUnary(ctx, req)
 }
 
+// GetHealth calls swarm.v1.SwarmService.GetHealth.
+func (c *swarmServiceClient) GetHealth(ctx context.Context, req *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error) {
+	return c.getHealth.CallUnary(ctx, req)
+}
+
 // SwarmServiceHandler is an implementation of the swarm.v1.SwarmService service.
 type SwarmServiceHandler interface {
 	// GetSwarm returns the swarm's ID, its SNs and the raft leader. Accepts a caller that does not know the swarm ID yet.
 	GetSwarm(context.Context, *connect.Request[v1.GetSwarmRequest]) (*connect.Response[v1.GetSwarmResponse], error)
+	// GetHealth returns the health of this SN and, as far as the raft leader knows, of every other node.
+	GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error)
 }
 
 // NewSwarmServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -134,10 +156,18 @@ func NewSwarmServiceHandler(svc SwarmServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(swarmServiceMethods.ByName("GetSwarm")),
 		connect.WithHandlerOptions(opts...),
 	)
+	swarmServiceGetHealthHandler := connect.NewUnaryHandler(
+		SwarmServiceGetHealthProcedure,
+		svc.GetHealth,
+		connect.WithSchema(swarmServiceMethods.ByName("GetHealth")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.SwarmService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SwarmServiceGetSwarmProcedure:
 			swarmServiceGetSwarmHandler.ServeHTTP(w, r)
+		case SwarmServiceGetHealthProcedure:
+			swarmServiceGetHealthHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -151,6 +181,10 @@ func (UnimplementedSwarmServiceHandler) GetSwarm(context.Context, *connect.Reque
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.GetSwarm is not implemented"))
 }
 
+func (UnimplementedSwarmServiceHandler) GetHealth(context.Context, *connect.Request[v1.GetHealthRequest]) (*connect.Response[v1.GetHealthResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.SwarmService.GetHealth is not implemented"))
+}
+
 // NodeServiceClient is a client for the swarm.v1.NodeService service.
 type NodeServiceClient interface {
 	// Challenge returns a nonce for one Register call on the same connection. It is valid for one minute.
@@ -162,6 +196,11 @@ type NodeServiceClient interface {
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
 	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
+	// BanNode shuts a node key out at once: its token, its connections and its sessions end, and it can't register again
+	// under any name. Idempotent. A ban outlives ForgetNode.
+	BanNode(context.Context, *connect.Request[v1.BanNodeRequest]) (*connect.Response[v1.BanNodeResponse], error)
+	// UnbanNode lets a node key in again. Idempotent.
+	UnbanNode(context.Context, *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the swarm.v1.NodeService service. By default, it
@@ -199,6 +238,18 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("ForgetNode")),
 			connect.WithClientOptions(opts...),
 		),
+		banNode: connect.NewClient[v1.BanNodeRequest, v1.BanNodeResponse](
+			httpClient,
+			baseURL+NodeServiceBanNodeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("BanNode")),
+			connect.WithClientOptions(opts...),
+		),
+		unbanNode: connect.NewClient[v1.UnbanNodeRequest, v1.UnbanNodeResponse](
+			httpClient,
+			baseURL+NodeServiceUnbanNodeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("UnbanNode")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -208,6 +259,8 @@ type nodeServiceClient struct {
 	register   *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
 	listNodes  *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	forgetNode *connect.Client[v1.ForgetNodeRequest, v1.ForgetNodeResponse]
+	banNode    *connect.Client[v1.BanNodeRequest, v1.BanNodeResponse]
+	unbanNode  *connect.Client[v1.UnbanNodeRequest, v1.UnbanNodeResponse]
 }
 
 // Challenge calls swarm.v1.NodeService.Challenge.
@@ -230,6 +283,16 @@ func (c *nodeServiceClient) ForgetNode(ctx context.Context, req *connect.Request
 	return c.forgetNode.CallUnary(ctx, req)
 }
 
+// BanNode calls swarm.v1.NodeService.BanNode.
+func (c *nodeServiceClient) BanNode(ctx context.Context, req *connect.Request[v1.BanNodeRequest]) (*connect.Response[v1.BanNodeResponse], error) {
+	return c.banNode.CallUnary(ctx, req)
+}
+
+// UnbanNode calls swarm.v1.NodeService.UnbanNode.
+func (c *nodeServiceClient) UnbanNode(ctx context.Context, req *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error) {
+	return c.unbanNode.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the swarm.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Challenge returns a nonce for one Register call on the same connection. It is valid for one minute.
@@ -241,6 +304,11 @@ type NodeServiceHandler interface {
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
 	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
+	// BanNode shuts a node key out at once: its token, its connections and its sessions end, and it can't register again
+	// under any name. Idempotent. A ban outlives ForgetNode.
+	BanNode(context.Context, *connect.Request[v1.BanNodeRequest]) (*connect.Response[v1.BanNodeResponse], error)
+	// UnbanNode lets a node key in again. Idempotent.
+	UnbanNode(context.Context, *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -274,6 +342,18 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("ForgetNode")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceBanNodeHandler := connect.NewUnaryHandler(
+		NodeServiceBanNodeProcedure,
+		svc.BanNode,
+		connect.WithSchema(nodeServiceMethods.ByName("BanNode")),
+		connect.WithHandlerOptions(opts...),
+	)
+	nodeServiceUnbanNodeHandler := connect.NewUnaryHandler(
+		NodeServiceUnbanNodeProcedure,
+		svc.UnbanNode,
+		connect.WithSchema(nodeServiceMethods.ByName("UnbanNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceChallengeProcedure:
@@ -284,6 +364,10 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceListNodesHandler.ServeHTTP(w, r)
 		case NodeServiceForgetNodeProcedure:
 			nodeServiceForgetNodeHandler.ServeHTTP(w, r)
+		case NodeServiceBanNodeProcedure:
+			nodeServiceBanNodeHandler.ServeHTTP(w, r)
+		case NodeServiceUnbanNodeProcedure:
+			nodeServiceUnbanNodeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -307,6 +391,14 @@ func (UnimplementedNodeServiceHandler) ListNodes(context.Context, *connect.Reque
 
 func (UnimplementedNodeServiceHandler) ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.ForgetNode is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) BanNode(context.Context, *connect.Request[v1.BanNodeRequest]) (*connect.Response[v1.BanNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.BanNode is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) UnbanNode(context.Context, *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.UnbanNode is not implemented"))
 }
 
 // SessionServiceClient is a client for the swarm.v1.SessionService service.

@@ -1,0 +1,82 @@
+package identity
+
+import (
+	"crypto/x509"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+)
+
+// Source gives the node's current X.509-SVID and the trust bundles. Both calls are cheap and safe for concurrent
+// use; what they return must not be changed. A Source that reads identities otherwise than from the certificate's
+// SPIFFE ID is a [CertReader] too.
+type Source interface {
+	x509svid.Source
+	x509bundle.Source
+}
+
+// CertReader is a Source with its own way to tell whom a certificate stands for. Both methods are safe for concurrent
+// use; CertID is cheap.
+type CertReader interface {
+	// CertID returns the SPIFFE ID that a certificate stands for. It verifies nothing.
+	CertID(leaf *x509.Certificate) (spiffeid.ID, error)
+	// VerifyChain verifies a peer's chain, leaf first, as of now, and returns what CertID says of its leaf.
+	VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error)
+}
+
+// Provider is a Source that keeps itself fresh. All methods are safe for concurrent use.
+type Provider interface {
+	Source
+	// ID returns the identity of the current SVID.
+	ID() ID
+	// Changed returns a channel that is closed at the next change of SVID, bundles or Status.
+	Changed() <-chan struct{}
+	// Status tells what there is to know of the identity now.
+	Status() Status
+	// Close stops following changes and waits until that has ended.
+	Close() error
+}
+
+// Status is the state of a node's identity.
+type Status struct {
+	// Origin says where the identity comes from, in words: "Workload API at /run/agent.sock".
+	Origin string
+	// ID is the identity, zero before the first.
+	ID ID
+	// NotBefore and NotAfter bound the current SVID's life.
+	NotBefore, NotAfter time.Time
+	// Updated is when SVID or bundles came last.
+	Updated time.Time
+	// Domains are the trust domains of which there is a bundle, sorted.
+	Domains []string
+	// Problem says why nothing new comes, "" while all is well.
+	Problem string
+}
+
+// CertID returns the SPIFFE ID that a certificate stands for in the eyes of src. It verifies nothing.
+func CertID(src Source, leaf *x509.Certificate) (spiffeid.ID, error) {
+	if r, ok := src.(CertReader); ok {
+		return r.CertID(leaf)
+	}
+	return x509svid.IDFromCert(leaf)
+}
+
+// VerifyChain verifies a peer's chain, leaf first, against the bundles of src as of now and returns the SPIFFE ID that
+// it stands for. Errors are in the users' words, the cause is wrapped.
+func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
+	var (
+		id  spiffeid.ID
+		err error
+	)
+	if r, ok := src.(CertReader); ok {
+		id, err = r.VerifyChain(chain)
+	} else {
+		id, _, err = x509svid.Verify(chain, src)
+	}
+	if err != nil {
+		return spiffeid.ID{}, plain(err)
+	}
+	return id, nil
+}
