@@ -48,11 +48,9 @@ func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err
 	if b.swarm, err = openPin(cfg.StateDir, cfg.SwarmID); err != nil {
 		return nil, err
 	}
-	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: cfg.SocketPath, Role: role, Name: cfg.Name, Log: cfg.Log})
-	if err != nil {
+	if b.source, err = cfg.openIdentity(ctx, role); err != nil {
 		return nil, err
 	}
-	b.source = source
 	b.domains, err = identity.NewDomains(b.source.ID().SPIFFE().TrustDomain(), cfg.TrustDomains...)
 	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
 	return b, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +19,22 @@ type Common struct {
 	SwarmID      string
 	TrustDomains []string // foreign trust domains that are accepted beside the own one
 	StateDir     string   // made 0700 if missing
-	SocketPath   string   // SPIFFE Workload API
+	SocketPath   string   // SPIFFE Workload API; used without OpenIdentity
+	// OpenIdentity opens the source of the node's identity and waits for the first one; ctx bounds only that. The node
+	// closes the source. Nil: the Workload API at SocketPath.
+	OpenIdentity func(ctx context.Context, role identity.Role, name string) (identity.Provider, error)
 	Log          *slog.Logger
+}
+
+func (c Common) openIdentity(ctx context.Context, role identity.Role) (identity.Provider, error) {
+	if c.OpenIdentity != nil {
+		return c.OpenIdentity(ctx, role, c.Name)
+	}
+	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: c.SocketPath, Role: role, Name: c.Name, Log: c.Log})
+	if err != nil {
+		return nil, err // not the nil *WorkloadSource, which would be a Provider that is not nil
+	}
+	return source, nil
 }
 
 func (c Common) validate() error {
