@@ -40,6 +40,9 @@ type SourceConfig struct {
 	Name string
 	// Log receives waits, rotations and errors of the Workload API.
 	Log *slog.Logger
+	// Explain says what to do about the last answer while there is no SVID yet, "" leaves the words to the source. It may
+	// be nil, gets nil when there was no answer, and may block for a second.
+	Explain func(last error) string
 }
 
 // WorkloadSource is a Source kept fresh by the SPIFFE Workload API. It is safe for concurrent use.
@@ -184,6 +187,11 @@ func (s *WorkloadSource) pick(svids []*x509svid.SVID) (*x509svid.SVID, ID, error
 
 // why says in one line why there is no SVID yet.
 func (s *WorkloadSource) why(last error) string {
+	if s.cfg.Explain != nil {
+		if text := s.cfg.Explain(last); text != "" {
+			return text
+		}
+	}
 	path := strings.TrimPrefix(strings.TrimPrefix(s.cfg.Socket, "unix://"), "unix:")
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	switch {
