@@ -18,7 +18,7 @@ var ranks = []struct {
 	{"0+", []string{"api/swarm/v1/swarmv1connect"}}, // generated beside its messages
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
-		"internal/session", "merge/exchange", "identity/embedded",
+		"internal/health", "internal/session", "merge/exchange", "identity/embedded", "identity/spire",
 	}},
 	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
 	{"3", []string{"node"}},
