@@ -2,6 +2,7 @@ package identity
 
 import (
 	"crypto/x509"
+	"errors"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
@@ -53,6 +54,9 @@ type Status struct {
 	Domains []string
 	// Problem says why nothing new comes, "" while all is well.
 	Problem string
+	// Warnings say what will soon be a problem, or is one of age: the certificate nears its end, or is not renewed on
+	// schedule.
+	Warnings []string
 }
 
 // CertID returns the SPIFFE ID that a certificate stands for in the eyes of src. It verifies nothing.
@@ -60,23 +64,26 @@ func CertID(src Source, leaf *x509.Certificate) (spiffeid.ID, error) {
 	if r, ok := src.(CertReader); ok {
 		return r.CertID(leaf)
 	}
-	return x509svid.IDFromCert(leaf)
+	return LeafID(leaf)
 }
 
 // VerifyChain verifies a peer's chain, leaf first, against the bundles of src as of now and returns the SPIFFE ID that
 // it stands for. Errors are in the users' words, the cause is wrapped.
 func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
-	var (
-		id  spiffeid.ID
-		err error
-	)
+	if len(chain) == 0 {
+		return spiffeid.ID{}, errors.New("verify certificate: the peer shows none")
+	}
+	id, err := CertID(src, chain[0])
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
 	if r, ok := src.(CertReader); ok {
-		id, err = r.VerifyChain(chain)
+		_, err = r.VerifyChain(chain)
 	} else {
-		id, _, err = x509svid.Verify(chain, src)
+		_, _, err = x509svid.Verify(chain, src)
 	}
 	if err != nil {
-		return spiffeid.ID{}, plain(err)
+		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), time.Now())
 	}
 	return id, nil
 }

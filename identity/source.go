@@ -25,6 +25,10 @@ const (
 	// A node that waits for its first SVID says so after firstNotice, and again every waitNotice.
 	firstNotice = time.Second
 	waitNotice  = 30 * time.Second
+	// watchAgain is how long a source waits after its client gave the Workload API up.
+	watchAgain = 5 * time.Second
+	// expiryLook is the longest time between two looks at the SVID's age.
+	expiryLook = time.Minute
 	// maxUnixPath is the longest path of a unix socket on Linux, its final zero byte not counted.
 	maxUnixPath = 107
 )
@@ -60,6 +64,7 @@ type WorkloadSource struct {
 	updated time.Time
 	lastErr error
 	warned  bool // of the outage that goes on
+	expiry  ExpiryLog
 	closed  bool
 }
 
@@ -78,19 +83,68 @@ func OpenSource(ctx context.Context, cfg SourceConfig) (*WorkloadSource, error) 
 	}
 	watchCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &WorkloadSource{cfg: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
-	go func() {
-		defer close(s.done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		defer func() { _ = client.Close() }()
-		// It returns only with an error.
-		if err := client.WatchX509Context(watchCtx, s); watchCtx.Err() == nil {
-			s.OnX509ContextWatchError(err)
-		}
+		s.watch(watchCtx, client)
+	})
+	running.Go(func() { s.watchExpiry(watchCtx) })
+	go func() {
+		running.Wait()
+		close(s.done)
 	}()
 	if err := s.waitFirst(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// watch follows the Workload API until ctx ends. Its client gives up at some answers; a node that runs for months must
+// not lose its identity for one of them.
+func (s *WorkloadSource) watch(ctx context.Context, client *workloadapi.Client) {
+	for {
+		err := client.WatchX509Context(ctx, s)
+		if ctx.Err() != nil {
+			return
+		}
+		s.OnX509ContextWatchError(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchAgain):
+		}
+	}
+}
+
+// watchExpiry logs what is to be said of the SVID's age until ctx ends.
+func (s *WorkloadSource) watchExpiry(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		changed, wait := s.changed, expiryLook
+		if s.svid != nil {
+			leaf := s.svid.Certificates[0]
+			now := time.Now()
+			if s.expiry.Check(s.status(now), true, now, s.cfg.Log) {
+				s.notify() // Status says it too
+				changed = s.changed
+			}
+			wait = min(wait, max(leaf.NotAfter.Sub(leaf.NotBefore)/60, 100*time.Millisecond))
+		}
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// notify tells who waits on Changed; the caller holds mu.
+func (s *WorkloadSource) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 func (s *WorkloadSource) waitFirst(ctx context.Context) error {
@@ -105,10 +159,6 @@ func (s *WorkloadSource) waitFirst(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-s.done:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return fmt.Errorf("open identity source: workload API at %s: %w", s.cfg.Socket, s.lastErr)
 		case <-ctx.Done():
 			if lastErr != nil {
 				return fmt.Errorf("open identity source: no SVID from %s: %w (last answer: %w)", s.cfg.Socket, context.Cause(ctx), lastErr)
@@ -141,14 +191,16 @@ func (s *WorkloadSource) OnX509ContextUpdate(update *workloadapi.X509Context) {
 		s.svid, s.id, s.lastErr = svid, id, nil
 		s.cfg.Log.Debug("identity updated", "spiffe_id", id.String(), "expires", svid.Certificates[0].NotAfter)
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.notify()
 }
 
 // OnX509ContextWatchError takes an error of the Workload API; its client retries by itself.
 func (s *WorkloadSource) OnX509ContextWatchError(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if told := s.lastErr; told == nil || told.Error() != err.Error() {
+		defer s.notify()
+	}
 	s.lastErr = err
 	if s.svid != nil && !s.closed && !s.warned {
 		s.warned = true
@@ -237,7 +289,19 @@ func (s *WorkloadSource) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*
 	if closed || bundles == nil {
 		return nil, errors.New("get bundle: identity source is closed")
 	}
+	if !bundles.Has(td) {
+		return nil, &UnknownDomainError{Domain: td, Known: domainNames(bundles)}
+	}
 	return bundles.GetX509BundleForTrustDomain(td)
+}
+
+func domainNames(bundles *x509bundle.Set) []string {
+	var names []string
+	for _, b := range bundles.Bundles() {
+		names = append(names, b.TrustDomain().Name())
+	}
+	slices.Sort(names)
+	return names
 }
 
 // ID returns the identity of the current SVID.
@@ -258,18 +322,30 @@ func (s *WorkloadSource) Changed() <-chan struct{} {
 func (s *WorkloadSource) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.status(time.Now())
+}
+
+// status is Status; the caller holds mu.
+func (s *WorkloadSource) status(now time.Time) Status {
 	st := Status{Origin: "Workload API at " + strings.TrimPrefix(strings.TrimPrefix(s.cfg.Socket, "unix://"), "unix:"), ID: s.id, Updated: s.updated}
-	if s.svid != nil {
-		st.NotBefore, st.NotAfter = s.svid.Certificates[0].NotBefore, s.svid.Certificates[0].NotAfter
-	}
 	if s.bundles != nil {
-		for _, b := range s.bundles.Bundles() {
-			st.Domains = append(st.Domains, b.TrustDomain().Name())
-		}
-		slices.Sort(st.Domains)
+		st.Domains = domainNames(s.bundles)
 	}
 	if s.lastErr != nil {
 		st.Problem = status.Convert(s.lastErr).Message()
+	}
+	if s.svid == nil {
+		return st
+	}
+	st.NotBefore, st.NotAfter = s.svid.Certificates[0].NotBefore, s.svid.Certificates[0].NotAfter
+	st.Warnings = Warnings(st.NotBefore, st.NotAfter, now, true)
+	if !now.Before(st.NotAfter) {
+		// The agent lives and is silent while its server is away: nothing else tells.
+		expired := fmt.Sprintf("the SVID expired at %s and no other came: handshakes fail until one does", moment(st.NotAfter))
+		if st.Problem != "" {
+			expired += "; last answer: " + st.Problem
+		}
+		st.Problem = expired
 	}
 	return st
 }

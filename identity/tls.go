@@ -5,10 +5,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 )
+
+// ErrOwnExpired reports that a connection can not be made because this node's own certificate has expired.
+var ErrOwnExpired = errors.New("this node's own certificate can not be used")
 
 // ServerTLS returns the configuration of an API server: TLS 1.3, mutual, the source's SVID of the moment at each
 // handshake, clients of the given roles only (any swarm role if none). Session tickets are off, so that no
@@ -30,18 +34,23 @@ func ClientTLS(src Source, domains Domains, roles ...Role) *tls.Config {
 // and accepts a peer whose chain the source's bundles verify, unless judge, given whom the chain stands for, returns an
 // error. A nil judge accepts everybody who is verified.
 func MutualTLS(src Source, judge func(spiffeid.ID) error) *tls.Config {
-	certificate := func() (*tls.Certificate, error) {
+	certificate := func(client bool) (*tls.Certificate, error) {
 		svid, err := src.GetX509SVID()
 		if err != nil {
 			return nil, err
+		}
+		// A server shows what it has: whoever dials refuses it in words, which no TLS alert would give. One that is not
+		// valid yet is left to the other side's clock, since this one's may be a few seconds behind the authority's.
+		if leaf, now := svid.Certificates[0], time.Now(); client && now.After(leaf.NotAfter) {
+			return nil, fmt.Errorf("%w: %s %s", ErrOwnExpired, svid.ID, validity(leaf.NotBefore, leaf.NotAfter, now))
 		}
 		return &tls.Certificate{Certificate: RawChain(svid), PrivateKey: svid.PrivateKey}, nil
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true,
 		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, //nolint:gosec // VerifyPeerCertificate does it
-		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() },
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate(false) },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate(true) },
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			chain, err := parseChain(raw)
 			if err != nil {
@@ -54,25 +63,6 @@ func MutualTLS(src Source, judge func(spiffeid.ID) error) *tls.Config {
 			return judge(id)
 		},
 	}
-}
-
-// refusal is a plain text over a cause.
-type refusal struct {
-	text  string
-	cause error
-}
-
-func (r *refusal) Error() string { return r.text }
-func (r *refusal) Unwrap() error { return r.cause }
-
-func plain(err error) error {
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return &refusal{"its SVID is not signed by an authority that this node trusts (do both use the same one?)", err}
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return &refusal{"its SVID has expired or is not valid yet (do both clocks agree?)", err}
-	}
-	return err
 }
 
 // PeerFromTLS returns the swarm identity of the peer of a connection that was made with ServerTLS or ClientTLS of src.
