@@ -28,6 +28,8 @@ var decoders = map[string]func([]byte) (Command, error){
 	RegisterNode{}.Type():   decodeAs[RegisterNode],
 	ForgetNode{}.Type():     decodeAs[ForgetNode],
 	SetLive{}.Type():        decodeAs[SetLive],
+	BanNode{}.Type():        decodeAs[BanNode],
+	UnbanNode{}.Type():      decodeAs[UnbanNode],
 	OpenSession{}.Type():    decodeAs[OpenSession],
 	CloseSession{}.Type():   decodeAs[CloseSession],
 	EndSession{}.Type():     decodeAs[EndSession],

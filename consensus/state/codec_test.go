@@ -40,6 +40,8 @@ var everyCommand = []state.Command{
 	state.CommitRound{Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, AtMS: 10},
 	state.FinishContract{Contract: "study", Run: 1, Round: 2, Reason: "nobody came", AtMS: 11},
 	state.ResetContract{Contract: "study", Run: 1, Force: true, AtMS: 12},
+	state.BanNode{PeerID: "12D3Koo", Reason: "key was copied", By: "spiffe://a.example/swarm/swci", AtMS: 13},
+	state.UnbanNode{PeerID: "12D3Koo", AtMS: 14},
 }
 
 // TestGoldenCommands holds that commands in old logs stay readable: lines of the golden file are never changed, only added.

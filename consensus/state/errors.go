@@ -31,6 +31,10 @@ const (
 	ReasonZeroWeight     = "ZERO_WEIGHT"      // all participants have weight 0
 	ReasonNotFinal       = "NOT_FINAL"        // the final round is not due
 	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
+	ReasonBanned         = "BANNED"           // the node key is banned
+	ReasonTooManyBans    = "TOO_MANY_BANS"    // MaxBans node keys are banned already
+	ReasonLastSN         = "LAST_SN"          // the only SN can't be banned
+	ReasonQuorum         = "QUORUM"           // too few SNs would be left to agree; told by the raft leader
 )
 
 // ErrVersion says that a command or snapshot is of a version or type that this program does not know. The node must

@@ -118,6 +118,10 @@ func show(s *state.State, name string) string {
 		nodes = append(nodes, mark+n.Name)
 	}
 	fmt.Fprintf(&b, "> nodes %s\n", strings.Join(nodes, " "))
+	for _, id := range s.BannedPeers() {
+		x := s.Banned(id)
+		fmt.Fprintf(&b, "> ban of %s (%q) by %s: %q\n", id, x.Name, x.By, x.Reason)
+	}
 	return b.String()
 }
 
@@ -170,6 +174,10 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 		}
 	case "forget":
 		return state.ForgetNode{Node: arg, AtMS: at}
+	case "ban":
+		return state.BanNode{PeerID: arg, Reason: field(line, "reason", ""), By: "spiffe://a.example/swarm/swci", AtMS: at}
+	case "unban":
+		return state.UnbanNode{PeerID: arg, AtMS: at}
 	case "live":
 		return state.SetLive{Node: arg, Live: true, AtMS: at}
 	case "dead":

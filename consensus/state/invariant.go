@@ -29,6 +29,9 @@ func Check(s *State) error {
 			errs = append(errs, fmt.Errorf("contract %s: %w", name, err))
 		}
 	}
+	if len(errs) == 0 && !s.checkBans() {
+		errs = append(errs, errors.New("bad ban, or a banned node that is alive, has a token or a session"))
+	}
 	return errors.Join(errs...)
 }
 

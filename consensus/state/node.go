@@ -51,6 +51,9 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	if err := c.check(); err != nil {
 		return Result{}, err
 	}
+	if err := s.CheckBan(c.Node.PeerID); err != nil {
+		return Result{}, err
+	}
 	old := s.Nodes[c.Node.Name]
 	if old != nil && old.PeerID != c.Node.PeerID {
 		return Result{}, reject(ReasonNameTaken, "choose another --name, or: swarmctl forget node "+c.Node.Name,
@@ -113,7 +116,7 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "", "bad role %q of node %s", clip(n.Role, 80), n.Name)
 	case n.PeerID == "" || len(n.PeerID) > maxShort:
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
-	case len(n.SPIFFEID) > 2048 || len(n.Host) > maxShort || len(n.Runtime) > maxShort:
+	case len(n.SPIFFEID) > maxSPIFFEID || len(n.Host) > maxShort || len(n.Runtime) > maxShort:
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
 	case !printable(n.PeerID) || !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime):
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
@@ -150,17 +153,8 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 	if n.Live {
 		return Result{}, reject(ReasonNodeLive, "stop the node first", "node %s is alive", c.Node)
 	}
-	for _, name := range s.ContractNames() {
-		held := s.Contracts[name].SessionOf(c.Node)
-		if held == nil {
-			continue
-		}
-		contract, err := s.contract(name)
-		if err != nil {
-			return Result{}, err
-		}
-		contract.end(held.ID, EndLost, 0)
-		contract.settle()
+	if err := s.endSessionsOf(c.Node, EndLost); err != nil {
+		return Result{}, err
 	}
 	delete(s.Nodes, c.Node)
 	return Result{Changed: true}, nil
@@ -180,6 +174,9 @@ func (c SetLive) apply(s *State) (Result, error) {
 	old := s.Nodes[c.Node]
 	if old == nil {
 		return Result{}, reject(ReasonNodeUnknown, "", "no node %q", clip(c.Node, 80))
+	}
+	if err := s.CheckBan(old.PeerID); err != nil && c.Live {
+		return Result{}, err
 	}
 	if old.Live == c.Live {
 		return Result{}, nil

@@ -14,7 +14,7 @@ import (
 // once and when it is cut by a snapshot, that no step breaks an invariant, and that no state changes after it was returned.
 func TestReplay(t *testing.T) {
 	kinds := map[string]int{}
-	for seed := range uint64(60) {
+	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		cut := 20 + rng.IntN(200)
 		s, restored := state.New(), (*state.State)(nil)
@@ -53,7 +53,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"register_node", "forget_node", "set_live", "open_session", "close_session", "end_session", "plan_round",
-		"cancel_plan", "commit_round", "finish_contract", "reset_contract",
+		"cancel_plan", "commit_round", "finish_contract", "reset_contract", "ban_node", "unban_node",
 	} {
 		if kinds[kind] < 20 {
 			t.Errorf("only %d accepted commands of type %s", kinds[kind], kind)
@@ -78,7 +78,7 @@ func randomLine(rng *rand.Rand, s *state.State) string {
 			with += a.ID
 		}
 	}
-	switch rng.IntN(20) {
+	switch rng.IntN(21) {
 	case 0, 1:
 		return "register " + node
 	case 2:
@@ -101,6 +101,11 @@ func randomLine(rng *rand.Rand, s *state.State) string {
 		return "commit"
 	case 18:
 		return "finish"
+	case 20:
+		if rng.IntN(3) > 0 {
+			return "unban key-" + node
+		}
+		return "ban key-" + node
 	default:
 		return fmt.Sprintf("reset force=%t", rng.IntN(3) == 0)
 	}

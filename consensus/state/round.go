@@ -192,6 +192,12 @@ func (r CommitRound) apply(s *State) (Result, error) {
 	if plan == nil || plan.Round != r.Round || plan.Attempt != r.Attempt {
 		return Result{}, reject(ReasonStalePlan, "", "contract %s: round %d attempt %d is not running", c.Name, r.Round, r.Attempt)
 	}
+	for _, part := range plan.Participants {
+		if session := c.Sessions[part.Session]; session != nil && session.EndReason == EndBanned {
+			// The ban came while this command was on its way: its word is that nothing of the node is merged any more.
+			return Result{}, reject(ReasonBanned, "", "contract %s: node %s of round %d is banned", c.Name, part.Node, r.Round)
+		}
+	}
 	c.commit(plan, r)
 	c.settle()
 	result.Changed = true

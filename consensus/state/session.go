@@ -20,6 +20,7 @@ const (
 	EndReset    = "reset"
 	EndReplaced = "replaced" // the same node opened another session
 	EndLost     = "lost"     // its node was forgotten
+	EndBanned   = "banned"   // its node was banned
 )
 
 // Session is one node's part in one run of a contract.
@@ -168,6 +169,9 @@ func (o OpenSession) check(s *State) error {
 	n := s.Nodes[o.Node]
 	if n == nil {
 		return reject(ReasonNodeUnknown, "register the node first", "no node %q", clip(o.Node, 80))
+	}
+	if err := s.CheckBan(n.PeerID); err != nil {
+		return err
 	}
 	if n.Role != RoleSL {
 		return reject(ReasonNotLearner, "", "node %s is no SL", o.Node)

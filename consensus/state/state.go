@@ -12,15 +12,17 @@ const DefaultContract = "defaultbb.cqdb.sml.hpe"
 // State is everything that the swarm agrees on. It is immutable once Apply or DecodeSnapshot returned it.
 type State struct {
 	SwarmID   string               `json:"swarm_id"`
-	Nodes     map[string]*Node     `json:"nodes"`     // by name
-	Contracts map[string]*Contract `json:"contracts"` // by name
+	Nodes     map[string]*Node     `json:"nodes"`          // by name
+	Contracts map[string]*Contract `json:"contracts"`      // by name
+	Bans      map[string]*Ban      `json:"bans,omitempty"` // by peer ID; at most MaxBans
 }
 
 // Command is one entry of the log. The types of this package are the only ones.
 type Command interface {
 	// Type is the command's name in the log.
 	Type() string
-	// apply works on a draft whose maps it may change; what they point to it must clone first.
+	// apply works on a draft whose Nodes and Contracts it may change; Bans, and what all of them point to, it must clone
+	// first.
 	apply(next *State) (Result, error)
 }
 
@@ -47,7 +49,7 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	if c == nil {
 		return s, Result{}, fmt.Errorf("apply command: %w", ErrMalformed)
 	}
-	next := &State{SwarmID: s.SwarmID, Nodes: maps.Clone(s.Nodes), Contracts: maps.Clone(s.Contracts)}
+	next := &State{SwarmID: s.SwarmID, Nodes: maps.Clone(s.Nodes), Contracts: maps.Clone(s.Contracts), Bans: s.Bans}
 	result, err := c.apply(next)
 	if err != nil {
 		return s, Result{}, err

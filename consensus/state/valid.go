@@ -15,6 +15,7 @@ const (
 	MaxSessions = 64 // sessions of one node that have not ended: as many as a report carries
 
 	maxShort     = 512
+	maxSPIFFEID  = 2048
 	maxLeaves    = 1 << 34
 	maxInterval  = 1 << 30
 	maxRecent    = 16
