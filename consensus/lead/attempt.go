@@ -20,6 +20,11 @@ type failure struct {
 
 // attempt follows the running attempt.
 func (d *decider) attempt() {
+	if d.banned() {
+		_, why := d.gone()
+		d.without(why) // also when all is done: nothing of a banned node is committed
+		return
+	}
 	done, failures, pending := d.gather()
 	if len(done) == len(d.c.Plan.Participants) {
 		if minority := d.disagree(done); minority != nil {
@@ -100,12 +105,22 @@ func (d *decider) commit(done map[string]*Done) {
 	}, fmt.Sprintf("round %d", p.Round))
 }
 
+// banned tells whether a participant was banned since the attempt was planned.
+func (d *decider) banned() bool {
+	return slices.ContainsFunc(d.c.Plan.Participants, func(p state.Participant) bool {
+		s := d.c.Sessions[p.Session]
+		return s != nil && s.EndReason == state.EndBanned
+	})
+}
+
 // gone returns the participants that can't finish: their session has ended or their node is dead.
 func (d *decider) gone() (nodes []string, why string) {
 	for _, part := range d.c.Plan.Participants {
 		s, n := d.c.Sessions[part.Session], d.in.View.Nodes[part.Node]
 		reason := ""
 		switch {
+		case s != nil && s.EndReason == state.EndBanned:
+			reason = part.Node + " is banned"
 		case s == nil || s.State == state.SessionEnded:
 			reason = part.Node + " has left"
 		case n == nil || !n.Live:

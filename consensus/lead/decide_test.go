@@ -427,3 +427,46 @@ func TestConnected(t *testing.T) {
 		}
 	}
 }
+
+// TestBannedParticipant: a round in which everybody is done is held again without the one who was banned meanwhile.
+func TestBannedParticipant(t *testing.T) {
+	for _, done := range []int{0, 1, 3} {
+		t.Run(fmt.Sprintf("%d done", done), func(t *testing.T) {
+			b := newTable(t, 2, 3)
+			b.ready(1, 0, 1, 2)
+			b.follow()
+			plan := b.contract().Plan
+			if len(plan.Participants) != 3 {
+				t.Fatalf("plan %+v", plan)
+			}
+			for _, p := range plan.Participants[:done] {
+				b.reports[p.Session] = lead.Report{Done: &lead.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}}
+			}
+			b.apply(state.BanNode{PeerID: "sl-1"})
+			b.follow()
+			plan = b.contract().Plan
+			if plan == nil || plan.Attempt != 2 || len(plan.Participants) != 2 || plan.Participant(id(1)) != nil {
+				t.Fatalf("plan after the ban %+v", plan)
+			}
+			if got := b.contract().PendingReason; got != "sl-1 is banned" {
+				t.Errorf("reason %q", got)
+			}
+		})
+	}
+}
+
+func TestNothingHeardRevivesABannedNode(t *testing.T) {
+	b := newTable(t, 2, 2)
+	l := lead.NewLiveness(time.Second, "sn-0")
+	l.Begin(b.now)
+	b.apply(state.BanNode{PeerID: "sl-1"})
+	l.Touch("sl-1", b.now)
+	if got := l.Changes(b.s, b.now); len(got) != 0 {
+		t.Errorf("changes %+v", got)
+	}
+	b.apply(state.UnbanNode{PeerID: "sl-1"})
+	l.Touch("sl-1", b.now)
+	if got := l.Changes(b.s, b.now); len(got) != 1 || !got[0].Live {
+		t.Errorf("changes after the ban was lifted: %+v", got)
+	}
+}
