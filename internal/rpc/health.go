@@ -3,13 +3,181 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/health"
 )
 
-// GetHealth tells how this SN and the nodes that the leader knows fare.
-func (s *Server) GetHealth(context.Context, *connect.Request[swarmv1.GetHealthRequest]) (*connect.Response[swarmv1.GetHealthResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("not there yet"))
+// KindHealth is what SNs ask the leader for: the health of the nodes that report to it. Empty payload; answer:
+// GetHealthResponse. Register [Server.LeadHealth] for it on every SN that may lead.
+const KindHealth = "health"
+
+// HeaderHealthyUntil is on the answer of /is_up while this SN is healthy: until when that holds unless its identity is
+// renewed, in RFC 3339, UTC.
+const HeaderHealthyUntil = "Swarm-Healthy-Until"
+
+// Bounds of what a node says of its health: in all, in bytes, and how much of it is shown.
+const (
+	maxHealth   = 16 << 10
+	maxWarnings = 8
+)
+
+// GetHealth tells how this SN fares, and the nodes that report to the leader.
+func (s *Server) GetHealth(ctx context.Context, _ *connect.Request[swarmv1.GetHealthRequest]) (*connect.Response[swarmv1.GetHealthResponse], error) {
+	out := &swarmv1.GetHealthResponse{Nodes: []*swarmv1.NodeHealth{s.ownHealth()}}
+	raw, err := s.cfg.Core.SendToLeader(ctx, KindHealth, nil)
+	if err == nil {
+		led := &swarmv1.GetHealthResponse{}
+		if err := proto.Unmarshal(raw, led); err != nil {
+			return nil, fmt.Errorf("decode the leader's answer: %w", err)
+		}
+		out.Nodes = append(out.Nodes, led.GetNodes()...)
+		return connect.NewResponse(out), nil
+	}
+	if !errors.Is(err, consensus.ErrNoLeader) {
+		return nil, err
+	}
+	for _, n := range reporters(s.cfg.Core.View()) {
+		out.Nodes = append(out.Nodes, &swarmv1.NodeHealth{
+			Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, Reason: "not known: the SNs have no leader; a majority of them must run",
+		})
+	}
+	return connect.NewResponse(out), nil
+}
+
+// ownHealth is this SN's health.
+func (s *Server) ownHealth() *swarmv1.NodeHealth {
+	if s.cfg.Health == nil {
+		return &swarmv1.NodeHealth{Name: s.cfg.Name, Role: state.RoleSN, Reason: "this SN does not watch its health"}
+	}
+	return s.cfg.Health()
+}
+
+// LeadHealth tells on the leader what nodes reported of their health; it is the handler of KindHealth.
+func (s *Server) LeadHealth(context.Context, consensus.Peer, []byte) ([]byte, error) {
+	out := &swarmv1.GetHealthResponse{}
+	now := s.cfg.Now()
+	for _, n := range reporters(s.cfg.Core.View()) {
+		out.Nodes = append(out.Nodes, s.healths.judge(n, now))
+	}
+	return proto.Marshal(out)
+}
+
+// reporters are the nodes that send heartbeats to the leader, sorted by role and name.
+func reporters(view *state.State) []*state.Node {
+	return append(view.NodesByRole(state.RoleSL), view.NodesByRole(state.RoleSWOP)...)
+}
+
+// healths is the leader's memory of what nodes said of their health. Safe for concurrent use.
+type healths struct {
+	mu sync.Mutex
+	by map[string]told // by node name
+}
+
+type told struct {
+	health *swarmv1.NodeHealth
+	at     time.Time
+}
+
+// take remembers a report that came now, made fit to show to others; nil says that the node tells nothing of its health.
+func (h *healths) take(view *state.State, node *state.Node, m *swarmv1.NodeHealth, now time.Time) {
+	clean := &swarmv1.NodeHealth{
+		Name: node.Name, Role: node.Role, SpiffeId: node.SPIFFEID, // as proven, whatever it says
+		Healthy: m.GetHealthy(), Reason: spoken(m.GetReason(), maxReason), Source: spoken(m.GetSource(), maxReason),
+		SvidNotBeforeUnixMs: m.GetSvidNotBeforeUnixMs(), SvidNotAfterUnixMs: m.GetSvidNotAfterUnixMs(),
+	}
+	for _, w := range m.GetWarnings()[:min(len(m.GetWarnings()), maxWarnings)] {
+		clean.Warnings = append(clean.Warnings, spoken(w, maxReason))
+	}
+	if m == nil {
+		clean.Reason = "it does not report its health: it may run an older release of swarmd"
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.by == nil {
+		h.by = map[string]told{}
+	}
+	h.by[node.Name] = told{clean, now}
+	if len(h.by) > len(view.Nodes) {
+		maps.DeleteFunc(h.by, func(name string, _ told) bool { return view.Nodes[name] == nil })
+	}
+}
+
+// judge returns the health of a node as this leader sees it now.
+func (h *healths) judge(n *state.Node, now time.Time) *swarmv1.NodeHealth {
+	h.mu.Lock()
+	t, known := h.by[n.Name]
+	h.mu.Unlock()
+	if !known {
+		out := &swarmv1.NodeHealth{Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, Reason: "the leader has not heard of it since it leads"}
+		if !n.Live {
+			out.Reason = gone(n, time.UnixMilli(n.LiveSinceMS), now)
+		}
+		return out
+	}
+	out := proto.CloneOf(t.health)
+	if out.GetSvidNotAfterUnixMs() == 0 && !out.GetHealthy() {
+		out.LeaderSeenUnixMs = t.at.UnixMilli() // it gives its own reason why there is nothing to judge
+	} else {
+		health.Second(out, t.at, now)
+	}
+	if !n.Live && now.Sub(t.at) > health.SeenWithin {
+		out.Healthy, out.UntilUnixMs, out.Reason = false, 0, gone(n, t.at, now)
+	}
+	return out
+}
+
+func gone(n *state.Node, since, now time.Time) string {
+	return fmt.Sprintf("nothing was heard of it for %s: start it again, or if it is gone for good: swarmctl forget node %s", health.Words(now.Sub(since)), n.Name)
+}
+
+// warnings are what the nodes of a contract's open sessions, and this SN, warn of.
+func (s *Server) warnings(view *state.State, c *state.Contract) []string {
+	now := s.cfg.Now()
+	all := []*swarmv1.NodeHealth{s.ownHealth()}
+	for _, n := range reporters(view) {
+		for _, x := range c.Sessions {
+			if x.Node == n.Name && x.State != state.SessionEnded && n.Live {
+				all = append(all, s.healths.judge(n, now))
+				break
+			}
+		}
+	}
+	var out []string
+	for _, h := range all {
+		for _, w := range h.GetWarnings() {
+			out = append(out, fmt.Sprintf("node %s: %s", h.GetName(), w))
+		}
+	}
+	return out
+}
+
+// isUp answers who only wants to know whether this SN is healthy, a load balancer or a script: 200 and "OK", or 503 and
+// one line why not.
+func (s *Server) isUp(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	h := s.ownHealth()
+	if !h.GetHealthy() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "unhealthy: "+h.GetReason()+"\n") // the client is gone: nobody to tell
+		return
+	}
+	w.Header().Set(HeaderHealthyUntil, time.UnixMilli(h.GetUntilUnixMs()).UTC().Format(time.RFC3339))
+	_, _ = io.WriteString(w, "OK") // as above
 }

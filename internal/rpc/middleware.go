@@ -56,7 +56,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			w.Header().Set(HeaderSwarmID, id)
 		}
 		if r.URL.Path == "/is_up" {
-			isUp(w, r)
+			s.isUp(w, r)
 			return
 		}
 		if rule, ok := table[r.URL.Path]; ok && !rule.permits(caller.ID.Role()) && refuse.IsSupported(r) {
@@ -92,15 +92,6 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		b.done()
 	}
 	return n, err
-}
-
-func isUp(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, "OK") // the client is gone: nobody to tell
 }
 
 // recoverPanic turns a panic in a handler into an internal error; the stack goes to the log only.

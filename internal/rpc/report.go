@@ -58,6 +58,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	if len(m.GetSessions()) > maxReported {
 		return fmt.Errorf("%w: report of %d sessions, at most %d", ErrBadRequest, len(m.GetSessions()), maxReported)
 	}
+	if h := m.GetHealth(); proto.Size(h) > maxHealth {
+		return fmt.Errorf("%w: health of %d bytes, at most %d", ErrBadRequest, proto.Size(h), maxHealth)
+	}
 	for _, x := range m.GetSessions() {
 		switch {
 		case len(x.GetSession()) > maxShortText, !state.ValidContractName(x.GetContract()),
@@ -89,6 +92,7 @@ func (s *Server) LeadReport(ctx context.Context, _ consensus.Peer, payload []byt
 		}
 	}
 	s.cfg.Lead.Touch(node.Name)
+	s.healths.take(view, node, m.GetReport().GetHealth(), s.cfg.Now())
 	var bad error
 	for _, x := range m.GetReport().GetSessions() {
 		c := view.Contracts[x.GetContract()]
@@ -118,7 +122,9 @@ func (s *Server) LeadStatus(_ context.Context, _ consensus.Peer, payload []byte)
 	if c == nil {
 		return nil, unknownContract(string(payload))
 	}
-	return proto.Marshal(statusToProto(s.cfg.Name, viewToProto(view, c, index), s.cfg.Lead.Status(c.Name)))
+	out := statusToProto(s.cfg.Name, viewToProto(view, c, index), s.cfg.Lead.Status(c.Name))
+	out.Warnings = append(out.Warnings, s.warnings(view, c)...)
+	return proto.Marshal(out)
 }
 
 // checkDone verifies that the node signed what it says came out of an attempt.

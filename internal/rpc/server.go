@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
@@ -56,6 +57,8 @@ type Config struct {
 	Caller CallerFunc
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
 	Now func() time.Time
+	// Health tells how this SN fares; nil: nobody knows, which is not healthy. It must not block.
+	Health func() *swarmv1.NodeHealth
 	// BodyTime is how long a request may take to arrive; 0: 30 s.
 	BodyTime time.Duration
 	Log      *slog.Logger
@@ -63,8 +66,9 @@ type Config struct {
 
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
 type Server struct {
-	cfg    Config
-	nonces *nonces
+	cfg     Config
+	nonces  *nonces
+	healths healths
 
 	stop     sync.Once
 	stopping chan struct{}

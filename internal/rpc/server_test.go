@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,15 +36,22 @@ type swarm struct {
 	lead      *rpctest.Lead
 	server    *rpc.Server
 	addr      string
+	health    atomic.Pointer[swarmv1.NodeHealth] // what the SN says of itself
+	later     atomic.Int64                       // nanoseconds that the SN's clock is ahead
 }
 
 func newSwarm(t *testing.T) *swarm {
 	t.Helper()
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
 	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
-	s.server = must(rpc.New(rpc.Config{Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(s.source("/swarm/sn")), BodyTime: time.Second, Log: slog.New(slog.DiscardHandler)}))(t)
+	s.server = must(rpc.New(rpc.Config{
+		Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(s.source("/swarm/sn")), BodyTime: time.Second, Log: slog.New(slog.DiscardHandler),
+		Health: func() *swarmv1.NodeHealth { return s.health.Load() }, Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
+	}))(t)
+	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 1_800_000_000_000})
 	s.core.Handle(rpc.KindReport, s.server.LeadReport)
 	s.core.Handle(rpc.KindStatus, s.server.LeadStatus)
+	s.core.Handle(rpc.KindHealth, s.server.LeadHealth)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.addr = ln.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,192 @@
+package rpc_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc"
+)
+
+func TestIsUpSaysWhyNot(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/swci")
+	ask := func() (*http.Response, string) {
+		res, err := p.http.Get(p.url() + "/is_up")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := must(io.ReadAll(res.Body))(t)
+		_ = res.Body.Close()
+		return res, string(body)
+	}
+	res, body := ask()
+	if res.StatusCode != http.StatusOK || body != "OK" || res.Header.Get(rpc.HeaderHealthyUntil) != "2027-01-15T08:00:00Z" {
+		t.Errorf("healthy: %s %q %v", res.Status, body, res.Header)
+	}
+	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Reason: "no raft leader has heard of it for 2 minutes"})
+	res, body = ask()
+	if res.StatusCode != http.StatusServiceUnavailable || body != "unhealthy: no raft leader has heard of it for 2 minutes\n" || res.Header.Get(rpc.HeaderHealthyUntil) != "" {
+		t.Errorf("unhealthy: %s %q %v", res.Status, body, res.Header)
+	}
+}
+
+// healths asks as swarmctl does; the nodes by name.
+func (s *swarm) healths() map[string]*swarmv1.NodeHealth {
+	s.t.Helper()
+	p := s.as("/swarm/swci")
+	res, err := swarmv1connect.NewSwarmServiceClient(p.http, p.url()).GetHealth(s.t.Context(), with(p, &swarmv1.GetHealthRequest{}))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out := map[string]*swarmv1.NodeHealth{}
+	for _, n := range res.Msg.GetNodes() {
+		out[n.GetName()] = n
+	}
+	if len(out) != len(res.Msg.GetNodes()) {
+		s.t.Errorf("a node is told twice: %v", res.Msg)
+	}
+	return out
+}
+
+func (p *peer) report(t *testing.T, h *swarmv1.NodeHealth) error {
+	t.Helper()
+	_, err := p.sessions().Report(t.Context(), with(p, &swarmv1.ReportRequest{Health: h}))
+	return err
+}
+
+// wellNode is what a healthy node reports.
+func wellNode() *swarmv1.NodeHealth {
+	now := time.Now()
+	return &swarmv1.NodeHealth{
+		Healthy: true, Source: "files", SvidNotBeforeUnixMs: now.Add(-time.Minute).UnixMilli(), SvidNotAfterUnixMs: now.Add(time.Hour).UnixMilli(),
+	}
+}
+
+func TestGetHealth(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/sl")
+	p.register(t, "sl-0", nodeKey(t))
+	q := s.as("/swarm/sl")
+	q.register(t, "sl-1", nodeKey(t))
+
+	got := s.healths()
+	if len(got) != 3 || !got["sn-0"].GetHealthy() || got["sl-0"].GetHealthy() || !strings.Contains(got["sl-0"].GetReason(), "has not heard of it") {
+		t.Errorf("before the first report: %v", got)
+	}
+	h := wellNode()
+	h.Name, h.SpiffeId, h.LeaderSeenUnixMs = "sl-1", "spiffe://evil.example/swarm/sn", 42 // not for it to say
+	if err := p.report(t, h); err != nil {
+		t.Fatal(err)
+	}
+	x := s.healths()["sl-0"]
+	if !x.GetHealthy() || x.GetUntilUnixMs() == 0 || x.GetLeaderSeenUnixMs() < time.Now().Add(-time.Minute).UnixMilli() || x.GetSpiffeId() != "spiffe://hospital.example/swarm/sl" || x.GetRole() != "sl" {
+		t.Errorf("healthy: %v", x)
+	}
+	if x := s.healths()["sl-1"]; x.GetHealthy() {
+		t.Errorf("a node speaks for another: %v", x)
+	}
+
+	h = wellNode()
+	h.Healthy, h.Reason, h.Warnings = false, "line\none\x1b[31m"+strings.Repeat("x", 600), append(make([]string, 20), "far away")
+	h.Warnings[0] = "certificate expires in 10 minutes\r"
+	if err := p.report(t, h); err != nil {
+		t.Fatal(err)
+	}
+	x = s.healths()["sl-0"]
+	if x.GetHealthy() || len(x.GetReason()) > 512 || strings.ContainsAny(x.GetReason(), "\n\x1b") || !strings.HasPrefix(x.GetReason(), "line one") || len(x.GetWarnings()) != 8 || strings.Contains(x.GetWarnings()[0], "\r") {
+		t.Errorf("a node's own words: %v", x)
+	}
+	if err := p.report(t, &swarmv1.NodeHealth{Reason: strings.Repeat("x", 17<<10)}); reason(err) != "BAD_REQUEST" {
+		t.Errorf("an endless reason is taken: %v", err)
+	}
+	if err := p.report(t, nil); err != nil {
+		t.Fatal(err)
+	}
+	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "does not report its health") {
+		t.Errorf("no health: %v", x)
+	}
+}
+
+func TestHealthGoesStale(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/sl")
+	p.register(t, "sl-0", nodeKey(t))
+	if err := p.report(t, wellNode()); err != nil {
+		t.Fatal(err)
+	}
+	s.later.Store(int64(2 * time.Minute))
+	if x := s.healths()["sl-0"]; x.GetHealthy() || x.GetUntilUnixMs() != 0 || !strings.Contains(x.GetReason(), "for 2 minutes") {
+		t.Errorf("a node that fell silent: %v", x)
+	}
+	must(s.core.Propose(t.Context(), state.SetLive{Node: "sl-0", Live: false, AtMS: 5}))(t)
+	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "swarmctl forget node sl-0") {
+		t.Errorf("a node that is dead: %v", x)
+	}
+	s.later.Store(int64(45 * time.Minute)) // of a life of an hour
+	if err := p.report(t, wellNodeAt(s, -45*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "not renewed on schedule") {
+		t.Errorf("a node whose clock stands still: %v", x)
+	}
+	s.core.SetLeader("")
+	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "no leader") {
+		t.Errorf("without a leader: %v", x)
+	}
+}
+
+// wellNodeAt is a report whose certificate began so long before the SN's present time and lives an hour.
+func wellNodeAt(s *swarm, began time.Duration) *swarmv1.NodeHealth {
+	begin := time.Now().Add(time.Duration(s.later.Load())).Add(began)
+	return &swarmv1.NodeHealth{Healthy: true, SvidNotBeforeUnixMs: begin.UnixMilli(), SvidNotAfterUnixMs: begin.Add(time.Hour).UnixMilli()}
+}
+
+func TestStatusCarriesTheWarningsOfItsNodes(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/sl")
+	p.register(t, "sl-0", nodeKey(t))
+	idle := s.as("/swarm/sl")
+	idle.register(t, "sl-1", nodeKey(t))
+	view := must(p.open(t, idA, wireTerms(layout(t, 100), 2)))(t)
+	for _, x := range []*peer{p, idle} {
+		h := wellNode()
+		h.Warnings = []string{"certificate expires in 10 minutes"}
+		if err := x.report(t, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, Warnings: []string{"certificate expires in 2 days"}})
+	res := must(p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: view.GetName()})))(t)
+	want := "node sn-0: certificate expires in 2 days|node sl-0: certificate expires in 10 minutes"
+	if got := strings.Join(res.Msg.GetWarnings(), "|"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestForwardedHealthIsAskedOfTheLeaderOnly(t *testing.T) {
+	s := newSwarm(t)
+	asked := 0
+	s.core.Handle(rpc.KindHealth, func(context.Context, consensus.Peer, []byte) ([]byte, error) {
+		asked++
+		return proto.Marshal(&swarmv1.GetHealthResponse{Nodes: []*swarmv1.NodeHealth{{Name: "sl-9", Role: "sl", Healthy: true}}})
+	})
+	if got := s.healths(); asked != 1 || !got["sl-9"].GetHealthy() || got["sn-0"] == nil {
+		t.Errorf("asked %d times: %v", asked, got)
+	}
+	s.core.Handle(rpc.KindHealth, func(context.Context, consensus.Peer, []byte) ([]byte, error) { return []byte{0xff}, nil })
+	p := s.as("/swarm/swci")
+	if _, err := swarmv1connect.NewSwarmServiceClient(p.http, p.url()).GetHealth(t.Context(), with(p, &swarmv1.GetHealthRequest{})); connect.CodeOf(err) == 0 {
+		t.Error("an answer that does not parse is taken")
+	}
+}
