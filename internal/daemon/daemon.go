@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/client"
 )
 
@@ -57,6 +58,9 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func Main(args []string, env Env) int {
 	ctx, stop := env.Signals(context.Background())
 	defer stop()
+	if isPlugin(args) {
+		args = []string{args[0], attestor.Command}
+	}
 	app := newApp(env)
 	normal, err := normalise(app, args)
 	if err == nil {
@@ -120,7 +124,7 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), authorityCommand(env), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), authorityCommand(env), pluginCommand(env), versionCommand(env)},
 	}
 }
 

@@ -22,6 +22,9 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 	if i < 0 {
 		return args, nil
 	}
+	if _, takes := flagTable(app.Commands[i])["config-file"]; !takes {
+		return args, nil // the variable in the environment is meant for others
+	}
 	path := e.Getenv(env("config-file")[0])
 	for _, a := range args[2:] {
 		if v, ok := strings.CutPrefix(a, "--config-file="); ok {

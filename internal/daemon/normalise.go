@@ -12,7 +12,7 @@ import (
 )
 
 // normalise rewrites the arguments of a command to what urfave/cli understands: single-dash long options of the original
-// (-genJoinToken) become double-dash, and an option that no table knows is an error that names the nearest one.
+// (-genJoinToken) become double-dash, options come before other words, and an option that no table knows is an error that names the nearest one.
 func normalise(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -24,6 +24,7 @@ func normalise(app *cli.App, args []string) ([]string, error) {
 	cmd := app.Commands[i]
 	flags := flagTable(cmd)
 	out := slices.Clone(args[:2])
+	var words []string
 	rest := args[2:]
 	for len(rest) > 0 {
 		arg := rest[0]
@@ -31,7 +32,7 @@ func normalise(app *cli.App, args []string) ([]string, error) {
 		name, value, hasValue := strings.Cut(arg, "=")
 		bare := strings.TrimLeft(name, "-")
 		if bare == "" || bare == name {
-			out = append(out, arg)
+			words = append(words, arg)
 			continue
 		}
 		boolean, known := flags[bare]
@@ -50,7 +51,7 @@ func normalise(app *cli.App, args []string) ([]string, error) {
 			rest = rest[1:]
 		}
 	}
-	return out, nil
+	return append(out, words...), nil
 }
 
 // flagTable maps each name of a command's options to whether it takes no value.
