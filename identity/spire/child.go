@@ -147,7 +147,8 @@ func (c *child) take(text string) {
 	}
 	c.tail = append(c.tail, cut(l.String(), maxTailLine))
 	c.mu.Unlock()
-	record := slog.NewRecord(time.Now(), l.level, l.msg, 0)
+	record := slog.NewRecord(time.Now(), l.level, plain(l.msg), 0)
+	record.AddAttrs(slog.String("logger", c.spec.Name))
 	for _, f := range l.fields {
 		record.AddAttrs(slog.String(f.key, f.value))
 	}

@@ -76,14 +76,22 @@ func TestParseLine(t *testing.T) {
 		`{"level":"debug","msg":"hello","time":"x","b":1,"a":"y"}`: {
 			slog.LevelDebug, "hello", []field{{"a", "y"}, {"b", "1"}},
 		},
-		`panic: a=b`:         {slog.LevelInfo, `panic: a=b`, nil},
-		`{"level":"info"}`:   {slog.LevelInfo, `{"level":"info"}`, nil},
-		`a="b`:               {slog.LevelInfo, `a="b`, nil},
-		`goroutine 1 [run]:`: {slog.LevelInfo, `goroutine 1 [run]:`, nil},
+		`panic: a=b`:                   {slog.LevelInfo, `panic: a=b`, nil},
+		`{"level":"info"}`:             {slog.LevelInfo, `{"level":"info"}`, nil},
+		`a="b`:                         {slog.LevelInfo, `a="b`, nil},
+		`goroutine 1 [run]:`:           {slog.LevelInfo, `goroutine 1 [run]:`, nil},
+		`level=info msg="a\nb\x1b[2J"`: {slog.LevelInfo, "a\nb\x1b[2J", nil},
 	} {
 		if diff := cmp.Diff(want, parseLine(text), cmp.AllowUnexported(line{}, field{})); diff != "" {
 			t.Errorf("parseLine(%q) (-want +got):\n%s", text, diff)
 		}
+	}
+}
+
+func TestLineString(t *testing.T) {
+	l := line{slog.LevelError, "a\nb", []field{{"k", "x y"}, {"e", ""}, {"c", "\x1b[2J"}, {"p", "plain"}}}
+	if got, want := l.String(), `error: "a\nb" k="x y" e="" c="\x1b[2J" p=plain`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -126,7 +134,7 @@ func TestChildEnds(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", err, want)
 	}
-	if diff := cmp.Diff([]string{"ERROR no way error=bad thing", "INFO plain"}, h.all()); diff != "" {
+	if diff := cmp.Diff([]string{"ERROR no way logger=shell error=bad thing", "INFO plain logger=shell"}, h.all()); diff != "" {
 		t.Errorf("logged (-want +got):\n%s", diff)
 	}
 	if err := c.Close(); err == nil {

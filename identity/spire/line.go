@@ -33,15 +33,23 @@ func (l line) String() string {
 	if l.level != slog.LevelInfo {
 		b.WriteString(strings.ToLower(l.level.String()) + ": ")
 	}
-	b.WriteString(l.msg)
+	b.WriteString(plain(l.msg))
 	for _, f := range l.fields {
-		value := f.value
-		if value == "" || strings.ContainsAny(value, " \"\n\t=") {
+		value := plain(f.value)
+		if value == "" || value == f.value && strings.ContainsAny(value, ` "=`) {
 			value = strconv.Quote(value)
 		}
-		b.WriteString(" " + f.key + "=" + value)
+		b.WriteString(" " + plain(f.key) + "=" + value)
 	}
 	return b.String()
+}
+
+// plain quotes what a terminal would obey: parts of a log line come from the network.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // eachLine calls fn with each line until r ends or fails. What follows the last newline is a line too.

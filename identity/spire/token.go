@@ -1,0 +1,282 @@
+package spire
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+const (
+	tokenLimit = 30 * time.Second // for one way to get a token
+	maxOutput  = 1 << 20          // bytes that are read of a program's answer
+)
+
+// TokenSource says where an agent gets its join token from: the server's API socket on this machine, the server's
+// container here, or either of them on the server's machine over ssh without a password.
+type TokenSource struct {
+	Socket        string // the server's API socket on this machine; "": none
+	Docker        string // name of the server's container; "": the server runs without one
+	SSHUser       string // user on the server's machine; "": ssh's own choice
+	SSHPort       int    // 0: ssh's own choice
+	ServerAddress string // the server's machine; "": no ssh
+	TrustDomain   string // that of a server whose certificates do not name it; "": they must
+}
+
+// Join is all that an agent needs to join a trust domain without trusting anybody blindly.
+type Join struct {
+	Token       string `json:"token"`
+	TrustDomain string `json:"trust_domain"` // its name
+	Bundle      []byte `json:"bundle"`       // its certificates, PEM
+	Origin      string `json:"-"`            // where it comes from, in words
+}
+
+// Join asks for a token for the agent of a node, or of all nodes of the role if name is "", in the order of TokenSource's
+// comment. The error names every way that was tried and why it failed.
+func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string) (Join, error) {
+	var tried []string
+	for _, way := range t.ways(role, name) {
+		limited, cancel := context.WithTimeout(ctx, tokenLimit)
+		join, err := way.get(limited)
+		cancel()
+		if err == nil {
+			join.Origin = way.name
+			return join, nil
+		}
+		if ctx.Err() != nil {
+			return Join{}, ctx.Err()
+		}
+		tried = append(tried, fmt.Sprintf("  %s: %v", way.name, err))
+	}
+	remedy := fmt.Sprintf("or make a token on the server's machine with `swarmd spire-token %s` and give it by -joinToken", node(role, name))
+	if len(tried) == 0 {
+		return Join{}, fmt.Errorf("generate join token: there is nobody to ask: give -serverAddress of a machine that ssh reaches without a password, or --spire-docker-name, %s", remedy)
+	}
+	return Join{}, fmt.Errorf("generate join token: every way failed, %s; tried:\n%s", remedy, strings.Join(tried, "\n"))
+}
+
+// node is a node as people write it: ROLE or ROLE/NAME.
+func node(role identity.Role, name string) string {
+	if name == "" {
+		return string(role)
+	}
+	return string(role) + "/" + name
+}
+
+type way struct {
+	name string
+	get  func(context.Context) (Join, error)
+}
+
+func (t *TokenSource) ways(role identity.Role, name string) []way {
+	var ways []way
+	path := AgentPath(role, name)
+	if t.Socket != "" {
+		ways = append(ways, way{"API socket " + t.Socket, func(ctx context.Context) (Join, error) { return fromSocket(ctx, t.Socket, path) }})
+	}
+	if t.Docker != "" {
+		ways = append(ways, way{"docker exec " + t.Docker, func(ctx context.Context) (Join, error) { return t.fromDocker(ctx, nil, path) }})
+	}
+	if t.ServerAddress != "" {
+		ways = append(ways, way{"ssh " + t.destination(), func(ctx context.Context) (Join, error) {
+			ssh := t.ssh()
+			if t.Docker != "" {
+				return t.fromDocker(ctx, ssh, path)
+			}
+			return t.fromSwarmd(ctx, ssh, node(role, name))
+		}})
+	}
+	return ways
+}
+
+func fromSocket(ctx context.Context, socket, path string) (Join, error) {
+	if _, err := os.Stat(socket); errors.Is(err, os.ErrNotExist) {
+		return Join{}, errors.New("no such socket: no SPIRE server runs here")
+	}
+	s, err := OpenServer(socket)
+	if err != nil {
+		return Join{}, err
+	}
+	defer s.Close()
+	var j Join
+	if j.Bundle, j.TrustDomain, err = s.Bundle(ctx); err != nil {
+		return Join{}, err
+	}
+	j.Token, err = s.JoinToken(ctx, []string{path}, DefaultTokenTTL)
+	return j, err
+}
+
+// destination is the ssh address, as [user@]host[:port], for people.
+func (t *TokenSource) destination() string {
+	text := t.ServerAddress
+	if t.SSHPort != 0 {
+		text = net.JoinHostPort(text, strconv.Itoa(t.SSHPort))
+	}
+	if t.SSHUser != "" {
+		text = t.SSHUser + "@" + text
+	}
+	return text
+}
+
+func (t *TokenSource) ssh() []string {
+	// Nobody is there to type a password or to judge a host key.
+	args := []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"}
+	if t.SSHPort != 0 {
+		args = append(args, "-p", strconv.Itoa(t.SSHPort))
+	}
+	if t.SSHUser != "" {
+		args = append(args, "-l", t.SSHUser)
+	}
+	return append(args, "--", t.ServerAddress)
+}
+
+var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+
+// fromDocker does what the original's scripts do: it asks the server's own program in its container, through prefix.
+func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, path string) (Join, error) {
+	// The other side of ssh is a shell.
+	if !word.MatchString(t.Docker) {
+		return Join{}, fmt.Errorf("--spire-docker-name %q is no name of a container", t.Docker)
+	}
+	server := append(prefix, "docker", "exec", t.Docker, "spire-server")
+	bundle, err := output(ctx, append(server[:len(server):len(server)], "bundle", "show"))
+	if err != nil {
+		return Join{}, err
+	}
+	j := Join{Bundle: bundle}
+	if j.TrustDomain, err = bundleDomain(bundle); err != nil {
+		return Join{}, err
+	}
+	if j.TrustDomain == "" {
+		j.TrustDomain = t.TrustDomain
+	}
+	if _, err := spiffeid.TrustDomainFromString(j.TrustDomain); err != nil {
+		return Join{}, fmt.Errorf("no certificate of the trust bundle names its trust domain: give -trustDomain (%w)", err)
+	}
+	text, err := output(ctx, append(server[:len(server):len(server)], "token", "generate", "-spiffeID", "spiffe://"+j.TrustDomain+path))
+	if err != nil {
+		return Join{}, err
+	}
+	for l := range strings.Lines(string(text)) {
+		if token, ok := strings.CutPrefix(strings.TrimSpace(l), "Token:"); ok {
+			j.Token = strings.TrimSpace(token)
+		}
+	}
+	if !word.MatchString(j.Token) {
+		return Join{}, errors.New("`spire-server token generate` printed no token")
+	}
+	return j, nil
+}
+
+// fromSwarmd asks swarmd on the server's machine.
+func (t *TokenSource) fromSwarmd(ctx context.Context, prefix []string, node string) (Join, error) {
+	raw, err := output(ctx, append(prefix, "swarmd", "spire-token", "--json", node))
+	if err != nil {
+		return Join{}, err
+	}
+	var j Join
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return Join{}, errors.New("`swarmd spire-token --json` printed no JSON")
+	}
+	if !word.MatchString(j.Token) {
+		return Join{}, errors.New("`swarmd spire-token --json` printed no token")
+	}
+	if _, err := spiffeid.TrustDomainFromString(j.TrustDomain); err != nil {
+		return Join{}, fmt.Errorf("`swarmd spire-token --json`: %w", err)
+	}
+	if _, err := bundleDomain(j.Bundle); err != nil {
+		return Join{}, err
+	}
+	return j, nil
+}
+
+// output runs a program and returns what it printed. The error carries the last thing that it complained of.
+func output(ctx context.Context, argv []string) ([]byte, error) {
+	for _, a := range argv[1:] {
+		if strings.ContainsAny(a, " \t\n\"'`$;&|<>()\\*?[]{}~#!") {
+			return nil, fmt.Errorf("refuse to pass %q to a shell", a)
+		}
+	}
+	if i := len(argv) - 1; argv[0] == "ssh" && i > 0 && strings.HasPrefix(argv[i], "-") {
+		return nil, fmt.Errorf("%q is no host", argv[i])
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second
+	stdout, stderr := &limited{max: maxOutput}, &limited{max: maxOutput}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err := cmd.Run()
+	shown := argv[0]
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("there is no program %q on PATH", shown)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s gave no answer within %v", shown, tokenLimit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, complaint(stderr.b.String(), stdout.b.String()))
+	}
+	return stdout.b.Bytes(), nil
+}
+
+// complaint is the last line of the first text that has one.
+func complaint(texts ...string) string {
+	for _, text := range texts {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+			return ": " + cut(plain(last), 300)
+		}
+	}
+	return ""
+}
+
+// limited keeps the first bytes that are written to it.
+type limited struct {
+	b   bytes.Buffer
+	max int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.b.Write(p[:min(len(p), l.max-l.b.Len())])
+	return len(p), nil
+}
+
+// bundleDomain checks that there are certificates in a PEM bundle and returns the trust domain that they name, "" if none
+// does: roots from elsewhere need not.
+func bundleDomain(bundle []byte) (string, error) {
+	var domain string
+	found := false
+	for rest := bundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return "", fmt.Errorf("read trust bundle: %w", err)
+		}
+		found = true
+		for _, uri := range cert.URIs {
+			if td, err := spiffeid.TrustDomainFromURI(uri); err == nil {
+				domain = td.Name()
+			}
+		}
+	}
+	if !found {
+		return "", errors.New("read trust bundle: there is no certificate in it")
+	}
+	return domain, nil
+}
