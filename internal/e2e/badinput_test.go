@@ -7,12 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
 // alone starts SL i at SN 1.
-func (w *swarm) alone(i int, extra ...string) *proc {
-	w.t.Helper()
-	return start(w.t, "sl", w.dir, nil, append(w.slArgs(i, extra...), "--sn-ip", w.addr(1))...)
+func (w *swarm) alone(i int, extra ...string) *e2etest.Proc {
+	w.T.Helper()
+	return e2etest.Start(w.T, "sl", w.Dir, nil, append(w.SLArgs(i, extra...), "--sn-ip", w.Addr(1))...)
 }
 
 func TestPortInUse(t *testing.T) {
@@ -24,38 +26,38 @@ func TestPortInUse(t *testing.T) {
 		"--sn-api-port": {"--sn-p2p-port", "31303", "--sn-fs-port", "31305"},
 		"--sn-fs-port":  {"--sn-p2p-port", "31303", "--sn-api-port", "31304"},
 	} {
-		state := w.path("other" + flag)
-		w.sn(1, append(extra, "--state-dir", state)...).fails("is in use by swarmd (pid ", "stop that process or give another port with "+flag)
+		state := w.Path("other" + flag)
+		w.SN(1, append(extra, "--state-dir", state)...).Fails("is in use by swarmd (pid ", "stop that process or give another port with "+flag)
 		if _, err := os.Stat(state); err == nil {
 			t.Errorf("%s: a state directory was made", flag)
 		}
 	}
 	// An SL on the SN's own address wants the SN's file server port.
-	start(t, "sl", w.dir, nil, "swarmd", "run-sl", "--name", "sl-1", "--host-ip", w.addr(1), "--sn-ip", w.addr(1), "--attach",
-		"--identity", "embedded="+w.path("ca"), "--state-dir", w.path("sl1")).
-		fails("port 30305 on "+w.addr(1)+" is in use by swarmd (pid ", "--sl-fs-port")
+	e2etest.Start(t, "sl", w.Dir, nil, "swarmd", "run-sl", "--name", "sl-1", "--host-ip", w.Addr(1), "--sn-ip", w.Addr(1), "--attach",
+		"--identity", "embedded="+w.Path("ca"), "--state-dir", w.Path("sl1")).
+		Fails("port 30305 on "+w.Addr(1)+" is in use by swarmd (pid ", "--sl-fs-port")
 }
 
 func TestUnreadableDirectories(t *testing.T) {
 	t.Parallel()
 	w := newSwarm(t)
-	model, data := w.path("model"), w.path("data")
-	w.copyProgram(model)
+	model, data := w.Path("model"), w.Path("data")
+	w.CopyProgram(model)
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(w.dir, 0o755); err != nil {
+	if err := os.Chmod(w.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	binary := w.path("swarmd") // a copy: nobody may not be able to reach the folder that it was built in
+	binary := w.Path("swarmd") // a copy: nobody may not be able to reach the folder that it was built in
 	// Copied by another process: a file that this one had open to write could be busy when it is run.
-	if out, err := exec.Command("cp", filepath.Join(binDir, "swarmd"), binary).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", filepath.Join(e2etest.BinDir, "swarmd"), binary).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	run := func(want ...string) {
 		t.Helper()
-		cmd := exec.Command(binary, "run-sl", "--host-ip", w.addr(11), "--sn-ip", w.addr(1), "--identity", "embedded",
-			"--model-dir", model, "--data-dir", data, "--model-program", "train.py", "--state-dir", w.path("state"))
+		cmd := exec.Command(binary, "run-sl", "--host-ip", w.Addr(11), "--sn-ip", w.Addr(1), "--identity", "embedded",
+			"--model-dir", model, "--data-dir", data, "--model-program", "train.py", "--state-dir", w.Path("state"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if os.Geteuid() == 0 { // who may read everything
 			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
@@ -86,7 +88,7 @@ func TestUnreadableDirectories(t *testing.T) {
 
 // What a program does wrong is told in one line by its daemon, and to the others by the contract.
 func TestProgramsThatFail(t *testing.T) {
-	needPython(t)
+	e2etest.NeedPython(t)
 	t.Parallel()
 	w := newSwarm(t)
 	w.one()
@@ -108,23 +110,23 @@ func TestProgramsThatFail(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			i := i + 1
-			args := w.slArgs(i, append(c.env, "CONTRACT=c"+string(rune('0'+i)))...)
+			args := w.SLArgs(i, append(c.env, "CONTRACT=c"+string(rune('0'+i)))...)
 			if c.program != "" {
-				if err := os.WriteFile(w.path("model"+string(rune('0'+i)), "train.py"), []byte(c.program), 0o644); err != nil {
+				if err := os.WriteFile(w.Path("model"+string(rune('0'+i)), "train.py"), []byte(c.program), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			p := start(t, "sl", w.dir, nil, append(args, "--sn-ip", w.addr(1))...)
-			if code := p.exits(); code != c.code {
+			p := e2etest.Start(t, "sl", w.Dir, nil, append(args, "--sn-ip", w.Addr(1))...)
+			if code := p.Exits(); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			_, said, _ := strings.Cut(p.output(), "\nswarmd: ")
+			_, said, _ := strings.Cut(p.Output(), "\nswarmd: ")
 			for _, want := range c.want {
 				if !strings.Contains(said, want) {
 					t.Errorf("says %q, want %q in it", said, want)
 				}
 			}
-			if _, err := os.Stat(w.bridge(i)); err == nil {
+			if _, err := os.Stat(w.Bridge(i)); err == nil {
 				t.Errorf("the bridge folder is left")
 			}
 		})
@@ -132,19 +134,19 @@ func TestProgramsThatFail(t *testing.T) {
 }
 
 func TestPeersWithDifferentLayers(t *testing.T) {
-	needPython(t)
+	e2etest.NeedPython(t)
 	t.Parallel()
 	w := newSwarm(t)
 	w.one()
 	first := w.alone(1, "MIN_PEERS=2", "SIZE_B=3")
-	first.sees("session opened at sl-1")
+	first.Sees("session opened at sl-1")
 	second := w.alone(2, "MIN_PEERS=2", "SIZE_B=4")
-	second.sees(`tensor 1 "b" is float64[4] here and float64[3] in the contract`)
-	if code := second.exits(); code != 1 {
+	second.Sees(`tensor 1 "b" is float64[4] here and float64[3] in the contract`)
+	if code := second.Exits(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	// The refused one left nothing behind: with a peer of the same model training goes on.
 	third := w.alone(3, "MIN_PEERS=2", "SIZE_B=3")
 	finish(t, first, third)
-	w.agree(1, 3)
+	w.Agree(1, 3)
 }

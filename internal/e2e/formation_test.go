@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
 const (
@@ -13,7 +15,7 @@ const (
 
 // Whoever comes first waits for the others, says for what, and ends without a trace.
 func TestFormationInAnyOrder(t *testing.T) {
-	needPython(t)
+	e2etest.NeedPython(t)
 	backwards := []string{"sl3", "sl2", "sl1", "sn3", "sn2", "ca", "sn1"}
 	random := append([]string(nil), backwards...)
 	rand.Shuffle(len(random), func(i, j int) { random[i], random[j] = random[j], random[i] })
@@ -28,38 +30,38 @@ func TestFormationInAnyOrder(t *testing.T) {
 
 func form(t *testing.T, order []string) {
 	w := newSwarm(t)
-	procs := map[string]*proc{}
+	procs := map[string]*e2etest.Proc{}
 	for _, name := range order {
 		i := int(name[len(name)-1] - '0')
 		switch name[:2] {
 		case "ca":
 			procs[name] = w.authority()
 		case "sn":
-			procs[name] = w.sn(i)
+			procs[name] = w.SN(i)
 		case "sl":
-			procs[name] = w.sl(i, "MIN_PEERS=3")
+			procs[name] = w.SL(i, "MIN_PEERS=3")
 		}
 		// The next one starts when this one is seen to live or to wait, not merely when it was forked.
-		procs[name].sees(" : ")
+		procs[name].Sees(" : ")
 	}
 	for _, sn := range []string{"sn1", "sn2", "sn3"} {
-		procs[sn].sees(apiMarker)
+		procs[sn].Sees(apiMarker)
 	}
 	for _, sl := range []string{"sl1", "sl2", "sl3"} {
-		procs[sl].sees(endMarker)
-		if code := procs[sl].exits(); code != 0 {
+		procs[sl].Sees(endMarker)
+		if code := procs[sl].Exits(); code != 0 {
 			t.Errorf("%s: exit code %d, want 0", sl, code)
 		}
 	}
-	if e := w.agree(1, 2, 3); e.Rounds != 5 {
+	if e := w.Agree(1, 2, 3); e.Rounds != 5 {
 		t.Errorf("got %d rounds, want 5: the first model, three merges, the final one", e.Rounds)
 	}
 	for _, name := range []string{"sn2", "sn1", "sn3", "ca"} {
-		procs[name].stop()
+		procs[name].Stop()
 	}
-	w.leavesNothing()
+	w.LeavesNothing()
 	for name, p := range procs {
-		quiet(t, name, p.output())
+		quiet(t, name, p.Output())
 	}
 }
 

@@ -23,72 +23,74 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/p2p"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
 // one starts the authority and one SN.
-func (w *swarm) one() *proc {
-	w.t.Helper()
+func (w *swarm) one() *e2etest.Proc {
+	w.T.Helper()
 	w.authority()
-	sn := w.sn(1)
-	sn.sees(apiMarker)
+	sn := w.SN(1)
+	sn.Sees(apiMarker)
 	return sn
 }
 
 // attach starts SL i without a program.
-func (w *swarm) attach(i int, extra ...string) *proc {
-	w.t.Helper()
-	return start(w.t, fmt.Sprintf("sl-%d", i), w.dir, nil, append([]string{
-		"swarmd", "run-sl", "--name", fmt.Sprintf("sl-%d", i), "--host-ip", w.addr(10 + i), "--sn-ip", w.addr(1), "--attach",
-		"--identity", "embedded=" + w.path("ca"), "--state-dir", w.path(fmt.Sprintf("sl%d", i)), "--bridge-dir", w.bridge(i),
+func (w *swarm) attach(i int, extra ...string) *e2etest.Proc {
+	w.T.Helper()
+	return e2etest.Start(w.T, fmt.Sprintf("sl-%d", i), w.Dir, nil, append([]string{
+		"swarmd", "run-sl", "--name", fmt.Sprintf("sl-%d", i), "--host-ip", w.Addr(10 + i), "--sn-ip", w.Addr(1), "--attach",
+		"--identity", "embedded=" + w.Path("ca"), "--state-dir", w.Path(fmt.Sprintf("sl%d", i)), "--bridge-dir", w.Bridge(i),
 	}, extra...)...)
 }
 
 // source is an identity of an authority's folder.
 func (w *swarm) source(ca string, role identity.Role) *identity.WorkloadSource {
-	w.t.Helper()
-	s, err := identity.OpenSource(w.t.Context(), identity.SourceConfig{
-		Socket: w.path(ca, string(role)+".sock"), Role: role, Log: slog.New(slog.DiscardHandler),
+	w.T.Helper()
+	s, err := identity.OpenSource(w.T.Context(), identity.SourceConfig{
+		Socket: w.Path(ca, string(role)+".sock"), Role: role, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = s.Close() })
+	w.T.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 func (w *swarm) domains(s *identity.WorkloadSource) identity.Domains {
-	w.t.Helper()
+	w.T.Helper()
 	d, err := identity.NewDomains(s.ID().SPIFFE().TrustDomain())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return d
 }
 
 // client is an API client of this role at SN 1, on one connection of its own. before sees each request.
 func (w *swarm) client(role identity.Role, before func(http.Header)) *client.Client {
-	w.t.Helper()
+	w.T.Helper()
 	source := w.source("ca", role)
 	cfg := identity.ClientTLS(source, w.domains(source), identity.RoleSN)
 	cfg.NextProtos = []string{"h2"}
-	conn, err := tls.Dial("tcp", w.addr(1)+":30304", cfg)
+	conn, err := tls.Dial("tcp", w.Addr(1)+":30304", cfg)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = conn.Close() })
+	w.T.Cleanup(func() { _ = conn.Close() })
 	tr := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
 	state := conn.ConnectionState()
 	c, err := client.New(client.Config{
-		SNs: []string{w.addr(1) + ":30304"}, Source: source, Domains: w.domains(source), Log: slog.New(slog.DiscardHandler),
+		SNs: []string{w.Addr(1) + ":30304"}, Source: source, Domains: w.domains(source), Log: slog.New(slog.DiscardHandler),
 		Transport: meddler{tr, before},
 		Exporter: func() ([]byte, error) {
 			return state.ExportKeyingMaterial("EXPORTER-swarmd-registration-1", nil, 32)
 		},
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = c.Close() })
+	w.T.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -136,15 +138,15 @@ func TestStrangersGetNothing(t *testing.T) {
 	t.Parallel()
 	w := newSwarm(t)
 	sn := w.one()
-	w.attach(1).sees("registered with the swarm")
-	foreign := start(t, "foreign authority", w.dir, nil, "swarmd", "run-authority", "--dir", w.path("ca2"))
-	foreign.sees("embedded authority started")
+	w.attach(1).Sees("registered with the swarm")
+	foreign := e2etest.Start(t, "foreign authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca2"))
+	foreign.Sees("embedded authority started")
 	swarmID := pinned(t, sn)
 
 	t.Run("no SVID at the API", func(t *testing.T) {
-		outsider(t, w.addr(1)+":30304", swarmID, nil)
+		outsider(t, w.Addr(1)+":30304", swarmID, nil)
 	})
-	for _, addr := range []string{w.addr(1) + ":30303", w.addr(1) + ":30305", w.addr(11) + ":30305"} {
+	for _, addr := range []string{w.Addr(1) + ":30303", w.Addr(1) + ":30305", w.Addr(11) + ":30305"} {
 		t.Run("no SVID at "+addr[len(addr)-5:], func(t *testing.T) {
 			outsider(t, addr, swarmID, func(c net.Conn) error {
 				return multistream.SelectProtoOrFail(string(p2p.SecurityID), c)
@@ -156,7 +158,7 @@ func TestStrangersGetNothing(t *testing.T) {
 		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, GetClientCertificate: identity.ClientTLS(s, w.domains(s), identity.RoleSN).GetClientCertificate,
 		}}}
-		res, err := c.Get("https://" + w.addr(1) + ":30304/is_up")
+		res, err := c.Get("https://" + w.Addr(1) + ":30304/is_up")
 		if err == nil {
 			body, _ := io.ReadAll(res.Body)
 			t.Errorf("got %s %q, want no answer", res.Status, body)
@@ -175,18 +177,18 @@ func TestStrangersGetNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = h.Close() })
-		if peer, err := h.Contact(t.Context(), w.addr(1)+":30305", identity.RoleSN); err == nil {
+		if peer, err := h.Contact(t.Context(), w.Addr(1)+":30305", identity.RoleSN); err == nil {
 			t.Errorf("contact found %v", peer)
 		}
 	})
 	t.Run("node of another authority", func(t *testing.T) {
-		p := start(t, "sl-foreign", w.dir, nil, "swarmd", "run-sl", "--name", "sl-foreign", "--host-ip", w.addr(20), "--sn-ip", w.addr(1),
-			"--attach", "--identity", "embedded="+w.path("ca2"), "--state-dir", w.path("foreign"), "--bridge-dir", w.bridge(20))
-		p.sees("waiting for the swarm", "not signed by an authority that this node trusts")
-		if strings.Contains(p.output(), swarmID) {
+		p := e2etest.Start(t, "sl-foreign", w.Dir, nil, "swarmd", "run-sl", "--name", "sl-foreign", "--host-ip", w.Addr(20), "--sn-ip", w.Addr(1),
+			"--attach", "--identity", "embedded="+w.Path("ca2"), "--state-dir", w.Path("foreign"), "--bridge-dir", w.Bridge(20))
+		p.Sees("waiting for the swarm", "not signed by an authority that this node trusts")
+		if strings.Contains(p.Output(), swarmID) {
 			t.Error("it was told the swarm's ID")
 		}
-		p.stop()
+		p.Stop()
 	})
 }
 
@@ -218,7 +220,7 @@ func TestInsidersSpeakForThemselvesOnly(t *testing.T) {
 	w := newSwarm(t)
 	w.one()
 	sl := w.attach(1)
-	sl.sees("registered with the swarm")
+	sl.Sees("registered with the swarm")
 	ctx := t.Context()
 
 	t.Run("wrong role", func(t *testing.T) {
@@ -233,9 +235,9 @@ func TestInsidersSpeakForThemselvesOnly(t *testing.T) {
 	t.Run("another node's name", func(t *testing.T) {
 		err := w.client(identity.RoleSL, nil).Register(ctx, registration(t, "sl-1", identity.RoleSL))
 		refused(t, "second sl-1", err, "NAME_TAKEN")
-		p := start(t, "second sl-1", w.dir, nil, "swarmd", "run-sl", "--name", "sl-1", "--host-ip", w.addr(30), "--sn-ip", w.addr(1), "--attach",
-			"--identity", "embedded="+w.path("ca"), "--state-dir", w.path("second"), "--bridge-dir", w.bridge(30))
-		p.fails("the name sl-1 belongs to node key ", "--name", "swarmctl forget node sl-1")
+		p := e2etest.Start(t, "second sl-1", w.Dir, nil, "swarmd", "run-sl", "--name", "sl-1", "--host-ip", w.Addr(30), "--sn-ip", w.Addr(1), "--attach",
+			"--identity", "embedded="+w.Path("ca"), "--state-dir", w.Path("second"), "--bridge-dir", w.Bridge(30))
+		p.Fails("the name sl-1 belongs to node key ", "--name", "swarmctl forget node sl-1")
 	})
 	t.Run("another node's voice", func(t *testing.T) {
 		as := ""
@@ -258,17 +260,17 @@ func TestInsidersSpeakForThemselvesOnly(t *testing.T) {
 		source := w.source("ca", identity.RoleSWCI)
 		stub := swarmv1connect.NewContractServiceClient(&http.Client{Transport: &http.Transport{
 			ForceAttemptHTTP2: true, TLSClientConfig: identity.ClientTLS(source, w.domains(source), identity.RoleSN),
-		}}, "https://"+w.addr(1)+":30304")
+		}}, "https://"+w.Addr(1)+":30304")
 		req := connect.NewRequest(&swarmv1.ListContractsRequest{})
 		req.Header().Set("Swarm-Id", strings.Repeat("0", 32))
 		if _, err := stub.ListContracts(ctx, req); connect.CodeOf(err) != connect.CodePermissionDenied {
 			t.Errorf("call with the ID of another swarm: %v", err)
 		}
 	})
-	if strings.Contains(sl.output(), " : ERROR : ") {
+	if strings.Contains(sl.Output(), " : ERROR : ") {
 		t.Errorf("the real sl-1 was disturbed")
 	}
-	sl.stop()
+	sl.Stop()
 }
 
 // A state directory belongs to one node of one swarm.
@@ -277,33 +279,33 @@ func TestStateDirOfAnother(t *testing.T) {
 	w := newSwarm(t)
 	sn := w.one()
 	sl := w.attach(1)
-	sl.sees("registered with the swarm")
+	sl.Sees("registered with the swarm")
 
 	again := w.attach(1, "--sl-fs-port", "30306")
-	again.fails("in use by another process (pid ", "--state-dir")
-	sl.stop()
-	start(t, "other name", w.dir, nil, "swarmd", "run-sl", "--name", "sl-7", "--host-ip", w.addr(11), "--sn-ip", w.addr(1), "--attach",
-		"--identity", "embedded="+w.path("ca"), "--state-dir", w.path("sl1"), "--bridge-dir", w.bridge(1)).
-		fails("belongs to node sl-1", "--state-dir")
-	start(t, "other role", w.dir, nil, "swarmd", "run-sn", "--name", "sl-1", "--host-ip", w.addr(2), "--sentinel-ip", w.addr(1),
-		"--identity", "embedded="+w.path("ca"), "--state-dir", w.path("sl1")).
-		fails("(role sl)", "--state-dir")
-	w.attach(1, "--swarm-id", strings.Repeat("5", 32)).fails("belongs to swarm", "--state-dir")
+	again.Fails("in use by another process (pid ", "--state-dir")
+	sl.Stop()
+	e2etest.Start(t, "other name", w.Dir, nil, "swarmd", "run-sl", "--name", "sl-7", "--host-ip", w.Addr(11), "--sn-ip", w.Addr(1), "--attach",
+		"--identity", "embedded="+w.Path("ca"), "--state-dir", w.Path("sl1"), "--bridge-dir", w.Bridge(1)).
+		Fails("belongs to node sl-1", "--state-dir")
+	e2etest.Start(t, "other role", w.Dir, nil, "swarmd", "run-sn", "--name", "sl-1", "--host-ip", w.Addr(2), "--sentinel-ip", w.Addr(1),
+		"--identity", "embedded="+w.Path("ca"), "--state-dir", w.Path("sl1")).
+		Fails("(role sl)", "--state-dir")
+	w.attach(1, "--swarm-id", strings.Repeat("5", 32)).Fails("belongs to swarm", "--state-dir")
 
 	// The same authority, but the Sentinel lost its state and founded another swarm.
-	sn.stop()
-	other := w.sn(1, "--state-dir", filepath.Join(w.dir, "fresh"))
-	other.sees(apiMarker)
-	w.attach(1).fails("belongs to swarm", "forget")
-	w.sn(2, "--swarm-id", pinned(t, sl)).fails(w.addr(1)+":30305", "different swarms", "--state-dir")
+	sn.Stop()
+	other := w.SN(1, "--state-dir", filepath.Join(w.Dir, "fresh"))
+	other.Sees(apiMarker)
+	w.attach(1).Fails("belongs to swarm", "forget")
+	w.SN(2, "--swarm-id", pinned(t, sl)).Fails(w.Addr(1)+":30305", "different swarms", "--state-dir")
 }
 
 // pinned is the swarm ID that a process said it belongs to.
-func pinned(t *testing.T, p *proc) string {
+func pinned(t *testing.T, p *e2etest.Proc) string {
 	t.Helper()
-	_, rest, ok := strings.Cut(p.output(), "swarm_id=")
+	_, rest, ok := strings.Cut(p.Output(), "swarm_id=")
 	if !ok || len(rest) < 32 {
-		t.Fatalf("%s names no swarm", p.name)
+		t.Fatalf("%s names no swarm", p.Name)
 	}
 	return rest[:32]
 }

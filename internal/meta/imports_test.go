@@ -32,7 +32,10 @@ var ranks = []struct {
 }
 
 // testOnly are packages for tests: they may import what they exercise, and only tests and each other import them.
-var testOnly = []string{"internal/e2e", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest"}
+var testOnly = []string{
+	"internal/e2e", "internal/e2e/e2etest", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest",
+	"identity/spire/spiretest",
+}
 
 // onlyFor are trees of packages that belong to one package.
 var onlyFor = []string{"internal/swci"}
