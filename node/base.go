@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/health"
 )
 
 // base holds what both roles open first: the locked state directory, the node key, the identity and the pinned swarm.
@@ -21,6 +22,7 @@ type base struct {
 	source  identity.Provider
 	domains identity.Domains
 	swarm   *pin
+	health  *health.Monitor
 }
 
 // openBase opens in the order of failure's cheapness: the directory before the wait for an identity. The caller closes it.
@@ -48,9 +50,13 @@ func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err
 	if b.swarm, err = openPin(cfg.StateDir, cfg.SwarmID); err != nil {
 		return nil, err
 	}
+	if b.health, err = openHealth(ctx, cfg, role); err != nil {
+		return nil, err
+	}
 	if b.source, err = cfg.openIdentity(ctx, role); err != nil {
 		return nil, err
 	}
+	b.health.Identity(b.source.Status)
 	b.domains, err = identity.NewDomains(b.source.ID().SPIFFE().TrustDomain(), cfg.TrustDomains...)
 	cfg.Log.Info("identity is valid", "spiffe_id", b.source.ID().String(), "node", cfg.Name, "peer_id", b.peerID)
 	return b, err
@@ -58,6 +64,9 @@ func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err
 
 func (b *base) close() {
 	var errs []error
+	if b.health != nil {
+		errs = append(errs, b.health.Close())
+	}
 	if b.source != nil {
 		errs = append(errs, b.source.Close())
 	}

@@ -6,6 +6,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -13,7 +14,10 @@ import (
 const explainTimeout = 2 * time.Second
 
 // Control gives the session engine the swarm's API.
-type Control struct{ Client *client.Client }
+type Control struct {
+	Client *client.Client
+	Health *health.Monitor // goes along with heartbeats; nil: nothing does
+}
 
 var (
 	_ session.Control   = Control{}
@@ -39,7 +43,13 @@ func (c Control) End(ctx context.Context, req *swarmv1.EndSessionRequest) error 
 
 // Report implements session.Control.
 func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+	if c.Health != nil {
+		req.Health = c.Health.Report().Proto()
+	}
 	_, err := c.Client.Report(ctx, req)
+	if err == nil && c.Health != nil {
+		c.Health.Seen()
+	}
 	return err
 }
 

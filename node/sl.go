@@ -88,6 +88,7 @@ func (s *sl) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		s.base.health.Ready()
 		if s.program == nil {
 			s.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", s.cfg.BridgeDir)
 			return nil
@@ -127,6 +128,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
+	s.base.health.Seen() // the leader has committed it
 	log.Info("registered with the swarm", "node", s.cfg.Name, "swarm_id", s.base.swarm.get())
 	return api, nil
 }
@@ -134,7 +136,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 // parts builds the bridge and the engine, each of which needs the other.
 func (s *sl) parts(api *client.Client, hub *exchange.Hub) (*session.Engine, *bridge.Server, error) {
 	var server *bridge.Server
-	control := Control{Client: api}
+	control := Control{Client: api, Health: s.base.health}
 	engine := session.New(session.Config{
 		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
 		Peer:     s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -88,6 +89,7 @@ func (s *sn) run(ctx context.Context) error {
 		return err
 	}
 	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait}, group, log)
+	s.base.health.Leader(group.LeaderSeen)
 	serveBundle(s.host, group)
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show.
@@ -167,12 +169,16 @@ func (s *sn) registration() state.RegisterNode {
 }
 
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
-	server, err := rpc.New(rpc.Config{Name: s.cfg.Name, Core: group, Lead: leader, Caller: rpc.TLSCaller(s.base.source), Log: s.cfg.Log})
+	server, err := rpc.New(rpc.Config{
+		Name: s.cfg.Name, Core: group, Lead: leader, Caller: rpc.TLSCaller(s.base.source), Log: s.cfg.Log,
+		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() },
+	})
 	if err != nil {
 		return err
 	}
 	group.HandleForward(rpc.KindReport, server.LeadReport)
 	group.HandleForward(rpc.KindStatus, server.LeadStatus)
+	group.HandleForward(rpc.KindHealth, server.LeadHealth)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))
 	if err != nil {
@@ -180,6 +186,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 	}
 	// The original's readiness marker: scripts wait for this line.
 	named(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
+	s.base.health.Ready()
 	return server.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))
 }
 
