@@ -4,4 +4,5 @@ package daemon
 var (
 	NewLogger = newLogger
 	Explain   = explain
+	HealthDir = healthDir
 )
