@@ -19,7 +19,7 @@ var ranks = []struct {
 	{"0+", []string{"api/swarm/v1/swarmv1connect", "identity/spire/attestor"}},
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
-		"internal/health", "internal/session", "merge/exchange", "identity/embedded", "identity/spire",
+		"internal/health", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
 	{"3", []string{"node"}},
@@ -33,7 +33,7 @@ var ranks = []struct {
 
 // testOnly are packages for tests: they may import what they exercise, and only tests and each other import them.
 var testOnly = []string{
-	"internal/e2e", "internal/e2e/e2etest", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest",
+	"internal/e2e", "internal/e2e/e2etest", "internal/e2e/spire", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest",
 	"identity/spire/spiretest",
 }
 
