@@ -106,12 +106,12 @@ type Group struct {
 
 	mu       sync.Mutex
 	handlers map[string]func(context.Context, Peer, []byte) ([]byte, error)
-	streams  map[net.Conn]struct{} // accepted streams; nil once shut down
-	rejoin   *JoinRequest          // what Join was called with, for a server that finds itself removed
-	trusted  map[string]bool       // peer IDs of the servers that a join's answer named
+	streams  map[net.Conn]string // accepted streams with the peer ID of their sender; nil once shut down
+	rejoin   *JoinRequest        // what Join was called with, for a server that finds itself removed
+	trusted  map[string]bool     // peer IDs of the servers that a join's answer named
 	serving  sync.WaitGroup
 
-	joining sync.Mutex // held by the leader while it changes the configuration for a joiner
+	joining chan struct{} // capacity 1: taken by the leader while it changes the configuration
 	isLead  atomic.Bool
 }
 
@@ -131,8 +131,9 @@ func Open(cfg Config) (*Group, error) {
 		heard: newRoster(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
-		streams:  map[net.Conn]struct{}{}, trusted: map[string]bool{},
+		streams:  map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
 	}
+	g.handlers[kindBan] = g.leadBan
 	g.fsm = newFSM(g.fail)
 	if err := g.openStores(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
@@ -175,7 +176,7 @@ func (g *Group) startRaft() error {
 	conf.NotifyCh = g.notify
 	conf.NoLegacyTelemetry = true
 	conf.ShutdownOnRemove = false // a removed server waits for its chance to rejoin
-	g.layer = newStreamLayer(g.cfg.Network, g.cfg.Address, g.allowRaft, g.log)
+	g.layer = newStreamLayer(g.cfg.Network, g.cfg.Address, g.allow, g.log)
 	g.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: g.layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: newHCLog(g.log, "raft_net"),
 	})
@@ -197,6 +198,11 @@ func (g *Group) startRaft() error {
 		return errors.Join(err, g.trans.Close())
 	}
 	g.links = newLinks(func(ctx context.Context, address string) (net.Conn, error) {
+		if id, _, err := ParseAddress(address); err == nil {
+			if err := g.View().CheckBan(id); err != nil {
+				return nil, fmt.Errorf("dial %s: %w", address, err)
+			}
+		}
 		return dialSN(ctx, g.cfg.Network, address, ProtocolForward)
 	})
 	g.cfg.Network.Handle(ProtocolRaft, g.layer.handle)
@@ -213,11 +219,20 @@ func (g *Group) fail(err error) {
 	}
 }
 
-// allowRaft judges who may open a raft stream to this server; the role is checked already. Servers of the
-// configuration may. A stranger may while this server knows no leader: it is new, or so far behind that it has not
-// heard of those who joined since. Raft itself refuses the votes of servers outside its configuration.
-func (g *Group) allowRaft(p Peer) bool {
-	if _, _, ok := g.Leader(); !ok {
+// allow judges who may open a raft or forward stream to this server; the role is checked already. Servers of the
+// configuration may, and the leader that this server follows, before it has its configuration. A stranger may while this
+// server knows no leader: it is new, or so far behind that it has not heard of those who joined since. Raft itself
+// refuses the votes of servers outside its configuration, and only a leader does what a forward stream asks for. A banned
+// server never may.
+func (g *Group) allow(p Peer) bool {
+	if g.View().Banned(p.PeerID) != nil {
+		return false
+	}
+	_, leader, ok := g.Leader()
+	if !ok {
+		return true
+	}
+	if id, _, err := ParseAddress(leader); err == nil && id == p.PeerID {
 		return true
 	}
 	for _, s := range g.servers() {
@@ -247,6 +262,18 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 	if err := markMember(g.dir); err != nil {
 		return err
 	}
+	again := &JoinRequest{Name: g.cfg.Name, Address: g.cfg.Address}
+	for _, c := range first {
+		switch c := c.(type) {
+		case state.InitSwarm:
+			again.SwarmID = c.SwarmID
+		case state.RegisterNode:
+			again.Register = c
+		}
+	}
+	g.mu.Lock()
+	g.rejoin = again // a founder may be removed too
+	g.mu.Unlock()
 	for _, c := range first {
 		if _, err := g.Propose(ctx, c); err != nil {
 			return fmt.Errorf("bootstrap: propose %s: %w", c.Type(), err)
@@ -293,6 +320,7 @@ func (g *Group) Run(ctx context.Context) error {
 	tasks.Go(func() { g.leadershipLoop(runCtx) })
 	tasks.Go(func() { g.rejoinLoop(runCtx) })
 	tasks.Go(func() { g.spreadLoop(runCtx) })
+	tasks.Go(func() { g.banLoop(runCtx) })
 	var cause error
 	select {
 	case <-ctx.Done():

@@ -19,6 +19,8 @@ var (
 	ErrNotLeader = errors.New("not the leader")
 	// ErrShutdown is returned once the group is stopping.
 	ErrShutdown = errors.New("consensus is shut down")
+	// ErrElsewhere is returned to who asks an SN to ban itself.
+	ErrElsewhere = errors.New("an sn can't ban itself: ask another one")
 	// ErrRefused is wrapped by the error of a join that will not succeed by trying again.
 	ErrRefused = errors.New("join refused")
 )

@@ -206,7 +206,7 @@ const joinTimeout = 20 * time.Second
 // serveJoin answers one join.
 func (g *Group) serveJoin(conn net.Conn, peer Peer) {
 	defer func() { _ = conn.Close() }()
-	if !g.enter(conn) {
+	if !g.enter(conn, peer) {
 		return
 	}
 	defer g.leave(conn)
@@ -272,8 +272,10 @@ func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinR
 		return JoinResponse{Refused: refusal}
 	}
 	// One at a time: each looks at the configuration before it changes it.
-	g.joining.Lock()
-	defer g.joining.Unlock()
+	if err := g.acquire(ctx); err != nil {
+		return tryLater(err)
+	}
+	defer g.release()
 	if _, err := g.fetchStats(ctx, req.Address); err != nil {
 		return JoinResponse{Refused: &JoinRefusal{
 			Reason: "UNREACHABLE", Message: fmt.Sprintf("the leader can't reach %s: %v", req.Address, err),
@@ -310,6 +312,9 @@ func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
 	id, _, err := ParseAddress(req.Address)
 	node := req.Register.Node
 	swarm := g.View().SwarmID
+	if banned, ok := errors.AsType[*state.Error](g.View().CheckBan(peer.PeerID)); ok {
+		return &JoinRefusal{Reason: banned.Reason, Message: banned.Message, Remedy: banned.Remedy}
+	}
 	switch {
 	case peer.Role != roleSN || node.Role != roleSN:
 		return &JoinRefusal{Reason: "ROLE_REFUSED", Message: "only SNs join consensus", Remedy: "check the SPIFFE ID"}
@@ -399,6 +404,7 @@ func (g *Group) caughtUp(ctx context.Context, address string) bool {
 // nobody tells a removed server so.
 func (g *Group) rejoinLoop(ctx context.Context) {
 	period := 5 * g.cfg.Timing.Election
+	said := ""
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -428,6 +434,10 @@ func (g *Group) rejoinLoop(ctx context.Context) {
 				break
 			}
 			g.log.Debug("rejoin", "address", address, "err", err)
+			if refusal, ok := errors.AsType[*JoinRefusal](err); ok && !refusal.Retry && refusal.Error() != said {
+				said = refusal.Error()
+				g.log.Warn("the swarm does not let this node in again; asking on", "node", g.cfg.Name, "err", err)
+			}
 		}
 	}
 }

@@ -136,6 +136,21 @@ func (ls *links) drop(address string, l *link) {
 	}
 }
 
+// dropOf drops the links to the peers for whom out is true.
+func (ls *links) dropOf(out func(peerID string) bool) {
+	ls.mu.Lock()
+	hit := map[string]*link{}
+	for address, l := range ls.open {
+		if id, _, err := ParseAddress(address); err == nil && out(id) {
+			hit[address] = l
+		}
+	}
+	ls.mu.Unlock()
+	for address, l := range hit {
+		ls.drop(address, l)
+	}
+}
+
 // close breaks all links and waits for their goroutines.
 func (ls *links) close() {
 	ls.mu.Lock()

@@ -24,7 +24,7 @@ func (g *Group) serveForward(conn net.Conn, peer Peer) {
 		g.log.Warn("forward stream refused", "peer", peer.PeerID, "role", peer.Role)
 		return
 	}
-	if !g.enter(conn) {
+	if !g.enter(conn, peer) {
 		return
 	}
 	defer g.leave(conn)
@@ -41,6 +41,10 @@ func (g *Group) serveForward(conn net.Conn, peer Peer) {
 			if errors.Is(err, errFrame) {
 				g.log.Warn("forward stream ended", "peer", peer.PeerID, "err", err)
 			}
+			return
+		}
+		if !g.allow(peer) { // also of a stream that was opened before its sender was removed
+			g.log.Warn("forward stream refused: not an SN of the configuration", "peer", peer.PeerID)
 			return
 		}
 		slots <- struct{}{}
@@ -129,13 +133,13 @@ func (g *Group) callLocal(ctx context.Context, from Peer, kind string, payload [
 }
 
 // enter notes an accepted stream, so that shutting down closes it; false means that the group is shut down.
-func (g *Group) enter(conn net.Conn) bool {
+func (g *Group) enter(conn net.Conn, peer Peer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.streams == nil {
 		return false
 	}
-	g.streams[conn] = struct{}{}
+	g.streams[conn] = peer.PeerID
 	g.serving.Add(1)
 	return true
 }

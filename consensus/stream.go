@@ -43,7 +43,7 @@ func (s *streamLayer) handle(conn net.Conn, peer Peer) {
 		_ = conn.Close()
 		return
 	}
-	t := s.track(conn)
+	t := s.track(conn, peer.PeerID)
 	if t == nil {
 		return
 	}
@@ -56,8 +56,8 @@ func (s *streamLayer) handle(conn net.Conn, peer Peer) {
 }
 
 // track registers a stream; nil means that the layer is closed and so is the stream.
-func (s *streamLayer) track(conn net.Conn) *trackedConn {
-	t := &trackedConn{Conn: conn, layer: s, closed: make(chan struct{})}
+func (s *streamLayer) track(conn net.Conn, peerID string) *trackedConn {
+	t := &trackedConn{Conn: conn, peerID: peerID, layer: s, closed: make(chan struct{})}
 	s.mu.Lock()
 	if s.open != nil {
 		s.open[t] = struct{}{}
@@ -87,7 +87,8 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if err != nil {
 		return nil, err
 	}
-	if t := s.track(conn); t != nil {
+	peerID, _, _ := ParseAddress(string(address)) // it parsed, or nobody would have answered
+	if t := s.track(conn, peerID); t != nil {
 		return t, nil
 	}
 	return nil, net.ErrClosed
@@ -117,9 +118,25 @@ func (s *streamLayer) closeAll(final bool) {
 	}
 }
 
+// closeOf closes the open streams of the peers for whom out is true.
+func (s *streamLayer) closeOf(out func(peerID string) bool) {
+	s.mu.Lock()
+	var conns []*trackedConn
+	for c := range s.open {
+		if out(c.peerID) {
+			conns = append(conns, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
 // trackedConn tells its layer when it is closed.
 type trackedConn struct {
 	net.Conn
+	peerID string // of the other side
 	layer  *streamLayer
 	once   sync.Once
 	closed chan struct{}

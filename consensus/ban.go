@@ -1,0 +1,220 @@
+package consensus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// kindBan is the request by which any SN has the leader ban a node key; its payload is the encoded command.
+const kindBan = "ban"
+
+// probeTimeout bounds the question whether an SN is there.
+const probeTimeout = 2 * time.Second
+
+// banned is the leader's answer to kindBan.
+type banned struct {
+	Index  uint64       `json:"index"`
+	Result state.Result `json:"result"`
+}
+
+// Ban has a node key banned, and if it is an SN's takes that SN out of the configuration first, so that it never counts
+// for the quorum while nobody speaks to it. A leader that is to be banned hands over leadership before. It is refused,
+// with state.ReasonQuorum, if the SNs that remain could not agree without the banned one. It tries again while there is
+// no leader until ctx ends, as Propose does. A server does not ban itself, since nobody would tell it what came of it: that
+// is ErrElsewhere.
+func (g *Group) Ban(ctx context.Context, c state.BanNode) (state.Result, error) {
+	if _, _, err := g.View().Apply(c); err != nil && c.PeerID == g.self.PeerID {
+		return state.Result{}, err
+	}
+	if c.PeerID == g.self.PeerID {
+		return state.Result{}, ErrElsewhere
+	}
+	payload, err := state.EncodeCommand(c)
+	if err != nil {
+		return state.Result{}, fmt.Errorf("ban: %w", err)
+	}
+	answer, err := g.SendToLeader(ctx, kindBan, payload)
+	if err != nil {
+		return state.Result{}, err
+	}
+	var b banned
+	if err := json.Unmarshal(answer, &b); err != nil {
+		return state.Result{}, fmt.Errorf("ban: %w: %w", errFrame, err)
+	}
+	return b.Result, g.wait(ctx, b.Index)
+}
+
+// leadBan is Ban on the leader.
+func (g *Group) leadBan(ctx context.Context, _ Peer, payload []byte) ([]byte, error) {
+	c, err := state.DecodeCommand(payload)
+	if err != nil {
+		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: err.Error()}
+	}
+	ban, ok := c.(state.BanNode)
+	if !ok {
+		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: c.Type() + " bans nobody"}
+	}
+	if !g.IsLeader() {
+		return nil, ErrNotLeader
+	}
+	if err := g.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer g.release()
+	if _, _, err := g.View().Apply(ban); err != nil {
+		return nil, err // what the state refuses must not cost a server
+	}
+	if err := g.expel(ctx, ban.PeerID); err != nil {
+		return nil, err
+	}
+	a, err := g.proposeLocal(ctx, payload)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(banned{Index: a.index, Result: a.result})
+}
+
+// acquire waits for the right to change the configuration, which the leader gives to one at a time.
+func (g *Group) acquire(ctx context.Context) error {
+	select {
+	case g.joining <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.stopped:
+		return ErrShutdown
+	}
+}
+
+func (g *Group) release() { <-g.joining }
+
+// expel takes the server of a node key out of the configuration, if there is one. The caller holds joining.
+func (g *Group) expel(ctx context.Context, peerID string) error {
+	for _, s := range g.servers() {
+		if id, _, err := ParseAddress(string(s.Address)); err != nil || id != peerID {
+			continue
+		}
+		if err := g.expendable(ctx, s); err != nil {
+			return err
+		}
+		if string(s.ID) == g.cfg.Name {
+			return g.handOver(ctx)
+		}
+		if err := g.change(ctx, func() raft.IndexFuture { return g.raft.RemoveServer(s.ID, 0, 0) }); err != nil {
+			return err
+		}
+		g.log.Warn("server expelled", "node", string(s.ID), "address", string(s.Address))
+	}
+	return nil
+}
+
+// expendable refuses to do without a server if the voters that remain, as far as they answer, are no majority of theirs.
+func (g *Group) expendable(ctx context.Context, out raft.Server) error {
+	if out.Suffrage != raft.Voter {
+		return nil
+	}
+	var rest int
+	var there atomic.Int32
+	var asked sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	for _, v := range g.voters() {
+		if v.ID == out.ID {
+			continue
+		}
+		rest++
+		asked.Go(func() {
+			if _, err := g.fetchStats(ctx, string(v.Address)); err == nil {
+				there.Add(1)
+			}
+		})
+	}
+	asked.Wait()
+	if need := rest/2 + 1; int(there.Load()) < need {
+		return &state.Error{
+			Reason:  state.ReasonQuorum,
+			Message: fmt.Sprintf("without SN %s the swarm could not agree any more: of the other %d voting SNs %d answer, %d must", out.ID, rest, there.Load(), need),
+			Remedy:  "start the missing SNs, or another one, first",
+		}
+	}
+	return nil
+}
+
+// handOver makes another server the leader, since one can't expel itself. It returns ErrNotLeader when that is done, for
+// the caller to ask the new leader.
+func (g *Group) handOver(ctx context.Context) error {
+	if err := g.await(ctx, func() error { return g.raft.LeadershipTransfer().Error() }); err != nil {
+		return &state.Error{
+			Reason: state.ReasonQuorum, Message: fmt.Sprintf("the leader %s is to be banned and could not hand over leadership: %v", g.cfg.Name, err),
+			Remedy: "try again, or stop that SN first",
+		}
+	}
+	return ErrNotLeader
+}
+
+// banLoop follows the bans: whoever is banned loses its streams at once, and on the leader its place in the configuration
+// if it still has one, because it was banned by other means than Ban or slipped in meanwhile.
+func (g *Group) banLoop(ctx context.Context) {
+	ticker := time.NewTicker(g.cfg.Timing.Update)
+	defer ticker.Stop()
+	var known map[string]*state.Ban
+	for {
+		changed := g.Changed()
+		view := g.View()
+		if !maps.Equal(known, view.Bans) {
+			known = view.Bans
+			g.cutOff(func(peerID string) bool { return view.Banned(peerID) != nil })
+		}
+		if len(known) > 0 && g.IsLeader() {
+			g.expelBanned(ctx, view)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-changed:
+		}
+	}
+}
+
+func (g *Group) expelBanned(ctx context.Context, view *state.State) {
+	for _, s := range g.servers() {
+		id, _, err := ParseAddress(string(s.Address))
+		if err != nil || view.Banned(id) == nil {
+			continue
+		}
+		if err := g.acquire(ctx); err != nil {
+			return
+		}
+		err = g.expel(ctx, id)
+		g.release()
+		if err != nil && ctx.Err() == nil {
+			g.log.Debug("banned server not expelled yet", "node", string(s.ID), "err", err)
+		}
+	}
+}
+
+// cutOff closes the streams of the peers for whom out is true.
+func (g *Group) cutOff(out func(peerID string) bool) {
+	if out(g.self.PeerID) {
+		g.log.Warn("this node is banned from the swarm", "node", g.cfg.Name)
+	}
+	g.layer.closeOf(out)
+	g.links.dropOf(out)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for conn, peerID := range g.streams {
+		if out(peerID) {
+			_ = conn.Close()
+		}
+	}
+}

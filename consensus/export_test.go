@@ -1,0 +1,25 @@
+package consensus
+
+import (
+	"errors"
+	"net"
+	"sync"
+)
+
+// AskRaw proposes an encoded command on a forward stream, and returns why it was not accepted.
+func AskRaw(conn net.Conn, command []byte) error {
+	if err := writeFrame(conn, new(sync.Mutex), frame{id: 1, kind: framePropose, body: command}); err != nil {
+		return err
+	}
+	f, err := readFrame(conn)
+	if err == nil && f.kind != frameOK {
+		err = errors.New(string(f.body))
+	}
+	return err
+}
+
+// HoldConfiguration takes the right to change the configuration until release is called.
+func HoldConfiguration(g *Group) (release func()) {
+	g.joining <- struct{}{}
+	return g.release
+}
