@@ -107,6 +107,11 @@ func (r remote) ForgetNode(ctx context.Context, name string) error {
 	return err
 }
 
+// GetHealth implements API.
+func (r remote) GetHealth(ctx context.Context) ([]client.SNHealth, error) {
+	return bounded(ctx, r.c.GetHealth)
+}
+
 // ListContracts implements API.
 func (r remote) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
 	return bounded(ctx, r.c.ListContracts)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -90,6 +91,14 @@ func (*fakeAPI) ForgetNode(_ context.Context, name string) error {
 	return nil
 }
 
+func (*fakeAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
+	sl := &swarmv1.NodeHealth{
+		Name: "sl-0", Role: "sl", Healthy: true, UntilUnixMs: 2_411_000, SvidNotAfterUnixMs: 3_611_000, LeaderSeenUnixMs: 10_000, Source: "files",
+	}
+	sn := &swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 2_411_000, SvidNotAfterUnixMs: 3_611_000, LeaderSeenUnixMs: 11_000}
+	return []client.SNHealth{{Name: "sn-0", Address: "10.0.0.1:30304", Nodes: []*swarmv1.NodeHealth{sn, sl}}}, nil
+}
+
 func (*fakeAPI) ListContracts(context.Context) ([]*swarmv1.ContractSummary, error) {
 	return []*swarmv1.ContractSummary{{Name: "c", Phase: "training", Run: 1, Round: 4, MinPeers: 2, OpenSessions: 2}}, nil
 }
@@ -150,6 +159,10 @@ func TestCommands(t *testing.T) {
 		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE  FOR  NOTE
 sl-0  sl    10.0.0.2:30305  dead   -    -
 sn-0  sn    10.0.0.1:30304  alive  10s  sentinel, leader
+`},
+		{"health", []string{"get", "health", sn}, `NAME  ROLE  HEALTHY  FOR         CERT        SEEN    WHY NOT
+sl-0  sl    yes      40 minutes  60 minutes  1s ago  -
+sn-0  sn    yes      40 minutes  60 minutes  0s ago  -
 `},
 		{"contracts, keywords in any case", []string{"LIST", sn, "Contracts"}, `NAME  PHASE     RUN  ROUND  MIN PEERS  OPEN  ENDED
 c     training  1    4      2          2     0

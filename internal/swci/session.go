@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -18,6 +19,7 @@ type API interface {
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
 	ForgetNode(ctx context.Context, name string) error
+	GetHealth(ctx context.Context) ([]client.SNHealth, error)
 	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)

@@ -1,0 +1,150 @@
+package swci
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+func healthCommands() []*Command {
+	return []*Command{{
+		Pattern: "get health", Group: "Nodes", Shell: true,
+		Summary: "Show which nodes are healthy, and why others are not",
+		Details: "A node is healthy while its certificate is valid and renewed on schedule (more than a third of its life is left) and a raft leader heard of it within the last minute. Every known SN is asked itself; the others are shown as the raft leader knows them. FOR is how long a node stays healthy unless its certificate is renewed, CERT how long the certificate is valid.\n\n" +
+			"Ends with exit code 1 if any node is not healthy. `swarmd health` on a node's machine asks that node alone, without the swarm.",
+		Example: "get health",
+		JSON:    healthJSON{},
+		Run:     getHealth,
+	}}
+}
+
+// healthJSON is `get health -o json`.
+type healthJSON struct {
+	Healthy bool             `json:"healthy" doc:"all nodes are"`
+	Nodes   []nodeHealthJSON `json:"nodes" doc:"by role and name"`
+}
+
+// nodeHealthJSON is one element of `get health -o json`.
+type nodeHealthJSON struct {
+	Name       string   `json:"name" doc:"the node's; the address of an SN that does not answer and has no known name"`
+	Role       string   `json:"role" doc:"sn, sl or swop"`
+	Healthy    bool     `json:"healthy" doc:"certificate valid and renewed on schedule, seen by a raft leader within a minute"`
+	Reason     string   `json:"reason" doc:"why it is not, in words; empty while it is"`
+	Until      *string  `json:"until" doc:"when it stops being healthy unless its certificate is renewed, null while it is not; RFC 3339, UTC"`
+	SpiffeID   string   `json:"spiffe_id" doc:"of its certificate"`
+	Source     string   `json:"source" doc:"where its certificate comes from, in its own words"`
+	NotBefore  *string  `json:"svid_not_before" doc:"when its certificate's life began; RFC 3339, UTC"`
+	NotAfter   *string  `json:"svid_not_after" doc:"when its certificate expires; RFC 3339, UTC"`
+	LeaderSeen *string  `json:"leader_seen" doc:"when a raft leader last heard of it; RFC 3339, UTC"`
+	Warnings   []string `json:"warnings" doc:"for people"`
+}
+
+func getHealth(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		answers, err := api.GetHealth(ctx)
+		if err != nil {
+			return fmt.Errorf("get health: %w", err)
+		}
+		nodes := joinHealth(answers)
+		sick := 0
+		for _, n := range nodes {
+			if !n.GetHealthy() {
+				sick++
+			}
+		}
+		if err := printHealth(s, nodes, sick == 0); err != nil {
+			return err
+		}
+		if sick > 0 {
+			return exit.New(exit.Failed, "", "%d of %d nodes not healthy", sick, len(nodes))
+		}
+		return nil
+	})
+}
+
+// joinHealth makes one list of what the SNs said: each SN's word on itself, and on another node the newest there is. An
+// SN that did not answer is not healthy for all that is known here.
+func joinHealth(answers []client.SNHealth) []*swarmv1.NodeHealth {
+	by := map[string]*swarmv1.NodeHealth{}
+	for _, a := range answers {
+		for _, n := range a.Nodes {
+			if old := by[n.GetName()]; old == nil || newer(n, old) {
+				by[n.GetName()] = n
+			}
+		}
+	}
+	for _, a := range answers {
+		name := first(a.Name, a.Address)
+		if a.Err != nil && by[name] == nil {
+			by[name] = &swarmv1.NodeHealth{Name: name, Role: "sn", Reason: a.Err.Error()}
+		}
+	}
+	out := make([]*swarmv1.NodeHealth, 0, len(by))
+	for _, n := range by {
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b *swarmv1.NodeHealth) int {
+		return cmp.Or(strings.Compare(a.GetRole(), b.GetRole()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	return out
+}
+
+// newer tells which of two words on a node counts: an SN that is cut off from the leader knows less.
+func newer(a, b *swarmv1.NodeHealth) bool {
+	if a.GetLeaderSeenUnixMs() != b.GetLeaderSeenUnixMs() {
+		return a.GetLeaderSeenUnixMs() > b.GetLeaderSeenUnixMs()
+	}
+	return !a.GetHealthy() && b.GetHealthy()
+}
+
+func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
+	if s.JSON {
+		out := healthJSON{Healthy: all, Nodes: []nodeHealthJSON{}}
+		for _, n := range nodes {
+			out.Nodes = append(out.Nodes, nodeHealthJSON{
+				Name: n.GetName(), Role: n.GetRole(), Healthy: n.GetHealthy(), Reason: n.GetReason(), Until: stamp(n.GetUntilUnixMs()),
+				SpiffeID: n.GetSpiffeId(), Source: n.GetSource(), NotBefore: stamp(n.GetSvidNotBeforeUnixMs()), NotAfter: stamp(n.GetSvidNotAfterUnixMs()),
+				LeaderSeen: stamp(n.GetLeaderSeenUnixMs()), Warnings: append([]string{}, n.GetWarnings()...),
+			})
+		}
+		return printJSON(s.Env.Stdout, out)
+	}
+	now := s.Env.Now()
+	t := table{header: []string{"NAME", "ROLE", "HEALTHY", "FOR", "CERT", "SEEN", "WHY NOT"}}
+	for _, n := range nodes {
+		seen := ago(now, n.GetLeaderSeenUnixMs())
+		if seen != "" {
+			seen += " ago"
+		}
+		t.add(n.GetName(), n.GetRole(), yesNo(n.GetHealthy()), ahead(now, n.GetUntilUnixMs()), ahead(now, n.GetSvidNotAfterUnixMs()), seen, n.GetReason())
+	}
+	if err := t.print(s.Env.Stdout); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		for _, w := range n.GetWarnings() {
+			fmt.Fprintf(s.Env.Stdout, "warning: node %s: %s\n", oneLine(n.GetName()), oneLine(w))
+		}
+	}
+	return nil
+}
+
+// ahead renders how long after now a moment in Unix milliseconds is; "" for 0.
+func ahead(now time.Time, unixMS int64) string {
+	if unixMS == 0 {
+		return ""
+	}
+	t := time.UnixMilli(unixMS)
+	if !t.After(now) {
+		return "over"
+	}
+	return health.Words(t.Sub(now))
+}
