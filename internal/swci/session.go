@@ -16,13 +16,18 @@ import (
 
 // API is what the commands need of a daemon. Its errors carry an exit code and, when there is one, a remedy.
 type API interface {
+	NodeAPI
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
-	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
-	ForgetNode(ctx context.Context, name string) error
-	GetHealth(ctx context.Context) ([]client.SNHealth, error)
 	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
+}
+
+// NodeAPI is the part of API that is about nodes.
+type NodeAPI interface {
+	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
+	ForgetNode(ctx context.Context, name string) error
+	GetHealth(ctx context.Context) ([]client.SNHealth, error)
 }
 
 // Connect opens the API of the swarm that target names. done is never nil; without error it must be called.
