@@ -9,6 +9,7 @@ import (
 	agentv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/agent/v1"
 	bundlev1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/bundle/v1"
 	entryv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/entry/v1"
+	localauthorityv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/localauthority/v1"
 	trustdomainv1 "github.com/spiffe/spire-api-sdk/proto/spire/api/server/trustdomain/v1"
 	"github.com/spiffe/spire-api-sdk/proto/spire/api/types"
 )
@@ -132,5 +133,25 @@ func (s *Server) check(what string, status *types.Status) {
 	s.t.Helper()
 	if status.GetCode() != 0 {
 		s.t.Fatalf("%s: %s", what, status.GetMessage())
+	}
+}
+
+// PrepareCA makes the server's next CA and puts it into the bundle; ActivateCA signs with it from now on, and no longer
+// with the one before. Between the two every node must have got the bundle.
+func (s *Server) PrepareCA() (authority string) {
+	s.t.Helper()
+	res, err := localauthorityv1.NewLocalAuthorityClient(s.conn).PrepareX509Authority(s.t.Context(), &localauthorityv1.PrepareX509AuthorityRequest{})
+	if err != nil {
+		s.t.Fatalf("prepare CA: %v", err)
+	}
+	return res.GetPreparedAuthority().GetAuthorityId()
+}
+
+// ActivateCA signs with a prepared CA from now on.
+func (s *Server) ActivateCA(authority string) {
+	s.t.Helper()
+	_, err := localauthorityv1.NewLocalAuthorityClient(s.conn).ActivateX509Authority(s.t.Context(), &localauthorityv1.ActivateX509AuthorityRequest{AuthorityId: authority})
+	if err != nil {
+		s.t.Fatalf("activate CA: %v", err)
 	}
 }

@@ -107,12 +107,25 @@ func (p *Proc) Sees(texts ...string) {
 // Exits waits for the end and returns the exit code, -1 if a signal ended it.
 func (p *Proc) Exits() int {
 	p.T.Helper()
+	return p.exits(Patience)
+}
+
+func (p *Proc) exits(patience time.Duration) int {
+	p.T.Helper()
 	select {
 	case <-p.Done:
-	case <-time.After(Patience):
-		p.T.Fatalf("%s does not end within %s", p.Name, Patience)
+	case <-time.After(patience):
+		p.T.Fatalf("%s does not end within %s", p.Name, patience)
 	}
 	return p.Cmd.ProcessState.ExitCode()
+}
+
+// Ends wants a process that does much to end well within its own time.
+func (p *Proc) Ends(patience time.Duration) {
+	p.T.Helper()
+	if code := p.exits(patience); code != 0 {
+		p.T.Errorf("%s: exit code %d, want 0", p.Name, code)
+	}
 }
 
 // Signal goes to the whole group: an SL's program has one of its own, which dies with its daemon.
