@@ -1,0 +1,201 @@
+package certs
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// How a certificate tells its role.
+const (
+	// RolesSPIFFE is by the SPIFFE ID in its URI SAN, as SPIRE's certificates do.
+	RolesSPIFFE = "spiffe"
+	// RolesCN is by the prefix of its common name: SN-1, SL-2, SWOP-1, SWCI-1.
+	RolesCN = "cn"
+)
+
+// CNTrustDomain is the trust domain of the SPIFFE IDs that stand for certificates without one. Nobody can own a domain
+// under .invalid, and certificates that name it are refused.
+const CNTrustDomain = "cn-roles.swarmd.invalid"
+
+// RoleOfCN returns the role that a common name begins with, in any case: "SN-1" is of role sn. What follows the dash
+// must not be empty and means nothing.
+func RoleOfCN(cn string) (identity.Role, error) {
+	prefix, rest, dash := strings.Cut(cn, "-")
+	role, err := identity.ParseRole(strings.ToLower(prefix))
+	// ToLower maps some letters outside ASCII into it, such as the Kelvin sign.
+	if err != nil || !dash || rest == "" || len(prefix) != len(role) {
+		return "", fmt.Errorf("the certificate's CN %.80q names no role: with --cert-roles cn it begins with SN-, SL-, SWOP- or SWCI-, as SL-2 does", cn)
+	}
+	return role, nil
+}
+
+// cnID is whom a certificate without SPIFFE ID stands for. One that has a URI SAN is of the other kind and never taken.
+func cnID(leaf *x509.Certificate) (spiffeid.ID, error) {
+	if len(leaf.URIs) > 0 {
+		return spiffeid.ID{}, fmt.Errorf("the certificate names the SPIFFE ID %.200q, but this node takes roles from the CN (--cert-roles cn), where certificates have none: both sides must use the same kind", leaf.URIs[0])
+	}
+	names := 0
+	for _, n := range leaf.Subject.Names {
+		if n.Type.Equal(oidCommonName) {
+			names++
+		}
+	}
+	if names > 1 {
+		return spiffeid.ID{}, fmt.Errorf("the certificate %s has %d CNs: which one tells the role is not clear", identity.CertName(leaf), names)
+	}
+	role, err := RoleOfCN(leaf.Subject.CommonName)
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	return spiffeid.FromSegments(cnDomain(), "swarm", string(role))
+}
+
+var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
+
+func cnDomain() spiffeid.TrustDomain { return spiffeid.RequireTrustDomainFromString(CNTrustDomain) }
+
+// caDomain returns the trust domain that a CA certificate names, the zero value if it names none.
+func caDomain(ca *x509.Certificate) (spiffeid.TrustDomain, error) {
+	if len(ca.URIs) == 0 {
+		return spiffeid.TrustDomain{}, nil
+	}
+	id, err := identity.LeafID(ca)
+	if err != nil {
+		return spiffeid.TrustDomain{}, err
+	}
+	if id.Path() != "" {
+		return spiffeid.TrustDomain{}, fmt.Errorf("a CA certificate names a trust domain, not %q", id)
+	}
+	return id.TrustDomain(), nil
+}
+
+// newBundles sorts CA certificates by the trust domains that they are trusted for.
+func newBundles(cas []*x509.Certificate, cn bool, open []spiffeid.TrustDomain) (*x509bundle.Set, error) {
+	set := x509bundle.NewSet()
+	add := func(td spiffeid.TrustDomain, ca *x509.Certificate) {
+		b, ok := set.Get(td)
+		if !ok {
+			b = x509bundle.New(td)
+			set.Add(b)
+		}
+		b.AddX509Authority(ca)
+	}
+	for _, ca := range cas {
+		td, err := caDomain(ca)
+		if err != nil {
+			return nil, fmt.Errorf("CA %s: %w", identity.CertName(ca), err)
+		}
+		switch {
+		case cn && !td.IsZero():
+			return nil, fmt.Errorf("CA %s is the authority of the trust domain %s: with --cert-roles cn only CAs that name none are trusted (swarmctl cert init --cn makes one)", identity.CertName(ca), td)
+		case cn:
+			add(cnDomain(), ca)
+		case td == cnDomain():
+			return nil, fmt.Errorf("CA %s names the trust domain %s, which stands for certificates without SPIFFE ID: use another name", identity.CertName(ca), td)
+		case !td.IsZero():
+			add(td, ca)
+		default:
+			for _, td := range open {
+				add(td, ca)
+			}
+		}
+	}
+	return set, nil
+}
+
+// state is everything that was read from files at one time. It does not change.
+type state struct {
+	cn      bool
+	svid    *x509svid.SVID
+	id      identity.ID
+	cas     []*x509.Certificate
+	bundles *x509bundle.Set
+}
+
+var (
+	_ identity.Source     = (*state)(nil)
+	_ identity.CertReader = (*state)(nil)
+)
+
+func (s *state) GetX509SVID() (*x509svid.SVID, error) { return s.svid, nil }
+
+func (s *state) GetX509BundleForTrustDomain(td spiffeid.TrustDomain) (*x509bundle.Bundle, error) {
+	b, ok := s.bundles.Get(td)
+	if !ok {
+		return nil, &identity.UnknownDomainError{Domain: td, Known: s.domains()}
+	}
+	return b, nil
+}
+
+func (s *state) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
+	if s.cn {
+		return cnID(leaf)
+	}
+	id, err := identity.LeafID(leaf)
+	if err == nil && id.TrustDomain() == cnDomain() {
+		return spiffeid.ID{}, fmt.Errorf("the certificate names the trust domain %s, which stands for certificates without SPIFFE ID", CNTrustDomain)
+	}
+	return id, err
+}
+
+func (s *state) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error) {
+	if len(chain) == 0 {
+		return spiffeid.ID{}, errors.New("verify certificate: there is none")
+	}
+	id, err := s.CertID(chain[0])
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	var found [][]*x509.Certificate
+	if s.cn {
+		found, err = s.verifyCN(chain)
+	} else {
+		_, found, err = x509svid.Verify(chain, s)
+	}
+	if err != nil {
+		return spiffeid.ID{}, err
+	}
+	for _, c := range found {
+		if s.signersFit(c[1:], id.TrustDomain()) {
+			return id, nil
+		}
+	}
+	return spiffeid.ID{}, fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
+}
+
+// verifyCN verifies the chain alone: no host names and any key usage, as the original's certificates need. That a leaf
+// may sign by its key usage does not make it an authority: it is none by its basic constraints.
+func (s *state) verifyCN(chain []*x509.Certificate) ([][]*x509.Certificate, error) {
+	if chain[0].IsCA {
+		return nil, fmt.Errorf("the certificate %s is a CA's: a node shows one of its own", identity.CertName(chain[0]))
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	for _, c := range s.cas {
+		roots.AddCert(c)
+	}
+	for _, c := range chain[1:] {
+		intermediates.AddCert(c)
+	}
+	return chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+}
+
+// signersFit reports whether none of the authorities of a chain names another trust domain: an authority that partners
+// share could else speak for all of them through an intermediate that was made for one.
+func (s *state) signersFit(signers []*x509.Certificate, td spiffeid.TrustDomain) bool {
+	for _, c := range signers {
+		named, err := caDomain(c)
+		if err != nil || !named.IsZero() && (s.cn || named != td) {
+			return false
+		}
+	}
+	return true
+}
