@@ -28,24 +28,10 @@ const callWait = 20 * time.Second
 // Dial connects to a swarm's SNs over mutual TLS with an SVID of the role swci.
 func Dial(env Env) Connect {
 	return func(ctx context.Context, target Context) (API, func(), error) {
-		socket, err := identitySocket(target.Identity, env.Getenv)
-		if err != nil {
-			return nil, func() {}, err
-		}
-		if err := identityAnswers(ctx, socket); err != nil {
-			return nil, func() {}, err
-		}
 		log := slog.New(slog.DiscardHandler)
-		wait, cancel := context.WithTimeout(ctx, identityWait)
-		defer cancel()
-		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: log})
+		source, domains, err := OpenIdentity(env)(ctx, target)
 		if err != nil {
-			return nil, func() {}, exit.New(exit.Unreachable, "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?", "get SVID from %s: %w", socket, err)
-		}
-		domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
-		if err != nil {
-			_ = source.Close()
-			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err}
+			return nil, func() {}, err
 		}
 		c, err := client.New(client.Config{SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log, OnWait: target.onWait})
 		if err != nil {
@@ -56,6 +42,34 @@ func Dial(env Env) Connect {
 			_ = c.Close()
 			_ = source.Close()
 		}, nil
+	}
+}
+
+// Identify opens swarmctl's own identity and tells which trust domains it accepts. The caller closes the source.
+type Identify func(ctx context.Context, target Context) (identity.Provider, identity.Domains, error)
+
+// OpenIdentity opens the identity of the role swci that target names; its SNs do not matter.
+func OpenIdentity(env Env) Identify {
+	return func(ctx context.Context, target Context) (identity.Provider, identity.Domains, error) {
+		socket, err := identitySocket(target.Identity, env.Getenv)
+		if err != nil {
+			return nil, identity.Domains{}, err
+		}
+		if err := identityAnswers(ctx, socket); err != nil {
+			return nil, identity.Domains{}, err
+		}
+		wait, cancel := context.WithTimeout(ctx, identityWait)
+		defer cancel()
+		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return nil, identity.Domains{}, exit.New(exit.Unreachable, "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?", "get SVID from %s: %w", socket, err)
+		}
+		domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
+		if err != nil {
+			_ = source.Close()
+			return nil, identity.Domains{}, &exit.Error{Status: exit.Usage, Err: err}
+		}
+		return source, domains, nil
 	}
 }
 

@@ -22,7 +22,7 @@ func Main(args []string, env Env) int {
 	defer cancel(nil)
 	stop := onSignal(cancel)
 	defer stop()
-	err := Execute(ctx, args, &Session{Env: env, Connect: Dial(env)})
+	err := Execute(ctx, args, &Session{Env: env, Connect: Dial(env), Identify: OpenIdentity(env)})
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

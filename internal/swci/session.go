@@ -38,7 +38,9 @@ type Session struct {
 	Env     Env
 	Grammar *Grammar
 	Connect Connect
-	JSON    bool // print JSON, not tables
+	// Identify opens swarmctl's own identity where no SN is asked.
+	Identify Identify
+	JSON     bool // print JSON, not tables
 }
 
 // withAPI calls fn with an open API of the swarm that the options, the current context or the environment name.
@@ -58,6 +60,22 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) e
 
 // target decides which swarm is meant: the context named or current, then each part overridden by its option.
 func (s *Session) target(opts *cli.Context) (Context, error) {
+	target, err := s.anyTarget(opts)
+	if err == nil && len(target.SNs) == 0 {
+		err = exit.New(exit.Usage, "give --sn HOST:PORT, or choose a context with swarmctl switch context NAME", "no SN is known")
+	}
+	if err == nil && target.Identity == "" {
+		err = errNoIdentity()
+	}
+	return target, err
+}
+
+func errNoIdentity() error {
+	return exit.New(exit.Usage, "give --identity embedded=DIR or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
+}
+
+// anyTarget is target for those who can do without parts of it.
+func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	contexts, err := OpenContexts(s.Env.Getenv)
 	if err != nil {
 		return Context{}, err
@@ -79,12 +97,6 @@ func (s *Session) target(opts *cli.Context) (Context, error) {
 		target.TrustDomains = opts.StringSlice("trust-domain")
 	}
 	target.Identity = first(opts.String("identity"), target.Identity, s.Env.Getenv("SWARM_IDENTITY"), s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
-	if len(target.SNs) == 0 {
-		return Context{}, exit.New(exit.Usage, "give --sn HOST:PORT, or choose a context with swarmctl switch context NAME", "no SN is known")
-	}
-	if target.Identity == "" {
-		return Context{}, exit.New(exit.Usage, "give --identity embedded=DIR or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
-	}
 	return target, nil
 }
 
