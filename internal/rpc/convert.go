@@ -97,7 +97,7 @@ func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 		LastSeq: x.LastSeq, LastRound: x.LastRound, EndReason: x.EndReason, ExitCode: x.ExitCode,
 	}
 	if n != nil {
-		out.PeerId, out.Host, out.FsPort, out.Live = n.PeerID, n.Host, uint32(n.FSPort), n.Live
+		out.PeerId, out.SpiffeId, out.Host, out.FsPort, out.Live = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort), n.Live
 	}
 	return out
 }
@@ -130,7 +130,7 @@ func participantToProto(p state.Participant, n *state.Node) *swarmv1.Participant
 		Session: p.Session, Node: p.Node, Weight: p.Weight, Seq: p.Seq, ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves,
 	}
 	if n != nil {
-		out.PeerId, out.Host, out.FsPort = n.PeerID, n.Host, uint32(n.FSPort)
+		out.PeerId, out.SpiffeId, out.Host, out.FsPort = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort)
 	}
 	return out
 }
