@@ -1,20 +1,164 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// BanNode shuts a node key out.
-func (s *Server) BanNode(context.Context, *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("not there yet"))
+// BanNode shuts a node key out: that of a registered node, or one that is given as peer ID.
+func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, reason := req.Msg.GetName(), req.Msg.GetReason()
+	if len(reason) > state.MaxBanReason {
+		return nil, fmt.Errorf("%w: reason of %d bytes, at most %d", ErrBadRequest, len(reason), state.MaxBanReason)
+	}
+	peerID, err := toBan(s.cfg.Core.View(), name)
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	_, err = s.cfg.Core.Ban(within, state.BanNode{
+		PeerID: peerID, Reason: spoken(reason, state.MaxBanReason), By: caller.ID.String(), AtMS: s.nowMS(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &swarmv1.Ban{}
+	if err := s.see(ctx, func(view *state.State, _ uint64) bool {
+		b := view.Banned(peerID)
+		if b != nil {
+			out = banToProto(b)
+		}
+		return b != nil
+	}); err != nil {
+		return nil, err
+	}
+	s.cfg.Log.WarnContext(ctx, "banned node", "node", out.GetName(), "peer_id", peerID, "caller", caller.ID.String(), "why", out.GetReason())
+	return connect.NewResponse(&swarmv1.BanNodeResponse{Ban: out}), nil
 }
 
 // UnbanNode lets a node key in again.
-func (s *Server) UnbanNode(context.Context, *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("not there yet"))
+func (s *Server) UnbanNode(ctx context.Context, req *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peerID, err := toUnban(s.cfg.Core.View(), req.Msg.GetName())
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.propose(ctx, state.UnbanNode{PeerID: peerID, AtMS: s.nowMS()})
+	if err != nil {
+		return nil, err
+	}
+	if res.Changed {
+		s.cfg.Log.WarnContext(ctx, "lifted ban", "node", req.Msg.GetName(), "peer_id", peerID, "caller", caller.ID.String())
+	}
+	return connect.NewResponse(&swarmv1.UnbanNodeResponse{}), nil
+}
+
+// toBan finds the node key that is meant: a registered node's, that of a ban which stands already, or a peer ID itself.
+func toBan(view *state.State, name string) (string, error) {
+	if n := view.Nodes[name]; n != nil {
+		return n.PeerID, nil
+	}
+	if ids := bansOf(view, name); len(ids) == 1 {
+		return ids[0], nil
+	}
+	return keyNamed(name)
+}
+
+// toUnban finds the ban that is meant. A name may have belonged to more than one key that was banned.
+func toUnban(view *state.State, name string) (string, error) {
+	n := view.Nodes[name]
+	if n != nil && view.Banned(n.PeerID) != nil {
+		return n.PeerID, nil
+	}
+	switch ids := bansOf(view, name); {
+	case len(ids) == 1:
+		return ids[0], nil
+	case len(ids) > 1:
+		return "", fmt.Errorf("%w: %d banned node keys were called %s; give the peer ID of one: %s", ErrBadRequest, len(ids), name, strings.Join(ids[:min(len(ids), 8)], ", "))
+	case n != nil:
+		return n.PeerID, nil
+	}
+	return keyNamed(name)
+}
+
+func bansOf(view *state.State, name string) []string {
+	var ids []string
+	for _, id := range view.BannedPeers() {
+		if id == name || name != "" && view.Banned(id).Name == name {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func keyNamed(name string) (string, error) {
+	if len(name) <= maxShortText {
+		if id, err := peer.Decode(name); err == nil {
+			return id.String(), nil
+		}
+	}
+	return "", &state.Error{
+		Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q, and no such peer ID", name), Remedy: "see: swarmctl list nodes",
+	}
+}
+
+// bans shows all bans, by name.
+func bans(view *state.State) []*swarmv1.Ban {
+	var out []*swarmv1.Ban
+	for _, b := range slices.SortedFunc(maps.Values(view.Bans), func(a, b *state.Ban) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PeerID, b.PeerID))
+	}) {
+		out = append(out, banToProto(b))
+	}
+	return out
+}
+
+func banToProto(b *state.Ban) *swarmv1.Ban {
+	return &swarmv1.Ban{PeerId: b.PeerID, Name: b.Name, Reason: b.Reason, By: b.By, AtUnixMs: b.AtMS}
+}
+
+// tellBans adds to the answer to a heartbeat who is banned, all of them if the node has not seen this list yet.
+func tellBans(view *state.State, seen string, res *swarmv1.ReportResponse) {
+	ids := view.BannedPeers()
+	res.BansDigest = bansDigest(ids)
+	if res.BansDigest != seen {
+		res.BannedPeerIds = ids
+	}
+}
+
+// bansDigest names a list of bans; that of none is empty, as what a node has seen at its start.
+func bansDigest(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(ids, "\n")))
+	return hex.EncodeToString(sum[:])
+}
+
+// checkPassedOn holds a forwarded report to its sender: only the SN that it names may pass it on.
+func checkPassedOn(view *state.State, sn, peerID string) error {
+	if n := view.Nodes[sn]; n == nil || n.Role != state.RoleSN || n.PeerID != peerID {
+		return fmt.Errorf("%w: the report was not passed on by SN %.64q, as it says", ErrRoleDenied, sn)
+	}
+	return nil
 }

@@ -83,6 +83,7 @@ func ownRows() []row {
 		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
 		{consensus.ErrNotLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
+		{consensus.ErrElsewhere, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{consensus.ErrShutdown, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{context.DeadlineExceeded, "TIMEOUT", connect.CodeDeadlineExceeded, "try again"},
 		{context.Canceled, "CANCELED", connect.CodeCanceled, ""},
@@ -100,10 +101,10 @@ func stateRows() []row {
 	add(connect.CodeNotFound, state.ReasonContractAbsent, state.ReasonSessionUnknown, state.ReasonNodeUnknown)
 	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonKeyTaken, state.ReasonSessionTaken)
 	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
-	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner)
+	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned)
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonContractOver,
 		state.ReasonTermsMismatch, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
-		state.ReasonNotFinal, state.ReasonNoModel)
+		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonTooManyBans, state.ReasonLastSN, state.ReasonQuorum)
 	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)
 	return out
 }

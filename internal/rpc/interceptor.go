@@ -114,7 +114,7 @@ func checkSwarm(own, got string, anySwarm bool) error {
 }
 
 // checkToken accepts a call that speaks for a node: the token is the one that registration returned last, and the
-// connection has the SPIFFE ID that registered. One answer for all refusals: the remedy is the same.
+// connection has the SPIFFE ID that registered. One answer for all refusals but a ban's: the remedy is the same.
 func (g *guard) checkToken(caller Caller, name, token string) error {
 	node := g.core.View().Nodes[name]
 	if node == nil {
@@ -122,6 +122,9 @@ func (g *guard) checkToken(caller Caller, name, token string) error {
 	}
 	if node.SPIFFEID != caller.ID.String() {
 		return fmt.Errorf("%w: node %q is registered under another SPIFFE ID than %s", ErrTokenRefused, name, caller.ID)
+	}
+	if err := g.core.View().CheckBan(node.PeerID); err != nil {
+		return err
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) == 0 || len(raw) > 64 {

@@ -109,9 +109,10 @@ func mayBear(id identity.ID, node state.Node) error {
 	return nil
 }
 
-// ListNodes returns all nodes, sorted by role and name.
+// ListNodes returns all nodes, sorted by role and name, and all bans.
 func (s *Server) ListNodes(context.Context, *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
-	return connect.NewResponse(&swarmv1.ListNodesResponse{Nodes: s.nodes(s.cfg.Core.View(), "")}), nil
+	view := s.cfg.Core.View()
+	return connect.NewResponse(&swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view)}), nil
 }
 
 // ForgetNode frees a dead node's name.

@@ -51,7 +51,9 @@ func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.Report
 		return nil, err
 	}
 	leader, _, _ := s.cfg.Core.Leader()
-	return connect.NewResponse(&swarmv1.ReportResponse{Leader: leader}), nil
+	res := &swarmv1.ReportResponse{Leader: leader}
+	tellBans(s.cfg.Core.View(), req.Msg.GetBansSeen(), res)
+	return connect.NewResponse(res), nil
 }
 
 func checkReport(m *swarmv1.ReportRequest) error {
@@ -60,6 +62,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	}
 	if h := m.GetHealth(); proto.Size(h) > maxHealth {
 		return fmt.Errorf("%w: health of %d bytes, at most %d", ErrBadRequest, proto.Size(h), maxHealth)
+	}
+	if len(m.GetBansSeen()) > maxShortText {
+		return fmt.Errorf("%w: bans_seen of %d bytes", ErrBadRequest, len(m.GetBansSeen()))
 	}
 	for _, x := range m.GetSessions() {
 		switch {
@@ -76,7 +81,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 
 // LeadReport takes a heartbeat on the leader; it is the handler of KindReport. Every Done is recorded only if the node
 // signed it; a report with a bad one counts but for that.
-func (s *Server) LeadReport(ctx context.Context, _ consensus.Peer, payload []byte) ([]byte, error) {
+func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error) {
 	m := &swarmv1.ForwardedReport{}
 	if err := proto.Unmarshal(payload, m); err != nil {
 		return nil, refusal(fmt.Errorf("%w: forwarded report: %w", ErrBadRequest, err))
@@ -90,6 +95,12 @@ func (s *Server) LeadReport(ctx context.Context, _ consensus.Peer, payload []byt
 		return nil, &state.Error{
 			Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", m.GetNode()), Remedy: "register the node first",
 		}
+	}
+	if err := view.CheckBan(node.PeerID); err != nil {
+		return nil, err
+	}
+	if err := checkPassedOn(view, m.GetSn(), from.PeerID); err != nil {
+		return nil, refusal(err)
 	}
 	s.cfg.Lead.Touch(node.Name)
 	s.healths.take(view, node, m.GetReport().GetHealth(), s.cfg.Now())

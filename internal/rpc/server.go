@@ -17,12 +17,14 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// Core is what the services need of consensus. Six methods, one more than the rule: they are one thing, the swarm's
+// Core is what the services need of consensus. Seven methods, two more than the rule: they are one thing, the swarm's
 // agreement as one SN sees it, and always come from one object.
 type Core interface {
 	Replica
 	// Propose commits a command, forwarding it to the leader if need be, and returns what it did.
 	Propose(ctx context.Context, c state.Command) (state.Result, error)
+	// Ban commits a ban, which the leader refuses if the SNs could not agree without the banned one.
+	Ban(ctx context.Context, c state.BanNode) (state.Result, error)
 	// SendToLeader runs the leader's handler of this kind, here if this SN leads.
 	SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error)
 	// Leader names the leader as this SN knows it; ok is false while there is none.

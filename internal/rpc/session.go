@@ -184,7 +184,8 @@ func (s *Server) viewAt() (*state.State, uint64) {
 	}
 }
 
-// WatchContract streams the view whenever it changes, until the client goes, its SVID expires or this SN stops.
+// WatchContract streams the view whenever it changes, until the client goes, its SVID expires, its node is banned or this
+// SN stops.
 func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
 	name := req.Msg.GetContract()
 	if !state.ValidContractName(name) {
@@ -196,6 +197,10 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 		}
 		return unknownContract(name)
 	}
+	peerID := ""
+	if n := s.cfg.Core.View().Nodes[speaker(ctx)]; n != nil {
+		peerID = n.PeerID
+	}
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	var last []byte
@@ -203,6 +208,9 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 	for alive := true; ; {
 		changed := s.cfg.Core.Changed()
 		view, index := s.viewAt()
+		if err := view.CheckBan(peerID); err != nil {
+			return err
+		}
 		c := view.Contracts[name]
 		if c == nil {
 			return unknownContract(name)

@@ -16,7 +16,7 @@ func (s *Server) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequ
 	return connect.NewResponse(&swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, state.RoleSN), Leader: leader}), nil
 }
 
-// nodes shows the nodes of a role, all for "", sorted by role and name.
+// nodes shows the nodes of a role that are not banned, or all for "", sorted by role and name.
 func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {
 	roles := []string{state.RoleSL, state.RoleSN, state.RoleSWOP}
 	if role != "" {
@@ -27,6 +27,9 @@ func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {
 	for _, r := range roles {
 		for _, n := range view.NodesByRole(r) {
 			p := nodeToProto(n)
+			if p.Banned = view.Banned(n.PeerID) != nil; p.Banned && role != "" {
+				continue
+			}
 			p.Leader = n.Role == state.RoleSN && n.Name == leader
 			out = append(out, p)
 		}

@@ -5,8 +5,12 @@ package rpctest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -25,11 +29,16 @@ type Core struct {
 	handlers map[string]Handler
 }
 
-// NewCore founds a swarm that is led by the named SN.
+// NewCore founds a swarm that is led by the named SN. The peer IDs of SNs are their names here.
 func NewCore(swarmID, leader string) (*Core, error) {
 	c := &Core{view: state.New(), changed: make(chan struct{}), leader: leader, handlers: map[string]Handler{}}
-	if _, err := c.Propose(context.Background(), state.InitSwarm{SwarmID: swarmID, AtMS: 1}); err != nil {
-		return nil, err
+	for _, cmd := range []state.Command{
+		state.InitSwarm{SwarmID: swarmID, AtMS: 1},
+		state.RegisterNode{Node: state.Node{Name: leader, Role: state.RoleSN, PeerID: leader}, TokenHash: strings.Repeat("0", 64)},
+	} {
+		if _, err := c.Propose(context.Background(), cmd); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }
@@ -50,6 +59,11 @@ func (c *Core) Propose(_ context.Context, cmd state.Command) (state.Result, erro
 	close(c.changed)
 	c.changed = make(chan struct{})
 	return res, nil
+}
+
+// Ban bans at once.
+func (c *Core) Ban(ctx context.Context, cmd state.BanNode) (state.Result, error) {
+	return c.Propose(ctx, cmd)
 }
 
 // View returns the state.
@@ -94,7 +108,7 @@ func (c *Core) Handle(kind string, fn Handler) {
 	c.handlers[kind] = fn
 }
 
-// SendToLeader calls the handler of the kind.
+// SendToLeader calls the handler of the kind. A report comes from the SN that it names, anything else from the leader.
 func (c *Core) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
 	c.mu.Lock()
 	fn, leader := c.handlers[kind], c.leader
@@ -105,7 +119,11 @@ func (c *Core) SendToLeader(ctx context.Context, kind string, payload []byte) ([
 	if fn == nil {
 		return nil, fmt.Errorf("send to leader: no handler for %q", kind)
 	}
-	return fn(ctx, consensus.Peer{Role: "sn"}, payload)
+	report := &swarmv1.ForwardedReport{}
+	if proto.Unmarshal(payload, report) == nil && report.GetSn() != "" {
+		leader = report.GetSn()
+	}
+	return fn(ctx, consensus.Peer{PeerID: leader, Role: state.RoleSN}, payload)
 }
 
 // Lead remembers what it is told. Safe for concurrent use.
