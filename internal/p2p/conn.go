@@ -25,14 +25,10 @@ const linger = 2 * time.Second
 // conn is a connection whose peer is proven.
 type conn struct {
 	libtransport.CapableConn
-	peer       Peer
-	localSwarm string
-	target     string // HOST:PORT that was dialled, "" for an incoming connection
-	expires    time.Time
+	*provenKey
+	target string // HOST:PORT that was dialled, "" for an incoming connection
+	life   life
 }
-
-// expired reports whether the peer's SVID has ended: what is new needs a connection with a newer one.
-func (c *conn) expired() bool { return !time.Now().Before(c.expires) }
 
 // common reports whether both sides belonged to the same swarm when the connection was made.
 func (c *conn) common() bool { return c.localSwarm != "" && c.localSwarm == c.peer.SwarmID }
@@ -59,7 +55,7 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 	if !ok {
 		return nil, errors.New("connection without proof of its peer")
 	}
-	cn := &conn{CapableConn: c, peer: proven.peer, localSwarm: proven.localSwarm, target: target, expires: proven.expires}
+	cn := &conn{CapableConn: c, provenKey: proven, target: target, life: life{expires: proven.expires, shown: proven.shown}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -77,12 +73,11 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 }
 
 func (h *Host) serveConn(c *conn) {
-	end := time.AfterFunc(time.Until(c.expires.Add(h.cfg.ExpiryGrace)), func() {
-		h.cfg.Log.Info("connection closed: the SVID that the peer showed has expired", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "expired", c.expires)
-		_ = c.Close()
-	})
+	ctx, cancel := context.WithCancel(h.ctx())
+	h.goTracked(func() { h.guard(ctx, c) })
+	h.goTracked(func() { h.renew(ctx, c) })
 	defer func() {
-		end.Stop()
+		cancel()
 		_ = c.Close()
 		h.mu.Lock()
 		list := slices.DeleteFunc(h.conns[c.peer.ID], func(x *conn) bool { return x == c })
@@ -115,10 +110,18 @@ func (h *Host) serveStream(c *conn, s network.MuxedStream) {
 		h.cfg.Log.Debug("stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "error", err)
 		return
 	}
+	if id == ReauthProtocol {
+		h.serveReauth(c, s)
+		return
+	}
 	h.mu.Lock()
 	svc := h.services[id]
 	h.mu.Unlock()
-	if err := allow(svc.policy, c, id); err != nil {
+	err = h.cfg.Refuse(c.peer.ID)
+	if err == nil {
+		err = allow(svc.policy, c, id)
+	}
+	if err != nil {
 		if omitted, ok := h.security.said.allow(h.ctx(), h.cfg.Log, slog.LevelWarn); ok {
 			h.cfg.Log.Warn("stream refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "protocol", string(id), "error", err, "not_logged", omitted)
 		}
@@ -150,6 +153,9 @@ func allow(p Policy, c *conn, id protocol.ID) error {
 func (h *Host) Dial(ctx context.Context, to Addr, protocolName string) (*Stream, error) {
 	if err := to.validate(); err != nil {
 		return nil, fmt.Errorf("dial peer: %w", err)
+	}
+	if err := h.cfg.Refuse(to.PeerID); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", to, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -191,14 +197,18 @@ func isAnswer(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, mss.ErrNotSupported[protocol.ID]{})
 }
 
-// reusable returns the newest live connection with the peer that was made with our present swarm ID. One that was
-// dialled at another address is left alone: the peer may have moved.
+// reusable returns the newest live connection with the peer that was made with our present swarm ID and identity. One
+// that was dialled at another address is left alone: the peer may have moved.
 func (h *Host) reusable(to Addr) *conn {
 	swarm := h.cfg.SwarmID()
+	_, own, err := h.ownSVID()
+	if err != nil {
+		return nil // connecting says why
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range slices.Backward(h.conns[to.PeerID]) {
-		if c.IsClosed() || c.expired() || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() {
+		if c.IsClosed() || !c.life.usable(own.id) || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() {
 			continue
 		}
 		return c
@@ -230,7 +240,7 @@ func (h *Host) connect(ctx context.Context, to Addr) (*conn, error) {
 }
 
 func (h *Host) connectOnce(ctx context.Context, to Addr) (*conn, error) {
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.HostPort())
+	raw, err := dialTCP(ctx, to.HostPort())
 	if err != nil {
 		return nil, err
 	}
@@ -287,44 +297,4 @@ func open(ctx context.Context, c *conn, id protocol.ID) (*Stream, error) {
 		return nil, fmt.Errorf("open stream %s: %w", id, context.Cause(ctx))
 	}
 	return nil, fmt.Errorf("open stream %s: %w", id, err)
-}
-
-// Contact makes first contact with a node of which only the address (HOST:PORT) is known: it runs the handshake by
-// hand, checks the role, and returns who answered: peer ID, identity and swarm ID. The connection is closed. The
-// caller pins what it learned.
-func (h *Host) Contact(ctx context.Context, hostport string, role identity.Role) (Peer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
-	defer cancel()
-	p, err := h.contact(ctx, hostport, role)
-	if err != nil {
-		return Peer{}, fmt.Errorf("contact %s: %w", hostport, err)
-	}
-	return p, nil
-}
-
-func (h *Host) contact(ctx context.Context, hostport string, role identity.Role) (Peer, error) {
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostport)
-	if err != nil {
-		return Peer{}, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	err = mss.SelectProtoOrFail(SecurityID, raw)
-	stop()
-	if err != nil {
-		_ = raw.Close()
-		if ctx.Err() != nil {
-			return Peer{}, context.Cause(ctx)
-		}
-		return Peer{}, fmt.Errorf("no swarm node answers there: %w", err)
-	}
-	c, err := h.security.secure(ctx, raw, "", clientSide)
-	if err != nil {
-		return Peer{}, err
-	}
-	_ = c.Close()
-	p := c.remote.peer
-	if _, err := h.cfg.Domains.Check(p.Identity.SPIFFE(), role); err != nil {
-		return Peer{}, err
-	}
-	return p, nil
 }

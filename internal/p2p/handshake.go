@@ -41,6 +41,13 @@ const (
 	serverSide side = 's'
 )
 
+func (s side) other() side {
+	if s == clientSide {
+		return serverSide
+	}
+	return clientSide
+}
+
 type hello struct {
 	swarmID   string
 	publicKey []byte // protobuf form of libp2p

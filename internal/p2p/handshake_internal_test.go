@@ -5,12 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
 func testHello(tb testing.TB, exporter []byte, s side) hello {
@@ -113,6 +119,116 @@ func FuzzFrame(f *testing.F) {
 			t.Errorf("frame %x of %x with limit %d", got, b, limit)
 		}
 	})
+}
+
+func FuzzReadHello(f *testing.F) {
+	good := testHello(f, make([]byte, exporterLen), clientSide).marshal()
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add([]byte{0xff, 0xff, helloVersion})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := readHello(bytes.NewReader(b))
+		if err == nil && !bytes.HasPrefix(b, h.marshal()) {
+			t.Errorf("read %x from %x", h.marshal(), b)
+		}
+	})
+}
+
+func FuzzReadVerdict(f *testing.F) {
+	f.Add([]byte{0, 0})
+	f.Add([]byte{0, 5, 'n', 'o', '\n', 0x1b, 0xff})
+	f.Add([]byte{0xff, 0xff})
+	f.Add(marshalVerdict(errors.New(strings.Repeat("\u00e9", maxReason))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		err := readVerdict(bytes.NewReader(b))
+		var refused *RefusedError
+		switch {
+		case err == nil && !bytes.HasPrefix(b, []byte{0, 0}):
+			t.Errorf("%x was read as consent", b)
+		case errors.As(err, &refused) && (len(refused.Reason) > maxReason || !utf8.ValidString(refused.Reason) || strings.ContainsAny(refused.Reason, "\n\r\x1b")):
+			t.Errorf("unsafe reason %q", refused.Reason)
+		}
+	})
+}
+
+func FuzzProof(f *testing.F) {
+	good, err := proof{chain: [][]byte{{1, 2, 3}, {4}}, signature: []byte{5, 6}}.marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add([]byte{reauthVersion, 0})
+	f.Add([]byte{reauthVersion, 255, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseProof(b)
+		if err != nil {
+			return
+		}
+		if got, err := p.marshal(); len(b) <= maxProof && (err != nil || !bytes.Equal(got, b)) {
+			t.Errorf("parse then marshal: %x, %v, want %x", got, err, b)
+		}
+		if len(p.chain) > maxProofCerts {
+			t.Errorf("%d certificates", len(p.chain))
+		}
+	})
+}
+
+// FuzzTakeProof lets a verifier judge what it gets. Nothing made up may prolong a connection.
+func FuzzTakeProof(f *testing.F) {
+	verifier, c, nonce, good := proofFixture(f)
+	if err := verifier.takeProof(c, good, nonce); err != nil {
+		f.Fatalf("a good proof is refused: %v", err)
+	}
+	until := c.life.expires
+	f.Add(good[:len(good)-1])
+	f.Add(append(bytes.Clone(good), 0))
+	f.Add([]byte{reauthVersion, 1, 0, 1, 0x30, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := verifier.takeProof(c, b, nonce); err == nil && !bytes.Equal(b[:len(good)/2], good[:len(good)/2]) {
+			t.Errorf("%x was taken", b)
+		}
+		if !c.life.expires.Equal(until) {
+			t.Errorf("%x moved the connection's end", b)
+		}
+	})
+}
+
+// proofFixture is a verifier, one of its connections, a nonce that it gave, and the right answer.
+func proofFixture(tb testing.TB) (h *Host, c *conn, nonce, good []byte) {
+	tb.Helper()
+	authority, err := rpctest.NewAuthority("swarm.learning")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	domains, err := authority.Domains()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	src, err := authority.Issue("/swarm/sl", time.Hour)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	svid, err := src.GetX509SVID()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	id, err := identity.ParseID(svid.ID)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	nonce = make([]byte, nonceLen)
+	exporter := make([]byte, exporterLen)
+	c = &conn{provenKey: &provenKey{peer: Peer{Identity: id}, us: serverSide, exporter: exporter}}
+	p, err := newProof(svid, exporter, clientSide, nonce)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if good, err = p.marshal(); err != nil {
+		tb.Fatal(err)
+	}
+	cfg := Config{Source: src, Domains: domains, Log: slog.New(slog.DiscardHandler), Refuse: func(peer.ID) error { return nil }}
+	return &Host{cfg: cfg}, c, nonce, good
 }
 
 func TestMessages(t *testing.T) {

@@ -40,8 +40,6 @@ const (
 	maxStreams = 256
 	// maxPerPeer bounds the connections of one node key: two hosts that dial each other at once, on two ports, need four.
 	maxPerPeer = 16
-	// expiryGrace is how long a connection outlives its peer's SVID: clocks differ.
-	expiryGrace = time.Minute
 	// window is the most that a stream buffers for its reader: what a 1 Gbit/s link with 100 ms needs, and more.
 	window = 16 << 20
 )
@@ -58,9 +56,10 @@ type Config struct {
 	ListenAddrs []string
 	// SwarmID returns the node's swarm ID, "" while it has none. It must not block. Nil is "" for ever.
 	SwarmID func() string
-	// ExpiryGrace is how long a connection outlives the SVID that its peer showed; 0 is a minute. It is then closed,
-	// and who needs it dials again: so a peer whose identity is not renewed is cut off.
-	ExpiryGrace time.Duration
+	// Refuse returns why the node with this key has no place here, nil if it has. It is asked at each handshake, stream
+	// and re-authentication, its error is told to the peer, and it must not block. Connections that are open when a
+	// reason appears are cut by Disconnect. Nil refuses nobody.
+	Refuse func(peer.ID) error
 	// Log receives refusals and lost peers.
 	Log *slog.Logger
 }
@@ -108,14 +107,14 @@ func NewHost(cfg Config) (*Host, error) {
 	if cfg.SwarmID == nil {
 		cfg.SwarmID = func() string { return "" }
 	}
-	if cfg.ExpiryGrace == 0 {
-		cfg.ExpiryGrace = expiryGrace
+	if cfg.Refuse == nil {
+		cfg.Refuse = func(peer.ID) error { return nil }
 	}
 	id, err := identity.PeerID(cfg.Key)
 	if err != nil {
 		return nil, err
 	}
-	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, log: cfg.Log}
+	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, log: cfg.Log}
 	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: newMuxer()}
 	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
 	if err != nil {
@@ -129,6 +128,7 @@ func NewHost(cfg Config) (*Host, error) {
 		services:  map[protocol.ID]service{},
 		conns:     map[peer.ID][]*conn{},
 	}
+	h.protocols.AddHandler(ReauthProtocol, nil)
 	for _, addr := range cfg.ListenAddrs {
 		if err := h.listen(addr); err != nil {
 			_ = h.Close()

@@ -299,6 +299,12 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			t.Error("a closed host dials")
 		}
 	}
+	noMoreGoroutines(t, before)
+}
+
+// noMoreGoroutines waits until there are no more than before.
+func noMoreGoroutines(t *testing.T, before int) {
+	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
 		runtime.Gosched()

@@ -14,7 +14,6 @@ import (
 	mss "github.com/multiformats/go-multistream"
 
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/identity/embedded"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 )
@@ -43,28 +42,6 @@ func TestSilentConnectionsKeepNobodyAway(t *testing.T) {
 	if _, err := io.Copy(io.Discard, silent[0]); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the oldest silent connection is still open")
 	}
-}
-
-func TestConnectionEndsSoonAfterItsPeersSVID(t *testing.T) {
-	sw := p2ptest.New(t, func(c *embedded.Config) { c.TTL = 2 * time.Second })
-	cfg := sw.Config(identity.RoleSN, swarmA)
-	cfg.ExpiryGrace = time.Millisecond
-	sn, sl := p2ptest.Start(t, cfg), sw.Host(identity.RoleSL, swarmA)
-	serveEcho(sn, anyRole)
-	old, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = old.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := old.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "deadline") {
-		t.Fatalf("a stream outlived the SVID of its connection: %v", err)
-	}
-	// Who has a new SVID goes on at once.
-	s, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roundTrip(t, s, "renewed")
 }
 
 func TestPeerHasABoundOfConnections(t *testing.T) {

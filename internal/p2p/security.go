@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
-	"github.com/spiffe/go-spiffe/v2/spiffeid"
-
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -57,6 +56,10 @@ type provenKey struct {
 	peer       Peer
 	localSwarm string    // our swarm ID as the handshake stated it
 	expires    time.Time // when the SVID that the peer showed ends
+	shown      shownSVID // what we showed
+	us         side
+	exporter   []byte   // the connection's TLS exporter value, for proofs of later SVIDs
+	socket     net.Conn // beneath TLS and multiplexing, to cut it
 }
 
 type secureConn struct {
@@ -87,6 +90,7 @@ type transport struct {
 	source  identity.Source
 	domains identity.Domains
 	swarmID func() string
+	refuse  func(peer.ID) error // nil: nobody
 	log     *slog.Logger
 	said    throttle // what is logged of refusals
 }
@@ -137,7 +141,7 @@ func (t *transport) secure(ctx context.Context, insecure net.Conn, want peer.ID,
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("handshake: %w", context.Cause(ctx))
 		}
-		return nil, fmt.Errorf("handshake: %w", explainTLS(err))
+		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	if !stop() {
 		_ = insecure.Close()
@@ -155,18 +159,27 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	// refusal can be given in words instead of as a TLS alert.
 	cfg := identity.MutualTLS(t.source, nil)
 	cfg.NextProtos = []string{yamux.ID}
+	seen := observe(cfg)
 	conn := tls.Server(insecure, cfg)
 	if us == clientSide {
 		conn = tls.Client(insecure, cfg)
 	}
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, err
+		if seen.chain != nil { // an alert went out: leave the peer the time to read it
+			_ = insecure.SetDeadline(time.Now().Add(refusalDrain))
+			_, _ = io.Copy(io.Discard, io.LimitReader(insecure, 4096))
+		}
+		return nil, seen.explain(err)
 	}
 	state := conn.ConnectionState()
 	if state.NegotiatedProtocol != yamux.ID {
-		return nil, errors.New("peer does not offer " + yamux.ID)
+		return nil, fmt.Errorf("%w: it does not offer %s", ErrNoSwarmNode, yamux.ID)
 	}
 	exporter, err := exporterOf(conn)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := t.shown(seen)
 	if err != nil {
 		return nil, err
 	}
@@ -174,36 +187,98 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	if err != nil {
 		return nil, err
 	}
+	id, unfit := t.domains.Check(svid)
 	ours := t.swarmID()
 	mine, err := newHello(t.key, exporter, us, ours)
 	if err != nil {
 		return nil, err
 	}
-	check := func(h hello) (*provenKey, error) { return t.check(h, exporter, svid, want, us, ours) }
+	check := func(h hello) (*provenKey, error) {
+		if unfit != nil {
+			return nil, unfit
+		}
+		return t.check(h, exporter, want, us, ours)
+	}
 	var proven *provenKey
 	if us == clientSide {
 		proven, err = exchangeAsClient(conn, mine, check)
 	} else {
 		proven, err = exchangeAsServer(conn, mine, check)
 	}
-	if err != nil {
-		return nil, err
+	switch {
+	case unfit != nil:
+		return nil, fmt.Errorf("%w: %w", ErrPeerSVID, unfit)
+	case err != nil:
+		return nil, seen.explain(err)
 	}
-	proven.expires = state.PeerCertificates[0].NotAfter
+	proven.peer.Identity = id
+	proven.expires, proven.shown = state.PeerCertificates[0].NotAfter, shown
+	proven.us, proven.exporter, proven.socket = us, exporter, insecure
 	return &secureConn{Conn: conn, local: t.local, remote: proven}, nil
 }
 
-// check decides on a peer by its SVID and hello. Its error is told to the peer.
-func (t *transport) check(h hello, exporter []byte, svid spiffeid.ID, want peer.ID, us side, ours string) (*provenKey, error) {
-	id, err := t.domains.Check(svid)
+// observed is what TLS does not tell of a handshake.
+type observed struct {
+	shown *tls.Certificate // ours
+	own   error            // why there is none
+	chain error            // why the peer's chain was refused
+}
+
+// observe fills its result during the one handshake that cfg is for.
+func observe(cfg *tls.Config) *observed {
+	o := &observed{}
+	server, client, verify := cfg.GetCertificate, cfg.GetClientCertificate, cfg.VerifyPeerCertificate
+	cfg.GetCertificate = func(i *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		o.shown, o.own = server(i)
+		return o.shown, o.own
+	}
+	cfg.GetClientCertificate = func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		o.shown, o.own = client(i)
+		return o.shown, o.own
+	}
+	cfg.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+		o.chain = verify(raw, chains)
+		return o.chain
+	}
+	return o
+}
+
+// explain says which side's SVID an error of TLS is about.
+func (o *observed) explain(err error) error {
+	text := err.Error()
+	switch {
+	case o.own != nil:
+		return fmt.Errorf("%w: %w", ErrOwnSVID, err)
+	case o.chain != nil:
+		return fmt.Errorf("%w: %w", ErrPeerSVID, err)
+	case strings.Contains(text, "remote error: tls: ") && strings.Contains(text, "certificate"):
+		return fmt.Errorf("%w by the peer (not issued by a trust domain that it knows, or expired; compare trust domains and clocks): %w", ErrOwnSVID, err)
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return fmt.Errorf("%w: %w", ErrNoSwarmNode, err)
+	}
+	return err
+}
+
+// shown reads the SVID that we showed.
+func (t *transport) shown(seen *observed) (shownSVID, error) {
+	if seen.shown == nil || len(seen.shown.Certificate) == 0 {
+		return shownSVID{}, fmt.Errorf("%w: it asks for no SVID", ErrNoSwarmNode)
+	}
+	leaf, err := x509.ParseCertificate(seen.shown.Certificate[0])
 	if err != nil {
-		return nil, err
+		return shownSVID{}, fmt.Errorf("read own SVID: %w", err)
 	}
-	them := serverSide
-	if us == serverSide {
-		them = clientSide
+	id, err := identity.CertID(t.source, leaf)
+	if err != nil {
+		return shownSVID{}, fmt.Errorf("read own SVID: %w", err)
 	}
-	key, pid, err := h.verify(exporter, them)
+	return shownSVID{der: leaf.Raw, id: id, expires: leaf.NotAfter}, nil
+}
+
+// check decides on a peer by its hello. Its error is told to the peer.
+func (t *transport) check(h hello, exporter []byte, want peer.ID, us side, ours string) (*provenKey, error) {
+	key, pid, err := h.verify(exporter, us.other())
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +291,12 @@ func (t *transport) check(h hello, exporter []byte, svid spiffeid.ID, want peer.
 	if ours != "" && h.swarmID != "" && ours != h.swarmID {
 		return nil, &SwarmMismatchError{Mine: ours, Theirs: h.swarmID}
 	}
-	return &provenKey{PubKey: key, localSwarm: ours, peer: Peer{ID: pid, Identity: id, SwarmID: h.swarmID}}, nil
+	if t.refuse != nil {
+		if err := t.refuse(pid); err != nil {
+			return nil, err
+		}
+	}
+	return &provenKey{PubKey: key, localSwarm: ours, peer: Peer{ID: pid, SwarmID: h.swarmID}}, nil
 }
 
 // PeerMismatchError reports that another node answered at the address than the one that was dialled.
@@ -283,12 +363,4 @@ func refuse(conn net.Conn, prefix []byte, reason error) {
 		_ = c.CloseWrite()
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 4096))
-}
-
-// explainTLS adds what a TLS alert means here: the peer could not verify our SVID.
-func explainTLS(err error) error {
-	if s := err.Error(); strings.Contains(s, "remote error: tls: ") {
-		return fmt.Errorf("the peer does not accept our SVID (not issued by a trust domain that it knows, or expired; compare trust domains and clocks): %w", err)
-	}
-	return err
 }

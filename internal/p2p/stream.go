@@ -24,14 +24,22 @@ var (
 	_ io.ReadWriter = (*Stream)(nil)
 )
 
-// Peer returns who is at the other end, as proven when the connection was made.
+// Peer returns who is at the other end, as proven when the connection was made and at each re-authentication since:
+// one that shows another identity is refused, so this never changes.
 func (s *Stream) Peer() Peer { return s.conn.peer }
 
-// Read reads; the end of what the peer wrote is io.EOF, a reset or lost connection another error.
-func (s *Stream) Read(p []byte) (int, error) { return s.inner.Read(p) }
+// Read reads; the end of what the peer wrote is io.EOF, a reset or lost connection another error, one that was cut
+// because an SVID ended wraps ErrExpired.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.inner.Read(p)
+	return n, s.conn.life.explain(err)
+}
 
-// Write blocks while the peer's window is full. It keeps nothing of p.
-func (s *Stream) Write(p []byte) (int, error) { return s.inner.Write(p) }
+// Write blocks while the peer's window is full. It keeps nothing of p. Its errors are Read's.
+func (s *Stream) Write(p []byte) (int, error) {
+	n, err := s.inner.Write(p)
+	return n, s.conn.life.explain(err)
+}
 
 // CloseWrite ends our direction: the peer reads io.EOF after what was written.
 func (s *Stream) CloseWrite() error { return s.inner.CloseWrite() }
