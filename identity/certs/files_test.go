@@ -322,7 +322,7 @@ func TestCAsOfCNRolesNameNoDomain(t *testing.T) {
 	td := newAuthority(t, "td", "spiffe://td")
 	cfg := files(t, td.original("SL-1"), td.cert)
 	cfg.Roles = "cn"
-	if _, err := certs.OpenFiles(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "cert init --cn") {
+	if _, err := certs.OpenFiles(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "cert init --cn-roles") {
 		t.Errorf("CA of a trust domain in CN mode: %v", err)
 	}
 	for _, uri := range []string{"spiffe://td/path", "https://td", "spiffe://" + certs.CNTrustDomain} {

@@ -201,7 +201,7 @@ func (ca *CA) Issue(cfg IssueConfig, now time.Time) (*Issued, error) {
 func (ca *CA) subject(template *x509.Certificate, cfg IssueConfig) error {
 	if cfg.CN != "" {
 		if !ca.domain.IsZero() {
-			return fmt.Errorf("the CA is that of the trust domain %s: certificates without SPIFFE ID need a CA of their own, made by swarmctl cert init --cn", ca.domain)
+			return fmt.Errorf("the CA is that of the trust domain %s: certificates without SPIFFE ID need a CA of their own, made by swarmctl cert init --cn-roles", ca.domain)
 		}
 		if _, err := RoleOfCN(cfg.CN); err != nil {
 			return err

@@ -96,7 +96,7 @@ func newBundles(cas []*x509.Certificate, cn bool, open []spiffeid.TrustDomain) (
 		}
 		switch {
 		case cn && !td.IsZero():
-			return nil, fmt.Errorf("CA %s is the authority of the trust domain %s: with --cert-roles cn only CAs that name none are trusted (swarmctl cert init --cn makes one)", identity.CertName(ca), td)
+			return nil, fmt.Errorf("CA %s is the authority of the trust domain %s: with --cert-roles cn only CAs that name none are trusted (swarmctl cert init --cn-roles makes one)", identity.CertName(ca), td)
 		case cn:
 			add(cnDomain(), ca)
 		case td == cnDomain():

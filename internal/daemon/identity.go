@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/node"
+)
+
+// certFlags are the options of an identity from files. The original's containers are given the same as SWARM_ID_*.
+func certFlags() []cli.Flag {
+	file := func(name, usage string) cli.Flag {
+		f := stringFlag(name, usage)
+		f.EnvVars = append(f.EnvVars, "SWARM_ID_"+f.EnvVars[0][len("SWARM_"):])
+		return f
+	}
+	return []cli.Flag{
+		file("cert", "PEM file with this node's certificate, instead of an agent; it is watched (see swarmctl cert)"),
+		file("key", "PEM file with the certificate's private key"),
+		file("cacert", "PEM file with the CA certificates to trust"),
+		file("capath", "directory of PEM files with CA certificates to trust"),
+		stringFlag("cert-roles", "what tells a certificate's role: spiffe (its SPIFFE ID, the default) or cn (its CN: SN-1, SL-2), the same on all nodes"),
+	}
+}
+
+// withCerts lets a node open its identity from files if certFlags ask for it, and reports whether they do.
+func withCerts(c *cli.Context, base *node.Common) (bool, error) {
+	var given string
+	for _, name := range []string{"cert", "key", "cacert", "capath", "cert-roles"} {
+		if c.String(name) != "" {
+			given = name
+			break
+		}
+	}
+	if given == "" {
+		return false, nil
+	}
+	for _, name := range []string{"identity", "socket-path"} {
+		if c.IsSet(name) {
+			return true, fmt.Errorf("--%s takes the identity from files, --%s from elsewhere: give one of the two", given, name)
+		}
+	}
+	cfg := certs.FilesConfig{
+		Cert: c.String("cert"), Key: c.String("key"), CACert: c.String("cacert"), CAPath: c.String("capath"),
+		Roles: c.String("cert-roles"), TrustDomains: base.TrustDomains, Log: base.Log.With("logger", "swarm.certs"),
+	}
+	base.OpenIdentity = func(ctx context.Context, role identity.Role, name string) (identity.Provider, error) {
+		cfg := cfg
+		cfg.Role, cfg.Name = role, name
+		source, err := certs.OpenFiles(ctx, cfg)
+		if err != nil {
+			return nil, err // not a nil source, which would be a provider that is not nil
+		}
+		return source, nil
+	}
+	return true, nil
+}
