@@ -8,6 +8,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,10 +94,10 @@ func (v Verdict) Why() string {
 
 // Warnings tells what will make a node unhealthy, or has done so, and can still be mended in time.
 func Warnings(f Facts, now time.Time) []string {
-	var out []string
 	id := f.Identity
-	if id.NotAfter.After(now) && identity.RenewalOverdue(id.NotBefore, id.NotAfter, now) {
-		out = append(out, "certificate expires in "+Words(id.NotAfter.Sub(now)))
+	out := slices.Clone(id.Warnings)
+	if len(out) == 0 && id.NotAfter.After(now) && identity.RenewalOverdue(id.NotBefore, id.NotAfter, now) {
+		out = append(out, "the certificate expires in "+Words(id.NotAfter.Sub(now)))
 	}
 	if id.Problem != "" {
 		out = append(out, "nothing new comes from "+origin(id)+": "+id.Problem)

@@ -66,11 +66,12 @@ func TestWarnings(t *testing.T) {
 		id   identity.Status
 		want string
 	}{
-		"fresh":   {identity.Status{NotBefore: now, NotAfter: now.Add(time.Hour)}, ""},
-		"overdue": {identity.Status{NotBefore: now.Add(-50 * time.Minute), NotAfter: now.Add(10*time.Minute + time.Second)}, "certificate expires in 10 minutes"},
-		"expired": {identity.Status{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(-time.Second)}, ""},
-		"none":    {identity.Status{}, ""},
-		"stuck":   {identity.Status{NotBefore: now, NotAfter: now.Add(time.Hour), Origin: "files a.pem", Problem: "no such file"}, "nothing new comes from files a.pem: no such file"},
+		"fresh":            {identity.Status{NotBefore: now, NotAfter: now.Add(time.Hour)}, ""},
+		"overdue":          {identity.Status{NotBefore: now.Add(-50 * time.Minute), NotAfter: now.Add(10*time.Minute + time.Second)}, "the certificate expires in 10 minutes"},
+		"expired":          {identity.Status{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(-time.Second)}, ""},
+		"the source's own": {identity.Status{NotBefore: now.Add(-50 * time.Minute), NotAfter: now.Add(10 * time.Minute), Warnings: []string{"soon"}}, "soon"},
+		"none":             {identity.Status{}, ""},
+		"stuck":            {identity.Status{NotBefore: now, NotAfter: now.Add(time.Hour), Origin: "files a.pem", Problem: "no such file"}, "nothing new comes from files a.pem: no such file"},
 	} {
 		if got := strings.Join(health.Warnings(health.Facts{Identity: c.id}, now), "|"); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
