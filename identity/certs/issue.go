@@ -107,29 +107,29 @@ func LoadCA(dir string) (*CA, error) {
 	certPath, keyPath := filepath.Join(dir, CACertFile), filepath.Join(dir, CAKeyFile)
 	certData, err := readFile(certPath, maxPair, false)
 	if err != nil {
-		return nil, fmt.Errorf("load CA: %s: %w", certPath, err)
+		return nil, &FileError{"load CA", certPath, false, err}
 	}
 	keyData, err := readFile(keyPath, maxPair, true)
 	if err != nil {
-		return nil, fmt.Errorf("load CA: %s: %w", keyPath, err)
+		return nil, &FileError{"load CA", keyPath, false, err}
 	}
 	chain, err := parseCertificates(certData, 1)
 	if err == nil && (len(chain) == 0 || !chain[0].IsCA) {
 		err = errors.New("it has no CA certificate")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load CA: %s: %w", certPath, err)
+		return nil, &FileError{"load CA", certPath, false, err}
 	}
 	key, err := parseKey(keyData)
 	if err == nil && !belongs(key, chain[0]) {
 		err = errors.New("it is not the key of " + certPath)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load CA: %s: %w", keyPath, err)
+		return nil, &FileError{"load CA", keyPath, false, err}
 	}
 	domain, err := caDomain(chain[0])
 	if err != nil {
-		return nil, fmt.Errorf("load CA: %s: %w", certPath, err)
+		return nil, &FileError{"load CA", certPath, false, err}
 	}
 	return &CA{chain[0], key, domain}, nil
 }
@@ -354,14 +354,14 @@ func writeBeside(path string, data []byte, mode fs.FileMode) (string, error) {
 func ReadCertificates(path string) ([]*x509.Certificate, error) {
 	data, err := readFile(path, maxCAFile, false)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, &FileError{"read certificates", path, false, err}
 	}
 	certs, err := parseCertificates(data, maxCAs)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, &FileError{"read certificates", path, false, err}
 	}
 	if len(certs) == 0 {
-		return nil, fmt.Errorf("read %s: it has no certificate in PEM form", path)
+		return nil, &FileError{"read certificates", path, false, errors.New("it has no certificate in PEM form")}
 	}
 	return certs, nil
 }

@@ -32,7 +32,7 @@ const (
 
 // FileError is a file or directory of an option that can not be used.
 type FileError struct {
-	Option string // "--cert"
+	Option string // "--cert", or what was done
 	Path   string
 	Dir    bool
 	Err    error

@@ -51,6 +51,9 @@ type Identify func(ctx context.Context, target Context) (identity.Provider, iden
 // OpenIdentity opens the identity of the role swci that target names; its SNs do not matter.
 func OpenIdentity(env Env) Identify {
 	return func(ctx context.Context, target Context) (identity.Provider, identity.Domains, error) {
+		if strings.HasPrefix(target.Identity, filesPrefix) {
+			return openFiles(ctx, target)
+		}
 		socket, err := identitySocket(target.Identity, env.Getenv)
 		if err != nil {
 			return nil, identity.Domains{}, err

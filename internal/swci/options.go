@@ -15,14 +15,14 @@ import (
 
 // globalFlags are the options that every command takes.
 func globalFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "identity", Usage: "where the SVID comes from: embedded, embedded=`DIR` or the path of a Workload API socket"},
 		&cli.StringSliceFlag{Name: "sn", Usage: "API address `HOST:PORT` of an SN; repeatable"},
 		&cli.StringFlag{Name: "context", Usage: "saved context `NAME` to use instead of the current one"},
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "further accepted trust domain `NAME`; repeatable"},
 		&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "table", Usage: "output `FORM`: table or json"},
 		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help for the command and exit"},
-	}
+	}, certFlags()...)
 }
 
 // option is one option as typed, before it is known whether the command takes it.

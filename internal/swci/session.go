@@ -71,7 +71,7 @@ func (s *Session) target(opts *cli.Context) (Context, error) {
 }
 
 func errNoIdentity() error {
-	return exit.New(exit.Usage, "give --identity embedded=DIR or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
+	return exit.New(exit.Usage, "give --identity embedded=DIR, --cert and --key, or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
 }
 
 // anyTarget is target for those who can do without parts of it.
@@ -96,7 +96,11 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if opts.IsSet("trust-domain") {
 		target.TrustDomains = opts.StringSlice("trust-domain")
 	}
-	target.Identity = first(opts.String("identity"), target.Identity, s.Env.Getenv("SWARM_IDENTITY"), s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
+	files, ambient, err := fileIdentity(opts, s.Env.Getenv)
+	if err != nil {
+		return Context{}, err
+	}
+	target.Identity = first(opts.String("identity"), files, target.Identity, s.Env.Getenv("SWARM_IDENTITY"), ambient, s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
 	return target, nil
 }
 
