@@ -1,0 +1,345 @@
+package spire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+const (
+	agentProbe = 50 * time.Millisecond // between looks whether the socket answers
+	// An agent that ends is started again after a wait that doubles from the first to the last of these, and begins
+	// anew when an agent has lived for agentSteady.
+	agentFirstWait = time.Second
+	agentLastWait  = 30 * time.Second
+	agentSteady    = time.Minute
+	// agentNotice is how often a wait for the agent is said again.
+	agentNotice = 30 * time.Second
+	agentGrace  = 5 * time.Second
+)
+
+// AgentConfig describes a SPIRE agent that is this process's child.
+type AgentConfig struct {
+	Binary     string // spire-agent; "": found
+	ConfigFile string // the user's; "" writes a default into StateDir
+	// StateDir holds the agent's socket, its data unless the user says otherwise, and the default configuration. It is made,
+	// mode 0700. Only one agent runs in it at a time.
+	StateDir      string
+	ServerAddress string
+	ServerPort    int    // 0: the configuration file's, else 8081
+	TrustDomain   string // "": the configuration file's, the token source's, else swarm.learning
+	JoinToken     string
+	GenJoinToken  *TokenSource // asked for a token whenever the agent needs one; nil: none
+	// Role and NodeName are the node's for which the agent runs. Without a name a generated token is for the role's agents.
+	Role     identity.Role
+	NodeName string
+	Args     []string // further options of `spire-agent run`, as -name=value
+	Swarmd   string   // the binary that is the workload attestor plugin; "": none is loaded by the default configuration
+	Log      *slog.Logger
+}
+
+// Agent is a SPIRE agent that is kept running. All methods are safe for concurrent use.
+type Agent struct {
+	cfg     AgentConfig
+	file    agentFile
+	binary  string
+	socket  string
+	dataDir string
+	ownLog  bool // the user sends the agent's log to a file
+	lock    *os.File
+	cancel  context.CancelFunc
+	done    chan struct{}
+	stop    chan struct{} // something was read in the log that no restart mends
+
+	mu        sync.Mutex
+	domain    string
+	agentID   string   // SPIFFE ID of the agent itself
+	selectors []string // of this process, as the agent saw them last
+	problem   string   // why the agent doesn't get on, in words
+	fatal     *permanent
+	up        bool // answers
+	everUp    bool
+	said      time.Time
+	saidWhat  string
+}
+
+// permanent is a failure that no further try mends.
+type permanent struct{ text string }
+
+func (p *permanent) Error() string { return p.text }
+
+// StartAgent starts an agent and returns when its Workload API socket answers. While the server can't be reached it waits
+// and says so; it fails at once on what only a user can mend. ctx bounds only the start. From then on the agent is started
+// again whenever it ends. The caller closes it; it ends with this process however that ends.
+func StartAgent(ctx context.Context, cfg AgentConfig) (*Agent, error) {
+	a, err := newAgent(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.cancel = cancel
+	ready := make(chan error, 1)
+	go a.run(runCtx, ready)
+	notice := time.NewTicker(agentNotice / 10)
+	defer notice.Stop()
+	for {
+		select {
+		case err = <-ready:
+		case <-notice.C:
+			a.sayProblem()
+			continue
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+			if why := a.Problem(); why != "" {
+				err = fmt.Errorf("%w (%s)", err, why)
+			}
+		}
+		if err == nil {
+			return a, nil
+		}
+		_ = a.Close()
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+}
+
+// newAgent checks the configuration and takes the directory.
+func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
+	a := &Agent{cfg: cfg, done: make(chan struct{}), stop: make(chan struct{}, 1), binary: cfg.Binary}
+	if a.binary == "" {
+		if a.binary, err = Find("spire-agent"); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.ConfigFile != "" {
+		if a.file, err = readAgentFile(cfg.ConfigFile); err != nil {
+			return nil, err
+		}
+	}
+	if a.cfg.StateDir, err = filepath.Abs(cfg.StateDir); err != nil {
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	given := func(name, otherwise string) string {
+		if v, ok := argument(cfg.Args, name); ok {
+			return v
+		}
+		return otherwise
+	}
+	a.socket = given("socketPath", filepath.Join(a.cfg.StateDir, "agent.sock"))
+	a.dataDir = given("dataDir", first(a.file.Agent.DataDir, filepath.Join(a.cfg.StateDir, "data")))
+	a.ownLog = given("logFile", a.file.Agent.LogFile) != ""
+	if err := os.MkdirAll(a.cfg.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	if err := os.Chmod(a.cfg.StateDir, 0o700); err != nil { //nolint:gosec // a directory needs its x
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	if a.lock, err = a.takeDir(ctx); err != nil {
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	return a, nil
+}
+
+// takeDir locks the directory, and waits for another process that has it.
+func (a *Agent) takeDir(ctx context.Context) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(a.cfg.StateDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for said := false; ; said = true {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		if !said {
+			a.cfg.Log.Info("another process runs a SPIRE agent in this directory; waiting for its end", "dir", a.cfg.StateDir)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("another process runs a SPIRE agent in %s: %w", a.cfg.StateDir, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Socket returns the path of the Workload API's socket.
+func (a *Agent) Socket() string { return a.socket }
+
+// Problem says in words why the agent doesn't get on, "" if nothing is known to be wrong.
+func (a *Agent) Problem() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.problem
+}
+
+// Close ends the agent and blocks until it has ended.
+func (a *Agent) Close() error {
+	a.cancel()
+	<-a.done
+	return a.lock.Close() // which unlocks
+}
+
+// run keeps an agent running until ctx ends. ready gets one value: when the first one answers, or why none ever will.
+func (a *Agent) run(ctx context.Context, ready chan<- error) {
+	defer close(a.done)
+	started := false
+	onReady := func() {
+		if !started {
+			started = true
+			ready <- nil
+		}
+	}
+	for wait := agentFirstWait; ; wait = min(2*wait, agentLastWait) {
+		begin := time.Now()
+		err := a.once(ctx, onReady)
+		if ctx.Err() != nil {
+			return
+		}
+		var end *permanent
+		if errors.As(err, &end) {
+			if started {
+				a.cfg.Log.Error("SPIRE agent can't go on; this node keeps its identity until it expires", "why", end.text)
+			} else {
+				ready <- end
+			}
+			a.setProblem(end.text)
+			return
+		}
+		if time.Since(begin) > agentSteady {
+			wait = agentFirstWait
+		}
+		a.setProblem(err.Error())
+		a.cfg.Log.Warn("SPIRE agent ended; starting it again", "why", err.Error(), "in", wait.String())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// once runs one agent until it ends, and tells when it answers. The error is why it ended.
+func (a *Agent) once(ctx context.Context, onReady func()) error {
+	var join *Join
+	if a.cfg.GenJoinToken != nil && !readKept(a.dataDir).usable(time.Now()) {
+		j, err := a.cfg.GenJoinToken.Join(ctx, a.cfg.Role, a.cfg.NodeName)
+		if err != nil {
+			return &permanent{err.Error()}
+		}
+		a.cfg.Log.Info("join token made", "by", j.Origin, "trust_domain", j.TrustDomain)
+		join = &j
+	}
+	args, err := a.prepare(join)
+	if err != nil {
+		return err
+	}
+	a.begin()
+	c, err := startChild(childSpec{Name: "spire-agent", Path: a.binary, Args: args, Log: slog.New(&agentLog{agent: a, next: a.cfg.Log.Handler()}), Grace: agentGrace})
+	if err != nil {
+		return &permanent{err.Error()}
+	}
+	defer func() { _ = c.Close() }()
+	if err := a.awaitSocket(ctx, c); err != nil {
+		return err
+	}
+	a.ready()
+	onReady()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.stop:
+		return a.failure(errors.New("spire-agent was stopped"))
+	case <-c.Done():
+		return a.failure(c.Err())
+	}
+}
+
+// awaitSocket returns nil when the agent answers.
+func (a *Agent) awaitSocket(ctx context.Context, c *child) error {
+	tick := time.NewTicker(agentProbe)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.stop:
+			return a.failure(errors.New("spire-agent was stopped"))
+		case <-c.Done():
+			return a.failure(c.Err())
+		case <-tick.C:
+		}
+		if conn, err := net.DialTimeout("unix", a.socket, time.Second); err == nil {
+			_ = conn.Close()
+			return nil
+		}
+	}
+}
+
+func (a *Agent) setDomain(domain string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.domain = domain
+}
+
+func (a *Agent) setProblem(text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.problem, a.up = text, false
+}
+
+// begin forgets what an agent before said.
+func (a *Agent) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fatal, a.selectors = nil, nil
+	select {
+	case <-a.stop:
+	default:
+	}
+}
+
+func (a *Agent) ready() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.up, a.everUp, a.problem = true, true, ""
+	a.cfg.Log.Info("SPIRE agent is ready", "socket", a.socket, "spiffe_id", a.agentID)
+}
+
+// failure is what the agent's log said was wrong, else how it ended.
+func (a *Agent) failure(end error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.fatal != nil:
+		return a.fatal
+	case a.problem != "" && !a.up:
+		return errors.New(a.problem)
+	}
+	var e *childError
+	if !errors.As(end, &e) || len(e.tail) == 0 {
+		return end
+	}
+	text := fmt.Sprintf("spire-agent ended (%s): %s", e.how, strings.Join(e.tail[max(0, len(e.tail)-2):], "; "))
+	if a.everUp || strings.HasPrefix(e.how, "signal") {
+		return errors.New(text)
+	}
+	// It has never run and complains of nothing that passes: of its configuration, say.
+	return &permanent{text}
+}

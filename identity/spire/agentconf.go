@@ -1,0 +1,288 @@
+package spire
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	"github.com/swarmd/swarmd/identity/spire/attestor"
+)
+
+const (
+	defaultPort = 8081
+	// maxAgentFile bounds the agent's configuration and data, in bytes.
+	maxAgentFile = 1 << 20
+)
+
+// agentFile is what we need to know of a user's configuration of the agent. Everything else is the agent's business.
+type agentFile struct {
+	Agent struct {
+		DataDir        string `hcl:"data_dir"`
+		LogFile        string `hcl:"log_file"`
+		ServerAddress  string `hcl:"server_address"`
+		ServerPort     int    `hcl:"server_port"`
+		TrustBundle    string `hcl:"trust_bundle_path"`
+		TrustBundleURL string `hcl:"trust_bundle_url"`
+		TrustDomain    string `hcl:"trust_domain"`
+		Insecure       bool   `hcl:"insecure_bootstrap"`
+	} `hcl:"agent"`
+}
+
+func readAgentFile(path string) (agentFile, error) {
+	var f agentFile
+	raw, err := readBounded(path)
+	if err != nil {
+		return f, fmt.Errorf("-config: %w", err)
+	}
+	if err := hcl.Decode(&f, string(raw)); err != nil {
+		return f, fmt.Errorf("-config %s: %w", path, err)
+	}
+	return f, nil
+}
+
+func readBounded(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxAgentFile {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), maxAgentFile)
+	}
+	return os.ReadFile(path)
+}
+
+// keptData is what an agent keeps of its identity: with it a restart needs no token.
+type keptData struct {
+	svid   *x509.Certificate // nil: none
+	bundle []*x509.Certificate
+}
+
+// usable tells whether the agent goes on with what it has kept.
+func (k keptData) usable(now time.Time) bool {
+	return k.svid != nil && now.Add(time.Second).Before(k.svid.NotAfter)
+}
+
+// readKept reads the agent's data. Data that can't be read counts as none: the agent says what is wrong with it.
+func readKept(dir string) keptData {
+	raw, err := readBounded(filepath.Join(dir, "agent-data.json"))
+	if err != nil {
+		return keptData{}
+	}
+	var stored struct {
+		SVID   [][]byte `json:"svid"`
+		Bundle [][]byte `json:"bundle"`
+	}
+	if json.Unmarshal(raw, &stored) != nil {
+		return keptData{}
+	}
+	var k keptData
+	if len(stored.SVID) > 0 {
+		k.svid = parsePEM(stored.SVID[0])
+	}
+	for _, text := range stored.Bundle {
+		if cert := parsePEM(text); cert != nil {
+			k.bundle = append(k.bundle, cert)
+		}
+	}
+	return k
+}
+
+func parsePEM(text []byte) *x509.Certificate {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	return cert
+}
+
+// domain returns the trust domain that the agent belongs to, "" before its first join.
+func (k keptData) domain() string {
+	if k.svid == nil {
+		return ""
+	}
+	id, err := x509svid.IDFromCert(k.svid)
+	if err != nil {
+		return ""
+	}
+	return id.TrustDomain().Name()
+}
+
+func (k keptData) pem() []byte {
+	var out []byte
+	for _, c := range k.bundle {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	return out
+}
+
+// prepare writes what the agent reads and returns how to start it. join is nil unless a token was made for this start.
+func (a *Agent) prepare(join *Join) (args []string, err error) {
+	cfg := a.cfg
+	token := cfg.JoinToken
+	kept := readKept(a.dataDir)
+	bundle := kept.pem()
+	domain, address, port := first(cfg.TrustDomain, a.file.Agent.TrustDomain), first(cfg.ServerAddress, a.file.Agent.ServerAddress), cfg.ServerPort
+	if join != nil {
+		if domain != "" && domain != join.TrustDomain {
+			return nil, &permanent{fmt.Sprintf("the SPIRE server's trust domain is %s, this agent's is to be %s: correct -trustDomain or -serverAddress", join.TrustDomain, domain)}
+		}
+		token, bundle, domain = join.Token, join.Bundle, join.TrustDomain
+	}
+	add := func(name, value string) {
+		if _, given := argument(cfg.Args, name); value != "" && !given {
+			args = append(args, "-"+name+"="+value)
+		}
+	}
+	domain = first(domain, kept.domain())
+	args = []string{"run"}
+	add("socketPath", a.socket)
+	add("dataDir", a.dataDir)
+	// What is asked for at debug level is which selectors the agent sees; it is not passed on.
+	if !a.ownLog {
+		args = append(args, "-logLevel=DEBUG")
+	}
+	if len(bundle) > 0 && !a.trusts() {
+		path := filepath.Join(cfg.StateDir, "bootstrap.pem")
+		if err := writePrivate(path, bundle); err != nil {
+			return nil, err
+		}
+		add("trustBundle", path)
+	}
+	conf := cfg.ConfigFile
+	if conf == "" {
+		if port == 0 {
+			port = defaultPort
+		}
+		conf = filepath.Join(cfg.StateDir, "agent.conf")
+		text, err := a.defaultConf(token)
+		if err != nil {
+			return nil, err
+		}
+		if err := writePrivate(conf, []byte(text)); err != nil {
+			return nil, err
+		}
+		domain = first(domain, DefaultTrustDomain)
+	} else {
+		add("joinToken", token)
+	}
+	add("config", conf)
+	add("serverAddress", address)
+	if port != 0 {
+		add("serverPort", strconv.Itoa(port))
+	}
+	add("trustDomain", domain)
+	args = append(args, cfg.Args...)
+	a.setDomain(domain)
+	return args, nil
+}
+
+// trusts tells whether the user said how the agent knows the server.
+func (a *Agent) trusts() bool {
+	for _, name := range []string{"trustBundle", "trustBundleUrl", "insecureBootstrap"} {
+		if v, given := argument(a.cfg.Args, name); given && v != "false" {
+			return true
+		}
+	}
+	f := a.file.Agent
+	return f.TrustBundle != "" || f.TrustBundleURL != "" || f.Insecure
+}
+
+// defaultConf is the agent's configuration where the user gives none. The token stands here and not on the command
+// line, which every user of the machine can read.
+func (a *Agent) defaultConf(token string) (string, error) {
+	block := ""
+	if a.cfg.Swarmd != "" {
+		b, err := attestor.NewBlock(a.cfg.Swarmd, nil)
+		if err != nil {
+			return "", err
+		}
+		block = b.String()
+	}
+	if token != "" {
+		token = fmt.Sprintf("  join_token = %q\n", token)
+	}
+	return fmt.Sprintf(`# Written by swarmd at every start: changes are lost. Give a file of your own with -config.
+agent {
+%s}
+plugins {
+NodeAttestor "join_token" {
+  plugin_data {}
+}
+KeyManager "disk" {
+  plugin_data {
+    directory = %q
+  }
+}
+WorkloadAttestor "unix" {
+  plugin_data {}
+}
+%s}
+`, token, a.dataDir, block), nil
+}
+
+// writePrivate replaces a file whole, for this user only.
+func writePrivate(path string, data []byte) error {
+	tmp := path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// check finds what is missing before the agent is started.
+func (a *Agent) check() error {
+	cfg, f := a.cfg, a.file.Agent
+	if first(cfg.ServerAddress, f.ServerAddress) == "" && cfg.ConfigFile == "" {
+		return errors.New("start SPIRE agent: -serverAddress is missing: give the SPIRE server's address, or a -config FILE that names it")
+	}
+	if len(a.socket) > maxSocket {
+		return fmt.Errorf("start SPIRE agent: socket path %s has %d bytes, unix sockets allow %d: use a shorter --state-dir, or -socketPath", a.socket, len(a.socket), maxSocket)
+	}
+	kept := readKept(a.dataDir)
+	if cfg.ConfigFile == "" && cfg.JoinToken == "" && cfg.GenJoinToken == nil && !kept.usable(time.Now()) {
+		return fmt.Errorf("start SPIRE agent: it has no join token: give -joinToken with one that `swarmd spire-token %s` made on the server's machine, or -genJoinToken, or a -config FILE with another attestor", node(cfg.Role, cfg.NodeName))
+	}
+	if cfg.GenJoinToken == nil && !a.trusts() && len(kept.bundle) == 0 {
+		return errors.New("start SPIRE agent: nothing says how it knows the SPIRE server: with -joinToken give -trustBundle FILE (what `spire-server bundle show` prints), -trustBundleUrl URL or -insecureBootstrap; -genJoinToken needs none")
+	}
+	return nil
+}
+
+// shellQuote writes a command as a shell reads it.
+func shellQuote(words []string) string {
+	var q []string
+	for _, w := range words {
+		if strings.ContainsAny(w, " \t\"'$&;|<>()\\*?") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		q = append(q, w)
+	}
+	return strings.Join(q, " ")
+}
