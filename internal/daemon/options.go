@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,7 +29,7 @@ func portFlag(name string, value int, usage string) *cli.IntFlag {
 
 // commonFlags are those of every node.
 func commonFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		stringFlag("name", "name of this node (default: <role>-<host>-<port>)"),
 		stringFlag("host-ip", "address or host name under which the other nodes reach this one (required)"),
 		stringFlag("state-dir", "directory that keeps this node's key and state"),
@@ -43,7 +44,7 @@ func commonFlags() []cli.Flag {
 		stringFlag("apls-ip", "accepted, changes nothing: no licence is needed"),
 		stringFlag("apls-port", "accepted, changes nothing: no licence is needed"),
 		stringFlag("apls-docker-name", "accepted, changes nothing: no licence is needed"),
-	}
+	}, append(certFlags(), agentFlags()...)...)
 }
 
 // common reads what commonFlags say into a node's configuration.
@@ -73,8 +74,30 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 	if c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name") {
 		cfg.Log.Info("no licence server is needed: --apls options change nothing")
 	}
-	cfg.SocketPath, err = socketPath(c, e, role)
+	agent, err := agentConfig(c)
+	if err != nil {
+		return cfg, err
+	}
+	if files, err := withCerts(c, &cfg); err != nil || files {
+		if err == nil && agent != nil {
+			err = errors.New("--cert takes the identity from files, the agent's options from an agent that is started: give one of the two")
+		}
+		return cfg, err
+	}
+	if agent != nil {
+		err = withAgent(&cfg, agent)
+		return cfg, err
+	}
+	if cfg.SocketPath, err = socketPath(c, e, role); err == nil && !fromAuthority(c) {
+		atHost(&cfg)
+	}
 	return cfg, err
+}
+
+// fromAuthority tells whether identities come from the embedded authority.
+func fromAuthority(c *cli.Context) bool {
+	kind, _, _ := strings.Cut(c.String("identity"), "=")
+	return strings.EqualFold(kind, "embedded")
 }
 
 func logLevel(s string) (slog.Level, error) {
@@ -103,7 +126,7 @@ func socketPath(c *cli.Context, e Env, role string) (string, error) {
 			socket = e.Getenv("SPIFFE_ENDPOINT_SOCKET")
 		}
 		if socket == "" {
-			return "", fmt.Errorf("no identity: give --socket-path of a SPIFFE agent, or run `swarmd run-authority` on this machine and give --identity embedded")
+			return "", fmt.Errorf("no identity: give --socket-path of a SPIFFE agent, or -serverAddress and -genJoinToken to start one, or run `swarmd run-authority` on this machine and give --identity embedded")
 		}
 		return strings.TrimPrefix(socket, "unix://"), nil
 	}

@@ -31,7 +31,7 @@ func slCommand(e Env) *cli.Command {
 		&cli.DurationFlag{Name: "linger", Value: 10 * time.Minute, Usage: "serve the final model to others for so long at most"},
 		&cli.DurationFlag{Name: "session-timeout", Usage: "stop a program that has opened no session by then (default: never)"},
 	)
-	return command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
+	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
 		cfg, err := slConfig(c, e)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func slCommand(e Env) *cli.Command {
 			return &ExitError{Code: max(code, 1), Err: err}
 		}
 		return nil
-	})
+	}))
 }
 
 func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {

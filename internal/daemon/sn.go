@@ -19,7 +19,7 @@ func snCommand(e Env) *cli.Command {
 		&cli.DurationFlag{Name: "full-quorum-wait", Usage: "how long a round waits for the rest once minPeers are ready (default 30s)", EnvVars: []string{"SWARM_FULL_QUORUM_WAIT"}},
 		&cli.IntFlag{Name: "full-quorum-seconds", Hidden: true, EnvVars: []string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS"}},
 	)
-	return command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
+	return described(agentHelp, command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
 		base, err := common(c, e, "sn", "swarm.SN", c.Int("sn-p2p-port"))
 		if err != nil {
 			return err
@@ -32,5 +32,5 @@ func snCommand(e Env) *cli.Command {
 			FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
 			QuorumWait: quorumWait(c),
 		})
-	})
+	}))
 }
