@@ -1,0 +1,206 @@
+package spire
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+)
+
+// DefaultTrustDomain is the trust domain of a swarm that names none.
+const DefaultTrustDomain = "swarm.learning"
+
+const (
+	confFile  = "server.conf"
+	confLimit = 1 << 20 // bytes of a configuration file that are read
+)
+
+// defaultConf is a SPIRE server's configuration. Certificates live an hour, so that a node that lost its entry is out
+// within the hour; the authority that signs them lives a week.
+const defaultConf = `# Written by swarmd run-spire-server when there was no such file; change it as you like, it is never written again.
+server {
+    bind_address          = "0.0.0.0"
+    bind_port             = 8081
+    socket_path           = %[1]q
+    trust_domain          = %[2]q
+    data_dir              = %[3]q
+    log_level             = "INFO"
+    ca_key_type           = "ec-p256"
+    ca_ttl                = "168h"
+    default_x509_svid_ttl = "1h"
+}
+
+plugins {
+    DataStore "sql" {
+        plugin_data {
+            database_type     = "sqlite3"
+            connection_string = %[4]q
+        }
+    }
+
+    KeyManager "disk" {
+        plugin_data {
+            keys_path = %[5]q
+        }
+    }
+
+    NodeAttestor "join_token" {
+        plugin_data {}
+    }
+}
+`
+
+// settings is what swarmd must know of a server's configuration.
+type settings struct {
+	socket      string
+	trustDomain string // "" if neither file nor options name it
+	port        int
+}
+
+// writeConf writes the default configuration into the state directory unless there is one, and returns its path.
+func writeConf(dir, trustDomain string) (string, error) {
+	path := filepath.Join(dir, confFile)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return "", fmt.Errorf("make data directory: %w", err)
+	}
+	text := fmt.Sprintf(defaultConf, filepath.Join(dir, "api.sock"), trustDomain, data,
+		filepath.Join(data, "datastore.sqlite3"), filepath.Join(data, "keys.json"))
+	if err := writeFile(path, []byte(text)); err != nil {
+		return "", fmt.Errorf("write SPIRE server configuration: %w", err)
+	}
+	return path, nil
+}
+
+// writeFile puts a file in place in one step: a reader finds the old content or the new.
+func writeFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// readSettings reads a server's configuration file; options on the command line win over it, as they do for the server.
+func readSettings(path string, args []string) (settings, error) {
+	raw, err := readConf(path)
+	if err != nil {
+		return settings{}, err
+	}
+	text := string(raw)
+	if boolOption(args, "expandEnv") {
+		text = os.Expand(text, func(key string) string {
+			if key == "$" {
+				return "$"
+			}
+			return os.Getenv(key)
+		})
+	}
+	var conf struct {
+		Server struct {
+			SocketPath  string `hcl:"socket_path"`
+			TrustDomain string `hcl:"trust_domain"`
+			BindPort    int    `hcl:"bind_port"`
+		} `hcl:"server"`
+	}
+	if err := hcl.Decode(&conf, text); err != nil {
+		return settings{}, fmt.Errorf("read SPIRE server configuration %s: %w", path, err)
+	}
+	s := settings{socket: conf.Server.SocketPath, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}
+	if v, ok := option(args, "socketPath"); ok {
+		s.socket = v
+	}
+	if v, ok := option(args, "trustDomain"); ok {
+		s.trustDomain = v
+	}
+	if v, ok := option(args, "serverPort"); ok {
+		if s.port, err = strconv.Atoi(v); err != nil {
+			return settings{}, fmt.Errorf("-serverPort %s is no port", v)
+		}
+	}
+	if s.socket == "" {
+		s.socket = DefaultServerSocket
+	}
+	if s.port == 0 {
+		s.port = 8081
+	}
+	if s.socket, err = filepath.Abs(s.socket); err != nil {
+		return settings{}, err
+	}
+	return s, checkSettings(s)
+}
+
+func checkSettings(s settings) error {
+	if len(s.socket) > maxSocket {
+		return fmt.Errorf("the path of the SPIRE server's API socket has %d bytes, at most %d work: %s: use a shorter --state-dir, or -socketPath", len(s.socket), maxSocket, s.socket)
+	}
+	if s.trustDomain == "" {
+		return nil
+	}
+	if _, err := spiffeid.TrustDomainFromString(s.trustDomain); err != nil {
+		return fmt.Errorf("trust domain %q of the SPIRE server: %w", s.trustDomain, err)
+	}
+	return nil
+}
+
+func readConf(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read SPIRE configuration: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > confLimit {
+		return nil, fmt.Errorf("read SPIRE configuration: %s is no file of at most %d bytes", path, confLimit)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read SPIRE configuration: %w", err)
+	}
+	return raw, nil
+}
+
+// option returns the value of the last -name V, -name=V, --name V or --name=V.
+func option(args []string, name string) (value string, found bool) {
+	for i, a := range args {
+		key, v, joined := strings.Cut(a, "=")
+		switch {
+		case key != "-"+name && key != "--"+name:
+		case joined:
+			value, found = v, true
+		case i+1 < len(args):
+			value, found = args[i+1], true
+		}
+	}
+	return value, found
+}
+
+// boolOption tells whether an option without a value is on.
+func boolOption(args []string, name string) bool {
+	on := false
+	for _, a := range args {
+		key, v, joined := strings.Cut(a, "=")
+		if key == "-"+name || key == "--"+name {
+			on = !joined || v == "true" || v == "1" || v == "t" || v == "T" || v == "TRUE" || v == "True"
+		}
+	}
+	return on
+}
