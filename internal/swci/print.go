@@ -50,7 +50,11 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 // print writes the table with aligned columns. An empty table is its header alone.
 func (t *table) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, row := range append([][]string{t.header}, t.rows...) {
+	rows := t.rows
+	if t.header != nil {
+		rows = append([][]string{t.header}, rows...)
+	}
+	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
 			cells[i] = oneLine(first(c, "-"))
