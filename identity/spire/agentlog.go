@@ -60,6 +60,8 @@ func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) bool 
 	case msg == "PID attested to have selectors" && fields["pid"] == strconv.Itoa(os.Getpid()):
 		a.selectors = parseSelectors(fields["selectors"])
 		return false
+	case msg == "No identity issued" && fields["pid"] == strconv.Itoa(os.Getpid()):
+		return true // whoever waits for it says it, with a remedy
 	case msg == "Node attestation was successful" || msg == "SVID loaded":
 		a.agentID = fields["spiffe_id"]
 		return false

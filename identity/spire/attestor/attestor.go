@@ -52,14 +52,15 @@ type Plugin struct {
 
 var _ pluginsdk.NeedsLogger = (*Plugin)(nil)
 
-// Serve serves the plugin to the agent that started this process. It returns only an error, at once, when no agent did.
+// Serve serves the plugin to the agent that started this process, until the agent ends it. It is an error, at once, if no
+// agent did.
 func Serve() error {
 	if os.Getenv(cookie) != cookie {
 		return errors.New("spire-plugin is started by a SPIRE agent; `swarmd spire-plugin config` prints the block for the agent's configuration file")
 	}
 	p := new(Plugin)
 	pluginmain.Serve(workloadattestorv1.WorkloadAttestorPluginServer(p), configv1.ConfigServiceServer(p))
-	return errors.New("the SPIRE agent ended the plugin")
+	return nil
 }
 
 // SetLogger takes the agent's log.
