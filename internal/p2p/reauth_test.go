@@ -102,7 +102,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func TestStreamOutlivesRotationsOfBothSides(t *testing.T) {
 	t.Parallel()
-	sw := p2ptest.New(t, func(c *embedded.Config) { c.TTL = 2 * time.Second })
+	sw := p2ptest.New(t, func(c *embedded.Config) { c.TTL = 4 * time.Second })
 	a, b := sw.Config(identity.RoleSN, swarmA), sw.Config(identity.RoleSL, swarmA)
 	sn, sl := p2ptest.Start(t, a), p2ptest.Start(t, b)
 	serveEcho(sn, anyRole)
@@ -164,7 +164,7 @@ func TestPeerThatStopsRenewingIsCutAndBothSidesSayWhy(t *testing.T) {
 	var log lockedBuffer
 	cfg := w.config(w.issue("/swarm/sn", time.Hour))
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	sn, sl := p2ptest.Start(t, cfg), p2ptest.Start(t, w.config(w.issue("/swarm/sl", 2*time.Second)))
+	sn, sl := p2ptest.Start(t, cfg), p2ptest.Start(t, w.config(w.issue("/swarm/sl", 4*time.Second)))
 	served := make(chan error, 1)
 	sn.Handle(echo, anyRole, func(_ context.Context, s *p2p.Stream) {
 		_, err := s.Read(make([]byte, 1))
@@ -173,6 +173,9 @@ func TestPeerThatStopsRenewingIsCutAndBothSidesSayWhy(t *testing.T) {
 	})
 	s := dial(t, sl, sn, echo)
 	expires := p2p.Expiry(sn, sl.ID())
+	if err := attempt(t, sl, sn, func([]byte) []byte { return []byte{0, 0, 0, 1, 99} }); err == nil {
+		t.Error("a bad answer was taken")
+	}
 	_ = s.SetReadDeadline(time.Now().Add(20 * time.Second))
 	_, err := s.Read(make([]byte, 1))
 	if late := time.Since(expires); late < 0 || late > 2*time.Second {
@@ -181,7 +184,7 @@ func TestPeerThatStopsRenewingIsCutAndBothSidesSayWhy(t *testing.T) {
 	if !errors.Is(err, p2p.ErrExpired) || !strings.Contains(err.Error(), "closed by the peer") {
 		t.Errorf("the peer that was cut reads %v", err)
 	}
-	if err := <-served; !errors.Is(err, p2p.ErrExpired) || !strings.Contains(err.Error(), "shown no newer one") {
+	if err := <-served; !errors.Is(err, p2p.ErrExpired) || !strings.Contains(err.Error(), "shown no newer one; the last one was refused: parse proof") {
 		t.Errorf("the side that cut reads %v", err)
 	}
 	if log.lines("SVID has ended") != 1 {
@@ -245,11 +248,10 @@ func (a answerer) frame(chain [][]byte, sig []byte) []byte {
 	return out.Bytes()
 }
 
-func TestBadAnswersAreRefusedAndTheConnectionEndsInTime(t *testing.T) {
+func TestBadAnswersAreRefusedAndProlongNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	src := w.issue("/swarm/sl", 6*time.Second)
-	sn, sl := p2ptest.Start(t, w.config(w.issue("/swarm/sn", time.Hour))), p2ptest.Start(t, w.config(src))
+	sn, sl := p2ptest.Start(t, w.config(w.issue("/swarm/sn", time.Hour))), p2ptest.Start(t, w.config(w.issue("/swarm/sl", time.Hour)))
 	serveEcho(sn, anyRole)
 	s := dial(t, sl, sn, echo)
 	expires := p2p.Expiry(sn, sl.ID())
@@ -262,7 +264,7 @@ func TestBadAnswersAreRefusedAndTheConnectionEndsInTime(t *testing.T) {
 		}
 		return got
 	}
-	good := svid(w.issue("/swarm/sl", time.Hour))
+	good := svid(w.issue("/swarm/sl", 2*time.Hour))
 	other := newWorld(t)
 	var old []byte // an answer to an earlier nonce
 	tests := []struct {
@@ -290,7 +292,7 @@ func TestBadAnswersAreRefusedAndTheConnectionEndsInTime(t *testing.T) {
 		{"another node of the role", func(n []byte) []byte { return ans.answer(svid(w.issue("/swarm/sl/b", time.Hour)), n) }, "belongs to spiffe://swarm.learning/swarm/sl, not to"},
 		{"another role", func(n []byte) []byte { return ans.answer(svid(w.issue("/swarm/sn", time.Hour)), n) }, "belongs to spiffe://swarm.learning/swarm/sl, not to"},
 		{"an expired SVID", func(n []byte) []byte { return ans.answer(svid(w.issue("/swarm/sl", -time.Second)), n) }, "expired"},
-		{"an SVID that ends earlier", func(n []byte) []byte { return ans.answer(svid(w.issue("/swarm/sl", time.Second)), n) }, "ends before"},
+		{"an SVID that ends earlier", func(n []byte) []byte { return ans.answer(svid(w.issue("/swarm/sl", time.Minute)), n) }, "ends before"},
 		{"too many certificates", func([]byte) []byte {
 			return append([]byte{0, 0, 0, 3 + 9*2}, append([]byte{1, 9}, make([]byte, 1+9*2)...)...)
 		}, "9 certificates"},
@@ -312,13 +314,10 @@ func TestBadAnswersAreRefusedAndTheConnectionEndsInTime(t *testing.T) {
 			t.Fatalf("%s moved the connection's end from %s to %s", tt.name, expires, got)
 		}
 	}
-	_ = s.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, p2p.ErrExpired) {
-		t.Errorf("the connection ended with %v", err)
+	if err := attempt(t, sl, sn, func(n []byte) []byte { return ans.answer(good, n) }); err != nil || !p2p.Expiry(sn, sl.ID()).After(expires) {
+		t.Errorf("a good answer after them: %v", err)
 	}
-	if late := time.Since(expires); late < 0 || late > 2*time.Second {
-		t.Errorf("cut %s after the SVID's end", late)
-	}
+	roundTrip(t, s, "unharmed")
 }
 
 func TestAnswerIsTakenAgainWhenItsVerdictWasLost(t *testing.T) {
@@ -380,7 +379,7 @@ func TestNewIdentityGetsNewConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	src := &source{}
-	src.now.Store(w.issue("/swarm/sl", 4*time.Second))
+	src.now.Store(w.issue("/swarm/sl", 6*time.Second))
 	sn, sl := p2ptest.Start(t, w.config(w.issue("/swarm/sn", time.Hour))), p2ptest.Start(t, w.config(src))
 	serveEcho(sn, anyRole)
 	serveEcho(sl, anyRole)
