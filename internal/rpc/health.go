@@ -67,9 +67,13 @@ func (s *Server) ownHealth() *swarmv1.NodeHealth {
 // LeadHealth tells on the leader what nodes reported of their health; it is the handler of KindHealth.
 func (s *Server) LeadHealth(context.Context, consensus.Peer, []byte) ([]byte, error) {
 	out := &swarmv1.GetHealthResponse{}
-	now := s.cfg.Now()
-	for _, n := range reporters(s.cfg.Core.View()) {
-		out.Nodes = append(out.Nodes, s.healths.judge(n, now))
+	now, view := s.cfg.Now(), s.cfg.Core.View()
+	for _, n := range reporters(view) {
+		h := s.healths.judge(n, now)
+		if view.Banned(n.PeerID) != nil {
+			h.Healthy, h.UntilUnixMs, h.Reason = false, 0, "it is banned; to let it in again: swarmctl unban node "+n.Name
+		}
+		out.Nodes = append(out.Nodes, h)
 	}
 	return proto.Marshal(out)
 }

@@ -140,6 +140,11 @@ func TestHealthGoesStale(t *testing.T) {
 	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "not renewed on schedule") {
 		t.Errorf("a node whose clock stands still: %v", x)
 	}
+	id := s.core.View().Nodes["sl-0"].PeerID
+	must(s.core.Propose(t.Context(), state.BanNode{PeerID: id, By: "spiffe://hospital.example/swarm/swci", AtMS: 4}))(t)
+	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "swarmctl unban node sl-0") {
+		t.Errorf("a node that is banned: %v", x)
+	}
 	s.core.SetLeader("")
 	if x := s.healths()["sl-0"]; x.GetHealthy() || !strings.Contains(x.GetReason(), "no leader") {
 		t.Errorf("without a leader: %v", x)
