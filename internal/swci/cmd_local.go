@@ -15,14 +15,30 @@ import (
 // localContext is the context that `local up` keeps.
 const localContext = "local"
 
+// localIdentity is the paragraph on --identity of the local commands.
+const localIdentity = "Identities come from the embedded authority. With --identity spire a SPIRE server and agent are started first (make spire builds them) and every node has its identity from them."
+
+// onSpire tells whether a local swarm is to have its identities from SPIRE.
+func onSpire(opts *cli.Context) (bool, error) {
+	switch kind := opts.String("identity"); kind {
+	case "spire":
+		return true, nil
+	case "", "embedded":
+		return false, nil
+	default:
+		return false, exit.New(exit.Usage, "a local swarm brings its own: use embedded or spire", "--identity %s is not for a local swarm", kind)
+	}
+}
+
 func localCommands() []*Command {
 	return []*Command{
 		{
 			Pattern: "local run", Group: "This host",
 			Summary: "Train a program across the peers of a swarm on this machine",
-			Details: "Brings up a whole swarm on this machine (embedded identities, free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
+			Details: "Brings up a whole swarm on this machine (free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
 				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. {peer} in --data-dir becomes the peer's index, from 0. The program also finds MIN_PEERS.\n\n" +
 				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
+				localIdentity + "\n\n" +
 				"Exit code 1 means that a program failed or that the final models differ, 8 that --timeout passed, 130 that you stopped it.",
 			Example: "local run --peers 3 --platform PYT --model-dir examples/digits-pyt --model-program train.py --data-dir 'shards/{peer}' --out out",
 			Flags: []cli.Flag{
@@ -49,7 +65,8 @@ func localCommands() []*Command {
 			Pattern: "local up", Group: "This host",
 			Summary: "Keep a swarm on this machine for programs that are started by hand",
 			Details: "Brings up a whole swarm on this machine whose SLs wait for a program. The first line on standard output is \"API https://HOST:PORT\"; then follows a line for each peer with the variables that make a program its program.\n\n" +
-				"While it runs it is the context local of the same user, which becomes the current one: swarmctl list nodes and the other commands reach it. Ctrl-C or TERM ends it, and leaves nothing behind.",
+				"While it runs it is the context local of the same user, which becomes the current one: swarmctl list nodes and the other commands reach it. Ctrl-C or TERM ends it, and leaves nothing behind.\n\n" +
+				localIdentity,
 			Example: "local up --peers 3",
 			Flags: []cli.Flag{
 				&cli.IntFlag{Name: "peers", Value: 3, Usage: "number of peers `N`"},
@@ -65,7 +82,12 @@ func localCommands() []*Command {
 
 func localRun(ctx context.Context, s *Session, args Args) error {
 	o := args.Opts
+	spire, err := onSpire(o)
+	if err != nil {
+		return err
+	}
 	return local.Run(ctx, local.RunConfig{
+		Spire: spire,
 		Peers: o.Int("peers"), MinPeers: o.Int("min-peers"), SNs: o.Int("sns"),
 		Platform: o.String("platform"), ModelDir: o.String("model-dir"), Program: o.String("model-program"),
 		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),
@@ -76,6 +98,10 @@ func localRun(ctx context.Context, s *Session, args Args) error {
 }
 
 func localUp(ctx context.Context, s *Session, args Args) error {
+	spire, err := onSpire(args.Opts)
+	if err != nil {
+		return err
+	}
 	contexts, err := OpenContexts(s.Env.Getenv)
 	if err != nil {
 		return err
@@ -85,7 +111,7 @@ func localUp(ctx context.Context, s *Session, args Args) error {
 	}
 	o, previous := args.Opts, contexts.Current()
 	return local.Up(ctx, local.UpConfig{
-		Peers: o.Int("peers"), SNs: o.Int("sns"), Swarmd: o.String("swarmd"), LogDir: o.String("log-dir"),
+		Peers: o.Int("peers"), SNs: o.Int("sns"), Swarmd: o.String("swarmd"), LogDir: o.String("log-dir"), Spire: spire,
 		Package: pythonPackage(), Verbose: o.Bool("verbose"),
 		Ready: func(sns []string, identity, swarmID string) error {
 			err := contexts.Save(Context{Name: localContext, SNs: sns, Identity: identity, SwarmID: swarmID, PID: os.Getpid()})

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -24,12 +25,14 @@ type Context struct {
 	TrustDomains []string `json:"trust_domains" doc:"further accepted ones"`
 	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
 
-	onWait func(why string) // told what a call waits for; nil tells nobody
+	agent  *spire.AgentConfig // to start for the identity; nil for none
+	onWait func(why string)   // told what a call waits for; nil tells nobody
 }
 
 // up reports whether the `local up` that keeps the context lives. Its process ID alone could be another process's by now.
 func (c Context) up() bool {
-	return c.PID > 0 && syscall.Kill(c.PID, 0) == nil && identityAnswers(context.Background(), filepath.Join(strings.TrimPrefix(c.Identity, "embedded="), "swci.sock")) == nil
+	socket, err := identitySocket(c.Identity, os.Getenv)
+	return err == nil && c.PID > 0 && syscall.Kill(c.PID, 0) == nil && identityAnswers(context.Background(), socket) == nil
 }
 
 // Contexts is the user's folder of saved contexts: one JSON file each, and a file that names the current one. It is

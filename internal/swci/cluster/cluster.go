@@ -33,6 +33,7 @@ const (
 type Config struct {
 	Swarmd  string // path of the binary
 	SNs     int    // at least 1; the first is the Sentinel
+	Spire   bool   // identities come from a SPIRE server and agent instead of the embedded authority
 	LogDir  string // one file per daemon; made if missing; empty: they go with the temporary folder
 	Keep    bool   // leave the temporary folder (not the processes, nor the models in transit)
 	OnLine  func(name, line string, program bool)
@@ -89,11 +90,6 @@ func shortTemp() string {
 	return "/tmp"
 }
 
-// Identity is the value for --identity with which the daemons and swarmctl find the authority.
-func (c *Cluster) Identity() string { return "embedded=" + c.authorityDir() }
-
-func (c *Cluster) authorityDir() string { return filepath.Join(c.dir.path, "id") }
-
 // mark is the environment entry by which all processes of this swarm are known.
 func (c *Cluster) mark() string { return markOf(c.dir.path) }
 
@@ -115,17 +111,9 @@ func (c *Cluster) Procs() []*Proc {
 	return slices.Clone(c.procs)
 }
 
-// Start brings up the authority and the SNs and returns when all are ready.
+// Start brings up the authority or SPIRE, and the SNs and returns when all are ready.
 func (c *Cluster) Start(ctx context.Context) error {
-	if err := os.Mkdir(c.authorityDir(), 0o700); err != nil {
-		return fmt.Errorf("make authority folder: %w", err)
-	}
-	authority, err := c.launch("authority", Authority, nil, "run-authority", "--dir", c.authorityDir())
-	if err != nil {
-		return err
-	}
-	sock := filepath.Join(c.authorityDir(), "sn.sock")
-	if err := c.await(ctx, authority, "its socket", func() bool { return answers(sock) }); err != nil {
+	if err := c.startIdentity(ctx); err != nil {
 		return err
 	}
 	var sentinelFS int
@@ -138,12 +126,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 			sentinelFS = fs
 		}
 		ready := make(chan struct{})
-		var once sync.Once
-		p, err := c.launch("sn-"+strconv.Itoa(i), SN, func(line string) {
-			if strings.Contains(line, snMarker) {
-				once.Do(func() { close(ready) })
-			}
-		}, args...)
+		p, err := c.launch("sn-"+strconv.Itoa(i), SN, onceSeen(snMarker, ready), args...)
 		if err != nil {
 			return err
 		}
@@ -170,12 +153,12 @@ func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
 	}
 	name := "sn-" + strconv.Itoa(i)
 	c.apis = append(c.apis, net.JoinHostPort(host, strconv.Itoa(p[1])))
-	return []string{
-		"run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", SNHost(0),
+	return append([]string{
+		c.cfg.Swarmd, "run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", SNHost(0),
 		"--sn-p2p-port", strconv.Itoa(p[0]), "--sn-api-port", strconv.Itoa(p[1]), "--sn-fs-port", strconv.Itoa(p[2]),
 		"--sentinel-fs-port", strconv.Itoa(sentinelFS),
-		"--identity", c.Identity(), "--state-dir", filepath.Join(c.dir.path, name),
-	}, p[2], nil
+		"--state-dir", filepath.Join(c.dir.path, name),
+	}, c.identityArgs()...), p[2], nil
 }
 
 // SNHost is the loopback address of the SN with index i.
@@ -212,11 +195,11 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 		return nil, fmt.Errorf("address of SN: %w", err)
 	}
 	name := SLName(s.Index)
-	args := []string{
-		"run-sl", "--name", name, "--host-ip", "127.0.0.1", "--sn-ip", host, "--sn-api-port", port,
-		"--sl-fs-port", strconv.Itoa(fs), "--identity", c.Identity(), "--state-dir", filepath.Join(c.dir.path, name),
+	args := append([]string{
+		c.cfg.Swarmd, "run-sl", "--name", name, "--host-ip", "127.0.0.1", "--sn-ip", host, "--sn-api-port", port,
+		"--sl-fs-port", strconv.Itoa(fs), "--state-dir", filepath.Join(c.dir.path, name),
 		"--bridge-dir", bridge, "--expected-peers", strconv.Itoa(s.Expected),
-	}
+	}, c.identityArgs()...)
 	if s.Program == "" {
 		args = append(args, "--attach")
 	} else {
@@ -252,8 +235,8 @@ func (c *Cluster) AwaitBridge(ctx context.Context, i int, p *Proc) (string, erro
 	return found, err
 }
 
-// launch starts swarmd with args, logging to LogDir/name.log.
-func (c *Cluster) launch(name string, role Role, watch func(line string), args ...string) (*Proc, error) {
+// launch starts a daemon, logging to LogDir/name.log. watch sees each of its lines; it may be nil.
+func (c *Cluster) launch(name string, role Role, watch func(line string), argv ...string) (*Proc, error) {
 	log, err := openLog(filepath.Join(c.cfg.LogDir, name+".log"))
 	if err != nil {
 		return nil, err
@@ -262,7 +245,7 @@ func (c *Cluster) launch(name string, role Role, watch func(line string), args .
 		watch = func(string) {}
 	}
 	return c.adopt(log, spec{
-		name: name, role: role, argv: append([]string{c.cfg.Swarmd}, args...), env: c.cfg.Environ,
+		name: name, role: role, argv: argv, env: c.cfg.Environ,
 		onOut: func(line string) {
 			text, program := strings.CutPrefix(line, programID)
 			if !program {

@@ -51,6 +51,7 @@ type RunConfig struct {
 	Peers    int
 	MinPeers int // 0 means all
 	SNs      int
+	Spire    bool   // identities come from SPIRE
 	Platform string // PYT or TF
 	ModelDir string
 	Program  string // relative to ModelDir
@@ -114,6 +115,9 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	}
 	var err error
 	if c.Swarmd, err = FindSwarmd(c.Swarmd); err != nil {
+		bad = append(bad, err)
+	}
+	if _, err := cluster.FindSpire(); c.Spire && err != nil {
 		bad = append(bad, err)
 	}
 	if c.Python, err = launch.FindPython(ctx, c.Platform, c.Python, h.Getenv); err != nil {

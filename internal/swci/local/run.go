@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg RunConfig, h Host) error {
 func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error) {
 	var err error
 	r.cluster, err = cluster.New(cluster.Config{
-		Swarmd: r.cfg.Swarmd, SNs: r.cfg.SNs, LogDir: filepath.Join(r.cfg.Out, logsDir), Keep: r.cfg.Keep,
+		Swarmd: r.cfg.Swarmd, SNs: r.cfg.SNs, Spire: r.cfg.Spire, LogDir: filepath.Join(r.cfg.Out, logsDir), Keep: r.cfg.Keep,
 		Environ: r.host.Environ, OnLine: r.line,
 	})
 	if err != nil {

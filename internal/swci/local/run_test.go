@@ -297,6 +297,10 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{"data of one peer", func(c *local.RunConfig) { c.Peers = 3 }, "data directory of sl-2", exit.Usage},
 		{"python", func(c *local.RunConfig) { c.Python = "/no/python" }, "python", exit.Failed},
 		{"swarmd", func(c *local.RunConfig) { c.Swarmd = "/no/swarmd" }, "find swarmd", exit.Usage},
+		{"no SPIRE", func(c *local.RunConfig) {
+			t.Setenv("PATH", "")
+			c.Spire = true
+		}, "run `make spire`", exit.Failed},
 		{"two mistakes", func(c *local.RunConfig) { c.Platform, c.Out = "", "" }, "\n", exit.Usage},
 	}
 	for _, tt := range tests {

@@ -16,6 +16,7 @@ import (
 type UpConfig struct {
 	Peers   int
 	SNs     int
+	Spire   bool // identities come from SPIRE
 	Swarmd  string
 	LogDir  string // daemons' logs; empty: they go with the temporary folder
 	Package fs.FS  // the swarmlearning package; nil: it is installed
@@ -35,10 +36,13 @@ func Up(ctx context.Context, cfg UpConfig, h Host) error {
 	if err != nil {
 		return err
 	}
+	if _, err := cluster.FindSpire(); cfg.Spire && err != nil {
+		return err
+	}
 	h.TTY = false // nothing is kept up to date in place
 	board := NewBoard(h)
 	c, err := cluster.New(cluster.Config{
-		Swarmd: swarmd, SNs: cfg.SNs, LogDir: cfg.LogDir, Environ: h.Environ,
+		Swarmd: swarmd, SNs: cfg.SNs, Spire: cfg.Spire, LogDir: cfg.LogDir, Environ: h.Environ,
 		OnLine: func(name, line string, _ bool) {
 			if cfg.Verbose {
 				board.Log(name + " : " + line)

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/identity/spire/attestor"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+const (
+	spireMarker = "SPIRE server is ready"
+	// tokenLife is how long the agent may take to its first contact with the server.
+	tokenLife = 5 * time.Minute
+	loopback  = "127.0.0.1"
+)
+
+// agentConf is the configuration of the one agent. The token stands here and not on the command line, which every user
+// of the machine can read.
+const agentConf = `agent {
+  data_dir = %[1]q
+  socket_path = %[2]q
+  server_address = %[3]q
+  server_port = %[4]d
+  trust_domain = %[5]q
+  trust_bundle_path = %[6]q
+  join_token = %[7]q
+}
+plugins {
+NodeAttestor "join_token" {
+  plugin_data {}
+}
+KeyManager "disk" {
+  plugin_data {
+    directory = %[1]q
+  }
+}
+%[8]s}
+`
+
+// Identity is the value for --identity with which swarmctl finds its identity.
+func (c *Cluster) Identity() string {
+	if c.cfg.Spire {
+		return c.agentSocket()
+	}
+	return "embedded=" + c.authorityDir()
+}
+
+// identityArgs are the options with which a daemon finds its identity.
+func (c *Cluster) identityArgs() []string {
+	if c.cfg.Spire {
+		return []string{"--socket-path", c.agentSocket()}
+	}
+	return []string{"--identity", c.Identity()}
+}
+
+func (c *Cluster) authorityDir() string { return filepath.Join(c.dir.path, "id") }
+func (c *Cluster) serverDir() string    { return filepath.Join(c.dir.path, "spire-server") }
+func (c *Cluster) agentDir() string     { return filepath.Join(c.dir.path, "spire-agent") }
+func (c *Cluster) agentSocket() string  { return filepath.Join(c.agentDir(), "agent.sock") }
+
+// startIdentity returns when daemons can get their identities.
+func (c *Cluster) startIdentity(ctx context.Context) error {
+	if c.cfg.Spire {
+		return c.startSpire(ctx)
+	}
+	if err := os.Mkdir(c.authorityDir(), 0o700); err != nil {
+		return fmt.Errorf("make authority folder: %w", err)
+	}
+	authority, err := c.launch("authority", Authority, nil, c.cfg.Swarmd, "run-authority", "--dir", c.authorityDir())
+	if err != nil {
+		return err
+	}
+	sock := filepath.Join(c.authorityDir(), "sn.sock")
+	return c.await(ctx, authority, "its socket", func() bool { return answers(sock) })
+}
+
+// FindSpire returns SPIRE's agent, and fails unless the server is there too.
+func FindSpire() (agent string, err error) {
+	for _, name := range []string{"spire-server", "spire-agent"} {
+		if agent, err = spire.Find(name); err != nil {
+			return "", &exit.Error{Status: exit.Failed, Err: err, Hint: "or leave --identity spire out: the embedded authority needs nothing"}
+		}
+	}
+	return agent, nil
+}
+
+// startSpire starts SPIRE's server with the swarm's entries and one agent, which stands for the agents of all roles.
+func (c *Cluster) startSpire(ctx context.Context) error {
+	binary, err := FindSpire()
+	if err != nil {
+		return err
+	}
+	port, err := c.ports.take(loopback)
+	if err != nil {
+		return err
+	}
+	ready := make(chan struct{})
+	server, err := c.launch("spire-server", Authority, onceSeen(spireMarker, ready), c.cfg.Swarmd, "run-spire-server",
+		"--state-dir", c.serverDir(), "-bindAddress", loopback, "-serverPort", strconv.Itoa(port))
+	if err != nil {
+		return err
+	}
+	if err := c.await(ctx, server, "SPIRE server", func() bool { return closed(ready) }); err != nil {
+		return err
+	}
+	conf, err := c.prepareAgent(ctx, port)
+	if err != nil {
+		return fmt.Errorf("prepare SPIRE agent: %w", err)
+	}
+	agent, err := c.launch("spire-agent", Authority, nil, binary, "run", "-config", conf)
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, agent, "its socket", func() bool { return answers(c.agentSocket()) })
+}
+
+// prepareAgent gets a join token for the agents of all roles and writes the agent's configuration, whose path it returns.
+func (c *Cluster) prepareAgent(ctx context.Context, port int) (string, error) {
+	api, err := spire.OpenServer(filepath.Join(c.serverDir(), "api.sock"))
+	if err != nil {
+		return "", err
+	}
+	defer api.Close()
+	roots, domain, err := api.Bundle(ctx)
+	if err != nil {
+		return "", err
+	}
+	var aliases []string
+	for _, role := range []identity.Role{identity.RoleSN, identity.RoleSL, identity.RoleSWOP, identity.RoleSWCI} {
+		aliases = append(aliases, spire.AgentPath(role, ""))
+	}
+	token, err := api.JoinToken(ctx, aliases, tokenLife)
+	if err != nil {
+		return "", err
+	}
+	plugin, err := c.plugin()
+	if err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(c.agentDir(), 0o700); err != nil {
+		return "", err
+	}
+	bundle, conf := filepath.Join(c.agentDir(), "bundle.pem"), filepath.Join(c.agentDir(), "agent.conf")
+	if err := os.WriteFile(bundle, roots, 0o600); err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf(agentConf, filepath.Join(c.agentDir(), "data"), c.agentSocket(), loopback, port, domain, bundle, token, plugin)
+	return conf, os.WriteFile(conf, []byte(text), 0o600)
+}
+
+// plugin is the attestor's block, which lists this very program too: swarmctl need not lie beside the swarmd that it
+// was told to use.
+func (c *Cluster) plugin() (attestor.Block, error) {
+	block, err := attestor.NewBlock(c.cfg.Swarmd, nil)
+	if err != nil {
+		return block, err
+	}
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return block, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return block, err
+	}
+	if self := hex.EncodeToString(h.Sum(nil)); !slices.Contains(block.Digests, self) {
+		block.Digests = append(block.Digests, self)
+	}
+	return block, nil
+}
+
+// onceSeen returns a watcher that closes ready at the first line with the text. Lines come from two goroutines.
+func onceSeen(text string, ready chan struct{}) func(line string) {
+	var once sync.Once
+	return func(line string) {
+		if strings.Contains(line, text) {
+			once.Do(func() { close(ready) })
+		}
+	}
+}
