@@ -1,0 +1,8 @@
+package certs
+
+// The parsers of what stands in files.
+var (
+	ParseCertificates = parseCertificates
+	ParseKey          = parseKey
+	Belongs           = belongs
+)
