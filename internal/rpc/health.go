@@ -36,24 +36,34 @@ const (
 // GetHealth tells how this SN fares, and the nodes that report to the leader.
 func (s *Server) GetHealth(ctx context.Context, _ *connect.Request[swarmv1.GetHealthRequest]) (*connect.Response[swarmv1.GetHealthResponse], error) {
 	out := &swarmv1.GetHealthResponse{Nodes: []*swarmv1.NodeHealth{s.ownHealth()}}
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindHealth, nil)
+	led, err := s.askLeader(ctx)
 	if err == nil {
-		led := &swarmv1.GetHealthResponse{}
-		if err := proto.Unmarshal(raw, led); err != nil {
-			return nil, fmt.Errorf("decode the leader's answer: %w", err)
-		}
-		out.Nodes = append(out.Nodes, led.GetNodes()...)
+		out.Nodes = append(out.Nodes, led...)
 		return connect.NewResponse(out), nil
 	}
-	if !errors.Is(err, consensus.ErrNoLeader) {
-		return nil, err
+	reason := "not known, the leader does not tell: " + err.Error()
+	if errors.Is(err, consensus.ErrNoLeader) {
+		reason = "not known: the SNs have no leader; a majority of them must run"
 	}
 	for _, n := range reporters(s.cfg.Core.View()) {
-		out.Nodes = append(out.Nodes, &swarmv1.NodeHealth{
-			Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, Reason: "not known: the SNs have no leader; a majority of them must run",
-		})
+		out.Nodes = append(out.Nodes, &swarmv1.NodeHealth{Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, Reason: reason})
 	}
 	return connect.NewResponse(out), nil
+}
+
+// askLeader returns the nodes that report to the leader. It is not patient: this SN's own health must be told in time.
+func (s *Server) askLeader(ctx context.Context) ([]*swarmv1.NodeHealth, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	raw, err := s.cfg.Core.SendToLeader(ctx, KindHealth, nil)
+	if err != nil {
+		return nil, err
+	}
+	m := &swarmv1.GetHealthResponse{}
+	if err := proto.Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("decode the leader's answer: %w", err)
+	}
+	return m.GetNodes(), nil
 }
 
 // ownHealth is this SN's health.
