@@ -41,6 +41,9 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 	cmd := app.Commands[i]
 	for _, name := range sortedKeys(options) {
 		f := slices.IndexFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		if f < 0 && cmd.Name == healthName {
+			continue // the file is the node's, of which this command needs the state directory
+		}
 		if f < 0 {
 			return nil, fmt.Errorf("%s: %w", path, unknownOption(cmd.Name, name, flagTable(cmd)))
 		}

@@ -14,14 +14,17 @@ import (
 	"github.com/swarmd/swarmd/internal/health"
 )
 
+const healthName = "health"
+
 // healthCommand asks the daemon on this machine how it fares: for containers' health checks, timers and people.
 func healthCommand(e Env) *cli.Command {
 	flags := []cli.Flag{
+		stringFlag("config-file", "YAML file of the node's options, for its state-dir and name"),
 		stringFlag("state-dir", "state directory of the node (default: the one that --name has, else the only one in which a node runs)"),
 		stringFlag("name", "name of the node, for the default state directory"),
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
 	}
-	return command("health", "tell whether the node on this machine is healthy, and until when or why not", flags, func(c *cli.Context) error {
+	return command(healthName, "tell whether the node on this machine is healthy, and until when or why not", flags, func(c *cli.Context) error {
 		form := c.String("output")
 		if form != "text" && form != "json" {
 			return fmt.Errorf("--output %s: want text or json", form)

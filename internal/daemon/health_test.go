@@ -69,6 +69,13 @@ func TestHealthCommand(t *testing.T) {
 	if want := "healthy until " + end.Add(-time.Hour).UTC().Format(time.RFC3339) + "\n"; code != 0 || out != want || errs != "" {
 		t.Errorf("healthy: %d %q %q, want %q", code, out, errs, want)
 	}
+	file := filepath.Join(home, "swarmd.yaml")
+	if err := os.WriteFile(file, []byte("host-ip: 10.0.0.1\nsn-ip: 10.0.0.2\nstate-dir: "+dir+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs = swarmd(t, home, "health", "--config-file", file); code != 0 || !strings.HasPrefix(out, "healthy until ") {
+		t.Errorf("by the node's file: %d %q %q", code, out, errs)
+	}
 	code, out, _ = swarmd(t, home, "health", "-o", "json", "--state-dir="+dir)
 	var r health.Report
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || !r.Healthy || r.Name != "sl-0" || r.Role != "sl" || r.PID != os.Getpid() {
