@@ -82,6 +82,12 @@ func Fetch(ctx context.Context, h *Host, from Addr, req FetchRequest, maxSize in
 	if err != nil {
 		return fmt.Errorf("fetch %s: %w", req.Kind, err)
 	}
+	return FetchOver(ctx, s, req, maxSize, dst)
+}
+
+// FetchOver is Fetch over a stream of FetchProtocol that the caller has opened, to see first who answers. It closes the
+// stream.
+func FetchOver(ctx context.Context, s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if err := fetch(s, req, maxSize, dst); err != nil {
@@ -89,7 +95,7 @@ func Fetch(ctx context.Context, h *Host, from Addr, req FetchRequest, maxSize in
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("fetch %s from %s: %w", req.Kind, from, err)
+		return fmt.Errorf("fetch %s from %s: %w", req.Kind, s.Peer(), err)
 	}
 	_ = s.Close()
 	return nil
