@@ -26,11 +26,21 @@ func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error
 
 // ListNodes returns all registered nodes, sorted by role and name.
 func (c *Client) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
-	res, err := call(ctx, c, manner{}, &swarmv1.ListNodesRequest{},
+	res, err := c.listNodes(ctx)
+	return res.GetNodes(), err
+}
+
+// ListBans returns all bans, by name.
+func (c *Client) ListBans(ctx context.Context) ([]*swarmv1.Ban, error) {
+	res, err := c.listNodes(ctx)
+	return res.GetBans(), err
+}
+
+func (c *Client) listNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
+	return call(ctx, c, manner{}, &swarmv1.ListNodesRequest{},
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 			return s.node.ListNodes(ctx, r)
 		})
-	return res.GetNodes(), err
 }
 
 // OpenSession enrols a session of our node. Needs Register before, as do the other session calls.
@@ -42,13 +52,12 @@ func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionReques
 	return res.GetContract(), err
 }
 
-// Report is one heartbeat of our node. It returns the name of the leader that took it.
-func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (string, error) {
-	res, err := call(ctx, c, manner{speaks: true}, req,
+// Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned.
+func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
+	return call(ctx, c, manner{speaks: true}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 			return s.session.Report(ctx, r)
 		})
-	return res.GetLeader(), err
 }
 
 // CloseSession tells that a session's training ended.
@@ -111,6 +120,29 @@ func (c *Client) ForgetNode(ctx context.Context, name string) error {
 	_, err := call(ctx, c, manner{}, &swarmv1.ForgetNodeRequest{Name: name},
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
 			return s.node.ForgetNode(ctx, r)
+		})
+	return err
+}
+
+// BanNode shuts the key of a node out, named by the node or by its peer ID, and returns the ban. A key that is banned
+// already keeps its first ban.
+func (c *Client) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error) {
+	// An SN does not ban itself, so another one must be known.
+	if _, err := c.GetSwarm(ctx); err != nil {
+		return nil, err
+	}
+	res, err := call(ctx, c, manner{}, &swarmv1.BanNodeRequest{Name: name, Reason: reason},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
+			return s.node.BanNode(ctx, r)
+		})
+	return res.GetBan(), err
+}
+
+// UnbanNode lets a node key in again, named as for BanNode or as it was when it was banned.
+func (c *Client) UnbanNode(ctx context.Context, name string) error {
+	_, err := call(ctx, c, manner{}, &swarmv1.UnbanNodeRequest{Name: name},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
+			return s.node.UnbanNode(ctx, r)
 		})
 	return err
 }
