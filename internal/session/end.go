@@ -197,6 +197,25 @@ func (e *Engine) View() *swarmv1.ContractView {
 	return e.current.view
 }
 
+// AwaitView blocks until ok holds for the newest view of the contract, nil while there is no session, and returns that
+// view. When ctx ends first it returns the newest view and ctx's error.
+func (e *Engine) AwaitView(ctx context.Context, ok func(*swarmv1.ContractView) bool) (*swarmv1.ContractView, error) {
+	for {
+		e.mu.Lock()
+		viewed := e.viewed
+		e.mu.Unlock()
+		v := e.View()
+		if ok(v) {
+			return v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return v, ctx.Err()
+		case <-viewed:
+		}
+	}
+}
+
 // Live tells whether the session with this ID is open.
 func (e *Engine) Live(id string) bool {
 	e.mu.Lock()

@@ -41,7 +41,8 @@ type Engine struct {
 	mu      sync.Mutex      // guards what follows
 	ctx     context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
 	current *session
-	seen    bool // a session was opened at least once
+	seen    bool          // a session was opened at least once
+	viewed  chan struct{} // closed and replaced when a view was taken
 	tasks   sync.WaitGroup
 }
 
@@ -56,7 +57,7 @@ func New(cfg Config) *Engine {
 	if cfg.GiveUpFetch <= 0 {
 		cfg.GiveUpFetch = 2 * time.Minute
 	}
-	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1)}
+	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), viewed: make(chan struct{})}
 }
 
 // Run reconciles and sends heartbeats until ctx ends; it leaves no goroutine behind and closes the slots. Program calls

@@ -129,6 +129,8 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 		return
 	}
 	s.view = v
+	close(s.engine.viewed)
+	s.engine.viewed = make(chan struct{})
 	if v.Run != s.run {
 		s.terminateLocked(&Error{"RESET", fmt.Sprintf("contract %s was reset (run %d, this session belongs to run %d)", s.contract, v.Run, s.run), "start the program again"})
 		return
