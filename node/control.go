@@ -17,6 +17,7 @@ const explainTimeout = 2 * time.Second
 type Control struct {
 	Client *client.Client
 	Health *health.Monitor // goes along with heartbeats; nil: nothing does
+	Bans   *Bans           // kept up to date by heartbeats; nil: nobody asks
 }
 
 var (
@@ -46,11 +47,20 @@ func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 	if c.Health != nil {
 		req.Health = c.Health.Report().Proto()
 	}
-	_, err := c.Client.Report(ctx, req)
-	if err == nil && c.Health != nil {
+	if c.Bans != nil {
+		req.BansSeen = c.Bans.Seen()
+	}
+	res, err := c.Client.Report(ctx, req)
+	if err != nil {
+		return err
+	}
+	if c.Health != nil {
 		c.Health.Seen()
 	}
-	return err
+	if c.Bans != nil {
+		c.Bans.Take(res.GetBansDigest(), res.GetBannedPeerIds())
+	}
+	return nil
 }
 
 // Watch implements session.Control.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,10 +20,11 @@ import (
 // MergeProtocol is the libp2p protocol of merge streams.
 const MergeProtocol = "/swarm/merge/1"
 
-// Network is how an SL reaches other SLs. Peers are named by their libp2p peer IDs, which the network proves.
+// Network is how an SL reaches other SLs. Peers are named by their libp2p peer IDs, which the network proves; it holds
+// their SPIFFE IDs to the registered ones.
 type Network interface {
 	// OpenMerge opens a merge stream.
-	OpenMerge(ctx context.Context, peerID, host string, port uint32) (exchange.Stream, error)
+	OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error)
 	// FetchModel writes a committed model of a holder to dst.
 	FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error
 }
@@ -58,8 +58,7 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	}
 	slots := exchange.Slots{Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging}
 	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int) (exchange.Stream, error) {
-		m := p.Participants[i]
-		return x.Network.OpenMerge(ctx, m.PeerId, m.Host, m.FsPort)
+		return x.Network.OpenMerge(ctx, p.Participants[i])
 	})
 	x.sent.Add(result.SentBytes)
 	if err != nil {
@@ -103,9 +102,4 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 // Fetch implements session.Exchange.
 func (x *Exchanger) Fetch(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
 	return x.Network.FetchModel(ctx, from, req, io.NewOffsetWriter(dst, 0))
-}
-
-// Enrolled tells whether the peer has a session in the contract that is not ended.
-func Enrolled(v *swarmv1.ContractView, peerID string) bool {
-	return slices.ContainsFunc(v.GetSessions(), func(m *swarmv1.Session) bool { return m.PeerId == peerID && m.State != "ended" })
 }

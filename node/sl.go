@@ -42,14 +42,17 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 		return 1, quiet(ctx, err)
 	}
 	defer b.close()
+	bans := &Bans{}
 	host, err := p2p.NewHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log, ListenAddrs: []string{join(bind, cfg.FSPort)},
+		Refuse: bans.refuse,
 	})
 	if err != nil {
 		return 1, err
 	}
 	defer host.Close()
-	s := &sl{cfg: cfg, base: b, host: host, program: run}
+	bans.Cut = cutFrom(host)
+	s := &sl{cfg: cfg, base: b, host: host, bans: bans, program: run}
 	err = quiet(ctx, s.run(ctx))
 	if ctx.Err() != nil {
 		cfg.Log.Info("stopped as asked", "node", cfg.Name, "exit_code", s.code)
@@ -61,6 +64,7 @@ type sl struct {
 	cfg     SLConfig
 	base    *base
 	host    *p2p.Host
+	bans    *Bans
 	program *program
 	code    int
 }
@@ -136,7 +140,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 // parts builds the bridge and the engine, each of which needs the other.
 func (s *sl) parts(api *client.Client, hub *exchange.Hub) (*session.Engine, *bridge.Server, error) {
 	var server *bridge.Server
-	control := Control{Client: api, Health: s.base.health}
+	control := Control{Client: api, Health: s.base.health, Bans: s.bans}
 	engine := session.New(session.Config{
 		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
 		Peer:     s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small

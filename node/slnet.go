@@ -22,21 +22,50 @@ type slNetwork struct{ host *p2p.Host }
 var _ Network = slNetwork{}
 
 // OpenMerge implements Network.
-func (n slNetwork) OpenMerge(ctx context.Context, peerID, host string, port uint32) (exchange.Stream, error) {
-	to, err := addr(peerID, host, port)
+func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error) {
+	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol)
+	if err != nil { // never a nil *Stream in an interface
+		return nil, err
+	}
+	return s, nil
+}
+
+// target is a node as the swarm knows it.
+type target struct {
+	node, spiffeID, peerID, host string
+	port                         uint32
+}
+
+// dial opens a stream to the node that shows the SPIFFE ID that it registered with.
+func (n slNetwork) dial(ctx context.Context, to target, protocol string) (*p2p.Stream, error) {
+	a, err := addr(to.peerID, to.host, to.port)
 	if err != nil {
 		return nil, err
 	}
-	return n.host.Dial(ctx, to, MergeProtocol)
+	for again := false; ; again = true {
+		s, err := n.host.Dial(ctx, a, protocol)
+		if err != nil {
+			return nil, err
+		}
+		err = CheckIdentity(to.node, to.spiffeID, s.Peer().Identity.String())
+		if err == nil {
+			return s, nil
+		}
+		_ = s.Reset()
+		if other, ok := errors.AsType[*IdentityError](err); !ok || !other.Stale || again {
+			return nil, err
+		}
+		n.host.Disconnect(a.PeerID)
+	}
 }
 
 // FetchModel implements Network.
 func (n slNetwork) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
-	to, err := addr(from.PeerId, from.Host, from.FsPort)
+	s, err := n.dial(ctx, target{from.Node, from.SpiffeId, from.PeerId, from.Host, from.FsPort}, p2p.FetchProtocol)
 	if err != nil {
-		return err
+		return fmt.Errorf("fetch model: %w", err)
 	}
-	return p2p.Fetch(ctx, n.host, to, p2p.FetchRequest{
+	return p2p.FetchOver(ctx, s, p2p.FetchRequest{
 		Kind: "model", Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest,
 	}, req.Bytes, dst)
 }
@@ -53,17 +82,26 @@ func addr(peerID, host string, port uint32) (p2p.Addr, error) {
 // enrolled in the contract.
 func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slog.Logger) {
 	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSL}}
+	door := NewDoorman(engine)
 	host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
-		if err := hub.Serve(ctx, s, s.Peer().ID.String()); err != nil && ctx.Err() == nil {
-			log.Debug("merge stream refused", "peer", s.Peer().String(), "err", err)
+		p := s.Peer()
+		from := p.ID.String()
+		refused := door.Admit(ctx, from, p.Identity.String())
+		if refused != nil {
+			log.Warn("merge stream refused", "peer", p.String(), "err", refused)
+			from += ": " + refused.Error() // it is no participant's name, and the peer is told so
 		}
+		if err := hub.Serve(ctx, s, from); err != nil && ctx.Err() == nil {
+			log.Debug("merge stream ended", "peer", p.String(), "err", err)
+		}
+		stale(host, p, refused)
 	})
 	p2p.ServeFetch(host, policy, func(_ context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		if req.Kind != "model" {
 			return nil, 0, fmt.Errorf("nothing of kind %q here", req.Kind)
 		}
-		if !Enrolled(engine.View(), from.ID.String()) {
-			return nil, 0, errors.New("not enrolled in this contract")
+		if err := Enrolled(engine.View(), from.ID.String(), from.Identity.String()); err != nil {
+			return nil, 0, err
 		}
 		r, size, err := engine.OpenModel(session.FetchRequest{Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest})
 		if err != nil {
@@ -77,4 +115,12 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		}
 		return r, size - req.Offset, nil
 	})
+}
+
+// stale ends the connections with a peer whose registration has got a SPIFFE ID of its own since they were made: on a new
+// one it shows that.
+func stale(host *p2p.Host, p p2p.Peer, refused error) {
+	if other, ok := errors.AsType[*IdentityError](refused); ok && other.Stale {
+		host.Disconnect(p.ID)
+	}
 }

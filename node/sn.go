@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -42,15 +44,15 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		return quiet(ctx, err)
 	}
 	defer b.close()
-	host, err := p2p.NewHost(p2p.Config{
+	s := &sn{cfg: cfg, base: b, sentinel: sameHost(ips, sentinelIPs), bind: bind}
+	s.host, err = p2p.NewHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log,
-		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)},
+		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)}, Refuse: s.refuse,
 	})
 	if err != nil {
 		return err
 	}
-	defer host.Close()
-	s := &sn{cfg: cfg, base: b, host: host, sentinel: sameHost(ips, sentinelIPs), bind: bind}
+	defer s.host.Close()
 	err = quiet(ctx, s.run(ctx))
 	if ctx.Err() != nil {
 		cfg.Log.Info("stopped as asked", "node", cfg.Name)
@@ -70,8 +72,17 @@ type sn struct {
 	cfg      SNConfig
 	base     *base
 	host     *p2p.Host
+	group    atomic.Pointer[consensus.Group] // nil until it is open
 	sentinel bool
 	bind     string
+}
+
+// refuse keeps out whom the swarm's state, as far as this SN knows it, has banned.
+func (s *sn) refuse(id peer.ID) error {
+	if g := s.group.Load(); g != nil {
+		return g.View().CheckBan(id.String())
+	}
+	return nil
 }
 
 func (s *sn) run(ctx context.Context) error {
@@ -88,6 +99,7 @@ func (s *sn) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.group.Store(group)
 	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait}, group, log)
 	s.base.health.Leader(group.LeaderSeen)
 	serveBundle(s.host, group)
@@ -95,6 +107,10 @@ func (s *sn) run(ctx context.Context) error {
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show.
 	tasks.Go(func() error { return group.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
+	tasks.Go(func() error {
+		followBans(ctx, group, s.host)
+		return nil
+	})
 	tasks.Go(func() error {
 		if err := s.enter(ctx, group); err != nil {
 			return err

@@ -53,7 +53,9 @@ type host struct {
 	name     string
 	peerID   string
 	role     string
-	gone     bool // guarded by Network.mu, as the next two are
+	spiffe   string // guarded by Network.mu, as all that follows
+	refuses  func(peerID string) error
+	gone     bool
 	expired  bool
 	services map[string]func(*conn)
 }
@@ -66,11 +68,14 @@ func newNetwork() *Network {
 }
 
 // attach begins a life of a node.
-func (n *Network) attach(name, peerID, role string) *host {
+func (n *Network) attach(id nodeID, role string) *host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	h := &host{network: n, name: name, peerID: peerID, role: role, services: map[string]func(*conn){}}
-	n.hosts[name] = h
+	h := &host{
+		network: n, name: id.name, peerID: id.peerID, role: role, spiffe: id.spiffe, services: map[string]func(*conn){},
+		refuses: func(string) error { return nil },
+	}
+	n.hosts[id.name] = h
 	return h
 }
 
@@ -192,6 +197,27 @@ func (h *host) expire() {
 	h.network.snap(errExpired, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
 }
 
+// spiffeID is what the host's SVID says.
+func (h *host) spiffeID() string {
+	h.network.mu.Lock()
+	defer h.network.mu.Unlock()
+	return h.spiffe
+}
+
+// refuse has the host refuse all connections but those to its API with the peers for whom fn gives a reason.
+func (h *host) refuse(fn func(peerID string) error) {
+	h.network.mu.Lock()
+	defer h.network.mu.Unlock()
+	h.refuses = fn
+}
+
+// cutOff ends all streams with a peer but those to the API, where nobody shows a node key.
+func (h *host) cutOff(peerID string) {
+	h.network.snap(syscall.ECONNRESET, func(w *stream) bool {
+		return w.service != serviceAPI && (w.ends[0] == h && w.ends[1].peerID == peerID || w.ends[1] == h && w.ends[0].peerID == peerID)
+	})
+}
+
 func (h *host) renew() {
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()
@@ -263,6 +289,11 @@ func (n *Network) connect(h *host, name, peerID, service string) (*conn, error) 
 		return nil, fmt.Errorf("dial %s: handshake: %w", name, errExpired)
 	case peerID != "" && peerID != to.peerID:
 		return nil, fmt.Errorf("dial %s: it is not %s", name, peerID)
+	}
+	if service != serviceAPI {
+		if err := errors.Join(h.refuses(to.peerID), to.refuses(h.peerID)); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", name, err)
+		}
 	}
 	w := newStream(n, h, to, service)
 	n.wires[w] = struct{}{}

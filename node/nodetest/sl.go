@@ -39,19 +39,22 @@ type sl struct {
 	mu       sync.Mutex // guards what follows
 	slots    *slots     // of the newest session
 	reported *swarmv1.SessionReport
-	runs     []*Run // of the program, oldest first
+	runs     []*Run  // of the program, oldest first
+	refused  []error // why streams were turned away, oldest first
 }
 
 // start begins a life; the program starts when the node is registered.
 func (n *sl) start() error {
-	n.host = n.swarm.Network.attach(n.id.name, n.id.peerID, "sl")
+	n.host = n.swarm.Network.attach(n.id, "sl")
 	log := n.swarm.log.With("on", n.id.name)
 	api, err := n.swarm.client(n.id, n.host)
 	if err != nil {
 		return err
 	}
 	hub := exchange.NewHub(exchange.Config{})
-	ctl := control{Control: node.Control{Client: api}, sl: n}
+	bans := &node.Bans{Cut: n.host.cutOff}
+	n.host.refuse(bans.Check)
+	ctl := control{Control: node.Control{Client: api, Bans: bans}, sl: n}
 	engine := session.New(session.Config{
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &node.Exchanger{Hub: hub, Network: slNet{n.host}, Key: n.id.key, Peer: n.id.name},
@@ -59,12 +62,18 @@ func (n *sl) start() error {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	n.engine, n.cancel, n.tasks = engine, cancel, new(sync.WaitGroup)
+	door := node.NewDoorman(engine)
 	n.host.handle(serviceMerge, func(c *conn) {
-		if err := hub.Serve(ctx, c, c.remote().peerID); err != nil && ctx.Err() == nil {
-			log.Debug("merge stream refused", "peer", c.remote().name, "err", err)
+		from := c.remote().peerID
+		if err := door.Admit(ctx, from, c.remote().spiffeID()); err != nil {
+			n.noteRefusal(c, err)
+			from += ": " + err.Error()
+		}
+		if err := hub.Serve(ctx, c, from); err != nil && ctx.Err() == nil {
+			log.Debug("merge stream ended", "peer", c.remote().name, "err", err)
 		}
 	})
-	n.host.handle(serviceFetch, func(c *conn) { serveFetch(c, engine) })
+	n.host.handle(serviceFetch, func(c *conn) { n.serveFetch(c, engine) })
 	run := newRun(n, n.swarm.program(n.id.index))
 	n.mu.Lock()
 	n.runs = append(n.runs, run)
@@ -179,15 +188,32 @@ type slNet struct{ host *host }
 var _ node.Network = slNet{}
 
 // OpenMerge implements node.Network.
-func (s slNet) OpenMerge(ctx context.Context, peerID, name string, _ uint32) (exchange.Stream, error) {
-	return s.host.dial(ctx, name, peerID, serviceMerge)
+func (s slNet) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error) {
+	c, err := s.dial(ctx, to.GetNode(), to.GetSpiffeId(), to.GetHost(), to.GetPeerId(), serviceMerge)
+	if err != nil { // never a nil *conn in an interface
+		return nil, err
+	}
+	return c, nil
+}
+
+// dial opens a stream and holds who answers to its registration.
+func (s slNet) dial(ctx context.Context, name, spiffeID, host, peerID, service string) (*conn, error) {
+	c, err := s.host.dial(ctx, host, peerID, service)
+	if err != nil {
+		return nil, err
+	}
+	if err := node.CheckIdentity(name, spiffeID, c.remote().spiffeID()); err != nil {
+		_ = c.Reset()
+		return nil, err
+	}
+	return c, nil
 }
 
 // FetchModel implements node.Network.
 func (s slNet) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := s.host.dial(ctx, from.GetHost(), from.GetPeerId(), serviceFetch)
+	c, err := s.dial(ctx, from.GetNode(), from.GetSpiffeId(), from.GetHost(), from.GetPeerId(), serviceFetch)
 	if err != nil {
 		return err
 	}
@@ -204,11 +230,15 @@ func (s slNet) FetchModel(ctx context.Context, from *swarmv1.Session, req sessio
 	return err
 }
 
-func serveFetch(c *conn, engine *session.Engine) {
+func (n *sl) serveFetch(c *conn, engine *session.Engine) {
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	var req session.FetchRequest
-	if err := json.NewDecoder(c).Decode(&req); err != nil || !node.Enrolled(engine.View(), c.remote().peerID) {
+	if err := json.NewDecoder(c).Decode(&req); err != nil {
+		return
+	}
+	if err := node.Enrolled(engine.View(), c.remote().peerID, c.remote().spiffeID()); err != nil {
+		n.noteRefusal(c, err)
 		return
 	}
 	r, _, err := engine.OpenModel(req)

@@ -61,19 +61,14 @@ func (n *sn) address() string {
 }
 
 // raftNet gives consensus its streams.
-type raftNet struct {
-	host *host
-	// joins lets one join at a time through: the leader holds a mutex while it waits for a joiner to catch up, and a
-	// goroutine that waits for a mutex stops virtual time.
-	joins chan struct{}
-}
+type raftNet struct{ host *host }
 
 // raftConn tells who answered.
 type raftConn struct{ *conn }
 
 // RemotePeer tells consensus whom the handshake has proven.
 func (c raftConn) RemotePeer() consensus.Peer {
-	return consensus.Peer{PeerID: c.remote().peerID, Role: c.remote().role}
+	return consensus.Peer{PeerID: c.remote().peerID, Role: c.remote().role, SPIFFEID: c.remote().spiffeID()}
 }
 
 // Dial implements consensus.Network.
@@ -96,21 +91,17 @@ func (r raftNet) Dial(ctx context.Context, address, protocol string) (net.Conn, 
 // Handle implements consensus.Network.
 func (r raftNet) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
 	r.host.handle(protocol, func(c *conn) {
-		if protocol == consensus.ProtocolJoin {
-			r.joins <- struct{}{}
-			defer func() { <-r.joins }()
-		}
 		fn(raftConn{c}, raftConn{c}.RemotePeer())
 	})
 }
 
 // start begins a life: it opens everything and enters the swarm in the background.
 func (n *sn) start(found bool) error {
-	n.host = n.swarm.Network.attach(n.id.name, n.id.peerID, state.RoleSN)
+	n.host = n.swarm.Network.attach(n.id, state.RoleSN)
 	log := n.swarm.log.With("on", n.id.name)
 	var leader *lead.Leader
 	group, err := consensus.Open(consensus.Config{
-		Name: n.id.name, Address: n.address(), Stores: &n.stores, Network: raftNet{n.host, n.swarm.joins}, Log: log,
+		Name: n.id.name, Address: n.address(), Stores: &n.stores, Network: raftNet{n.host}, Log: log,
 		OnHeard: func(names []string) {
 			for _, name := range names {
 				leader.Touch(name)
@@ -120,6 +111,7 @@ func (n *sn) start(found bool) error {
 	if err != nil {
 		return err
 	}
+	n.host.refuse(func(peerID string) error { return group.View().CheckBan(peerID) })
 	leader = lead.New(lead.Config{Self: n.id.name, QuorumWait: n.swarm.cfg.QuorumWait}, group, log)
 	server, err := rpc.New(rpc.Config{Name: n.id.name, Core: group, Lead: leader, Log: log, Caller: n.caller})
 	if err != nil {
@@ -193,7 +185,9 @@ func (n *sn) caller(r *http.Request) (rpc.Caller, error) {
 	if c.remote().hasExpired() {
 		return rpc.Caller{}, rpc.ErrCertificateExpired
 	}
+	n.swarm.Network.mu.Lock()
 	who := n.swarm.ids[c.remote().name]
+	n.swarm.Network.mu.Unlock()
 	id, err := identity.ParseIDString(who.spiffe)
 	if err != nil {
 		return rpc.Caller{}, fmt.Errorf("%w: %w", rpc.ErrNoCertificate, err)

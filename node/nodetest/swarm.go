@@ -79,7 +79,6 @@ type Swarm struct {
 	sls        []*sl
 	operator   *client.Client
 	transports []*http.Transport
-	joins      chan struct{}
 	ended      bool
 }
 
@@ -92,7 +91,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), authority: authority, ids: map[string]nodeID{}, joins: make(chan struct{}, 1)}
+	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), authority: authority, ids: map[string]nodeID{}}
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
 		s.order = append(s.order, newSN(s, s.identity(state.RoleSN, i)))
@@ -115,7 +114,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 		return true
 	})
 	op := s.identity("swci", 0)
-	s.operator, err = s.client(op, s.Network.attach(op.name, op.peerID, "swci"))
+	s.operator, err = s.client(op, s.Network.attach(op, "swci"))
 	s.must(err)
 	for _, n := range s.sls {
 		if !slices.Contains(cfg.Late, n.id.name) {

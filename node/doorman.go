@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// viewWait bounds how long an incoming stream waits for the contract to show its sender: views reach nodes at different
+// times, by way of different SNs.
+const viewWait = 10 * time.Second
+
+// maxViewWaits bounds the streams that wait so at a time.
+const maxViewWaits = 1024
+
+// IdentityError says that a peer's certificate is not of the node that its key belongs to.
+type IdentityError struct {
+	Node, Registered, Proven string
+	// Stale: the connection is older than the node's registration, which has got a SPIFFE ID of its own since. A new
+	// connection will do.
+	Stale bool
+}
+
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("%s shows the SPIFFE ID %s and is registered as %q", e.Node, e.Proven, e.Registered)
+}
+
+// CheckIdentity holds the SPIFFE ID that a connection has proven to the one that the node registered with. It is the same,
+// or the node has got one of its own and has not registered with it yet: what a registration may follow another by.
+func CheckIdentity(node, registered, proven string) error {
+	if registered != "" && (proven == registered || proven == registered+"/"+node) {
+		return nil
+	}
+	return &IdentityError{Node: node, Registered: registered, Proven: proven, Stale: proven != "" && registered == proven+"/"+node}
+}
+
+// registered finds the session that a node key has in the contract; nil if there is none that has not ended.
+func registered(v *swarmv1.ContractView, peerID string) *swarmv1.Session {
+	for _, m := range v.GetSessions() {
+		if m.PeerId == peerID && m.State != "ended" {
+			return m
+		}
+	}
+	return nil
+}
+
+// Enrolled returns nil if the peer has a session in the contract that has not ended, and shows the SPIFFE ID that its node
+// registered with.
+func Enrolled(v *swarmv1.ContractView, peerID, spiffeID string) error {
+	m := registered(v, peerID)
+	if m == nil {
+		return errors.New("not enrolled in this contract")
+	}
+	return CheckIdentity(m.Node, m.SpiffeId, spiffeID)
+}
+
+// Doorman judges incoming merge streams before the exchange sees them. Make it with NewDoorman.
+type Doorman struct {
+	engine *session.Engine
+	places chan struct{}
+}
+
+// NewDoorman returns a doorman for the contract of the engine's session.
+func NewDoorman(engine *session.Engine) *Doorman {
+	return &Doorman{engine: engine, places: make(chan struct{}, maxViewWaits)}
+}
+
+// Admit returns nil if the peer may take part in exchanges. A peer that the contract does not show yet is waited for.
+func (d *Doorman) Admit(ctx context.Context, peerID, spiffeID string) error {
+	if registered(d.engine.View(), peerID) != nil {
+		return Enrolled(d.engine.View(), peerID, spiffeID)
+	}
+	select {
+	case d.places <- struct{}{}:
+		defer func() { <-d.places }()
+	default:
+		return errors.New("too many streams of unknown nodes wait")
+	}
+	ctx, cancel := context.WithTimeout(ctx, viewWait)
+	defer cancel()
+	v, err := d.engine.AwaitView(ctx, func(v *swarmv1.ContractView) bool { return registered(v, peerID) != nil })
+	if err != nil {
+		return errors.New("not enrolled in this contract")
+	}
+	return Enrolled(v, peerID, spiffeID)
+}
