@@ -1,13 +1,32 @@
 package spire
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-// AgentOption is an option of `spire-agent run`.
+// AgentOption is an option of a child agent on a command line of ours.
 type AgentOption struct {
 	Name  string // without its dash
 	Bool  bool   // takes no value
 	Usage string
 }
+
+// joinOptions say where a join token is had from; they are ours.
+var joinOptions = []AgentOption{
+	{"gen-join-token", true, "have a join token made by the SPIRE server: on this machine, or on its own over ssh"},
+	{"spire-docker-name", false, "`CONTAINER` of the SPIRE server, to make a join token in"},
+	{"spire-server-socket", false, "API socket of a SPIRE server on this machine, to make a join token (default " + DefaultServerSocket + ")"},
+	{"ssh-user", false, "user for ssh to the SPIRE server's machine"},
+	{"ssh-port", false, "port for ssh to the SPIRE server's machine"},
+}
+
+// JoinOptions returns the options that say where a join token is had from. The first is genJoinToken too. The caller owns
+// the slice.
+func JoinOptions() []AgentOption { return slices.Clone(joinOptions) }
 
 // agentOptions is what `spire-agent run -help` lists; a test compares the two.
 var agentOptions = []AgentOption{
@@ -34,7 +53,61 @@ var agentOptions = []AgentOption{
 }
 
 // AgentOptions returns every option of `spire-agent run`, sorted by name. The caller owns the slice.
-func AgentOptions() []AgentOption { return append([]AgentOption(nil), agentOptions...) }
+func AgentOptions() []AgentOption { return slices.Clone(agentOptions) }
+
+// ParseAgent makes a configuration of the options of AgentOptions and JoinOptions that a user gave: name to value, "true" or
+// "false" for those that take none. It is nil without any. Role, names, directory, plugin and log are the caller's to fill in.
+func ParseAgent(given map[string]string) (*AgentConfig, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	cfg := &AgentConfig{
+		ConfigFile: given["config"], ServerAddress: given["serverAddress"], TrustDomain: given["trustDomain"], JoinToken: given["joinToken"],
+	}
+	for _, o := range agentOptions {
+		v, ok := given[o.Name]
+		switch o.Name {
+		case "config", "serverAddress", "serverPort", "joinToken", "trustDomain":
+		default:
+			if ok {
+				cfg.Args = append(cfg.Args, "-"+o.Name+"="+v)
+			}
+		}
+	}
+	var err error
+	if cfg.ServerPort, err = port("-serverPort", given["serverPort"]); err != nil {
+		return nil, err
+	}
+	source := &TokenSource{Socket: first(given["spire-server-socket"], DefaultServerSocket), Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress}
+	if source.SSHPort, err = port("--ssh-port", given["ssh-port"]); err != nil {
+		return nil, err
+	}
+	if given["gen-join-token"] == "true" {
+		if cfg.JoinToken != "" {
+			return nil, errors.New("-joinToken and -genJoinToken: give one of the two")
+		}
+		cfg.GenJoinToken = source
+		return cfg, nil
+	}
+	for _, o := range joinOptions[1:] {
+		if _, ok := given[o.Name]; ok {
+			return nil, fmt.Errorf("--%s says how a join token is made: give -genJoinToken too", o.Name)
+		}
+	}
+	return cfg, nil
+}
+
+// port reads a port; "" and "0" are none.
+func port(option, text string) (int, error) {
+	if text == "" || text == "0" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%s %s: want a port from 1 to 65535", option, text)
+	}
+	return int(n), nil
+}
 
 // argument returns the value of an option among arguments as AgentConfig takes them.
 func argument(args []string, name string) (value string, given bool) {

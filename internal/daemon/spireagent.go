@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,19 +32,23 @@ func described(text string, c *cli.Command) *cli.Command {
 func agentFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, o := range spire.AgentOptions() {
-		if o.Bool {
-			flags = append(flags, &cli.BoolFlag{Name: o.Name, Usage: "of the child agent: " + o.Usage, Hidden: !shownAgentOptions[o.Name], EnvVars: agentEnv(o.Name)})
-			continue
-		}
-		flags = append(flags, &cli.StringFlag{Name: o.Name, Usage: "of the child agent: " + o.Usage, Hidden: !shownAgentOptions[o.Name], EnvVars: agentEnv(o.Name)})
+		flags = append(flags, agentFlag(o, "of the child agent: ", !shownAgentOptions[o.Name], agentEnv(o.Name)))
 	}
-	return append(flags,
-		&cli.BoolFlag{Name: "gen-join-token", Aliases: []string{"genJoinToken"}, Usage: "have a join token made by the SPIRE server, on this machine or over ssh", EnvVars: env("gen-join-token")},
-		stringFlag("spire-docker-name", "container of the SPIRE server, to make a join token in"),
-		stringFlag("spire-server-socket", "API socket of a SPIRE server on this machine, to make a join token (default "+spire.DefaultServerSocket+")"),
-		stringFlag("ssh-user", "user for ssh to the SPIRE server's machine"),
-		portFlag("ssh-port", 0, "port for ssh to the SPIRE server's machine"),
-	)
+	for _, o := range spire.JoinOptions() {
+		flags = append(flags, agentFlag(o, "", false, env(o.Name)))
+	}
+	return flags
+}
+
+func agentFlag(o spire.AgentOption, prefix string, hidden bool, vars []string) cli.Flag {
+	if !o.Bool {
+		return &cli.StringFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden, EnvVars: vars}
+	}
+	f := &cli.BoolFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden, EnvVars: vars}
+	if o.Name == "gen-join-token" {
+		f.Aliases = []string{"genJoinToken"} // the original's other spelling
+	}
+	return f
 }
 
 // agentEnv is the variable of an option in camel case: SWARM_SPIRE_JOIN_TOKEN.
@@ -62,61 +65,25 @@ func agentEnv(name string) []string {
 
 // agentConfig reads the options of a child agent; nil without any.
 func agentConfig(c *cli.Context) (*spire.AgentConfig, error) {
-	var args, given []string
-	for _, o := range spire.AgentOptions() {
-		if !c.IsSet(o.Name) {
-			continue
-		}
-		given = append(given, "-"+o.Name)
-		switch o.Name {
-		case "config", "serverAddress", "serverPort", "joinToken", "trustDomain":
-		default:
-			args = append(args, fmt.Sprintf("-%s=%v", o.Name, c.Value(o.Name)))
+	given := map[string]string{}
+	var some string
+	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
+		if c.IsSet(o.Name) {
+			given[o.Name], some = fmt.Sprint(c.Value(o.Name)), o.Name
 		}
 	}
-	for _, name := range []string{"gen-join-token", "spire-docker-name", "spire-server-socket", "ssh-user", "ssh-port"} {
-		if c.IsSet(name) {
-			given = append(given, "--"+name)
-		}
+	cfg, err := spire.ParseAgent(given)
+	if err != nil || cfg == nil {
+		return nil, err
 	}
-	if len(given) == 0 {
-		return nil, nil
+	cfg.NodeName = c.String("name")
+	if fromAuthority(c) {
+		return nil, fmt.Errorf("-%s starts a SPIRE agent, --identity embedded needs none: give one of the two", some)
 	}
-	cfg := &spire.AgentConfig{
-		ConfigFile: c.String("config"), ServerAddress: c.String("serverAddress"), TrustDomain: c.String("trustDomain"),
-		JoinToken: c.String("joinToken"), NodeName: c.String("name"), Args: args,
+	if c.String("socket-path") != "" {
+		return nil, fmt.Errorf("-%s starts a SPIRE agent, --socket-path names one that runs already: give one of the two (-socketPath says where the started one puts its socket)", some)
 	}
-	return cfg, agentConflicts(c, cfg, given[0])
-}
-
-// agentConflicts finds options that exclude each other, and reads the rest of them.
-func agentConflicts(c *cli.Context, cfg *spire.AgentConfig, some string) error {
-	switch {
-	case fromAuthority(c):
-		return fmt.Errorf("%s starts a SPIRE agent, --identity embedded needs none: give one of the two", some)
-	case c.String("socket-path") != "":
-		return fmt.Errorf("%s starts a SPIRE agent, --socket-path names one that runs already: give one of the two (-socketPath says where the started one puts its socket)", some)
-	case c.IsSet("joinToken") && c.Bool("gen-join-token"):
-		return errors.New("-joinToken and -genJoinToken: give one of the two")
-	case !c.Bool("gen-join-token") && (c.IsSet("spire-docker-name") || c.IsSet("spire-server-socket") || c.IsSet("ssh-user") || c.IsSet("ssh-port")):
-		return fmt.Errorf("%s says how a join token is made: give -genJoinToken too", some)
-	}
-	if s := c.String("serverPort"); s != "" {
-		if _, err := fmt.Sscanf(s+"\n", "%d\n", &cfg.ServerPort); err != nil || cfg.ServerPort < 1 || cfg.ServerPort > 65535 {
-			return fmt.Errorf("-serverPort %s: want a port from 1 to 65535", s)
-		}
-	}
-	if !c.Bool("gen-join-token") {
-		return nil
-	}
-	cfg.GenJoinToken = &spire.TokenSource{
-		Socket: c.String("spire-server-socket"), Docker: c.String("spire-docker-name"), SSHUser: c.String("ssh-user"), SSHPort: c.Int("ssh-port"),
-		ServerAddress: cfg.ServerAddress,
-	}
-	if cfg.GenJoinToken.Socket == "" {
-		cfg.GenJoinToken.Socket = spire.DefaultServerSocket
-	}
-	return nil
+	return cfg, nil
 }
 
 // withAgent lets a node open its identity at an agent that it starts, which ends when the node closes the identity.

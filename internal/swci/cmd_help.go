@@ -110,6 +110,7 @@ func (g *Grammar) overview(w io.Writer) {
 	}
 	fmt.Fprintln(w, "\nOptions of every command")
 	printFlags(w, g.global)
+	fmt.Fprintln(w, "\n"+wrap(agentHelp, 100))
 	fmt.Fprintln(w, "\nswarmctl help COMMAND explains one command.")
 }
 
@@ -123,7 +124,7 @@ func explain(w io.Writer, c *Command) {
 }
 
 func printFlags(w io.Writer, flags []cli.Flag) {
-	for _, f := range flags {
+	for _, f := range visible(flags) {
 		name, usage := flagText(f)
 		fmt.Fprintf(w, "  %-24s %s\n", name, usage)
 	}

@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -54,6 +55,10 @@ func OpenIdentity(env Env) Identify {
 		if strings.HasPrefix(target.Identity, filesPrefix) {
 			return openFiles(ctx, target)
 		}
+		if target.agent != nil {
+			source, err := openAgent(ctx, env, target)
+			return withDomains(source, err, target)
+		}
 		socket, err := identitySocket(target.Identity, env.Getenv)
 		if err != nil {
 			return nil, identity.Domains{}, err
@@ -65,15 +70,24 @@ func OpenIdentity(env Env) Identify {
 		defer cancel()
 		source, err := identity.OpenSource(wait, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			return nil, identity.Domains{}, exit.New(exit.Unreachable, "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?", "get SVID from %s: %w", socket, err)
+			hint := first(spire.ExplainHost(identity.RoleSWCI, "")(err), "is the SPIRE agent or the embedded authority running, and is swarmctl registered there as /swarm/swci?")
+			return nil, identity.Domains{}, exit.New(exit.Unreachable, hint, "get SVID from %s: %w", socket, err)
 		}
-		domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
-		if err != nil {
-			_ = source.Close()
-			return nil, identity.Domains{}, &exit.Error{Status: exit.Usage, Err: err}
-		}
-		return source, domains, nil
+		return withDomains(source, nil, target)
 	}
+}
+
+// withDomains adds the trust domains that are accepted beside the source's own. It closes the source if it fails.
+func withDomains(source identity.Provider, err error, target Context) (identity.Provider, identity.Domains, error) {
+	if err != nil {
+		return nil, identity.Domains{}, err
+	}
+	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), target.TrustDomains...)
+	if err != nil {
+		_ = source.Close()
+		return nil, identity.Domains{}, &exit.Error{Status: exit.Usage, Err: err}
+	}
+	return source, domains, nil
 }
 
 // identityAnswers fails at once, and says why, when nothing can come from an identity socket.

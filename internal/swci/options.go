@@ -22,7 +22,7 @@ func globalFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "further accepted trust domain `NAME`; repeatable"},
 		&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "table", Usage: "output `FORM`: table or json"},
 		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help for the command and exit"},
-	}, certFlags()...)
+	}, append(certFlags(), agentFlags()...)...)
 }
 
 // option is one option as typed, before it is known whether the command takes it.

@@ -32,6 +32,7 @@ taken in any case, names as typed. Options may stand before, between and after t
 	}
 	fmt.Fprint(w, "## Options of every command\n\n")
 	referenceFlags(w, g.global)
+	fmt.Fprint(w, wrap(agentHelp, 120)+"\n\n")
 	fmt.Fprint(w, exitCodes)
 }
 
@@ -40,7 +41,7 @@ func referenceFlags(w io.Writer, flags []cli.Flag) {
 		return
 	}
 	fmt.Fprint(w, "| option | meaning |\n|---|---|\n")
-	for _, f := range flags {
+	for _, f := range visible(flags) {
 		name, usage := flagText(f)
 		fmt.Fprintf(w, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", "\\|"), strings.ReplaceAll(usage, "|", "\\|"))
 	}

@@ -100,6 +100,13 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
+	if target.agent, err = agentOf(opts); err != nil {
+		return Context{}, err
+	}
+	if target.agent != nil {
+		target.Identity = agentIdentity
+		return target, nil
+	}
 	target.Identity = first(opts.String("identity"), files, target.Identity, s.Env.Getenv("SWARM_IDENTITY"), ambient, s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
 	return target, nil
 }

@@ -1,0 +1,131 @@
+package swci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// agentWait is how long swarmctl waits for an agent that it starts: it joins, and learns of its entries seconds later.
+const agentWait = time.Minute
+
+// agentIdentity is what an identity from an agent that is started is called in a context.
+const agentIdentity = "agent"
+
+// agentHelp stands for the options of agentFlags that help does not list.
+const agentHelp = "A SPIRE agent of swarmctl's own, which ends with the command, is started by -serverAddress or -config; every option of `spire-agent run` is taken and passed on."
+
+// agentFlags are the options of a SPIRE agent that swarmctl starts: the same as a node's.
+func agentFlags() []cli.Flag {
+	var flags []cli.Flag
+	for _, o := range spire.AgentOptions() {
+		hidden := o.Name != "config" && o.Name != "serverAddress" && o.Name != "joinToken"
+		flags = append(flags, agentFlag(o, "of a SPIRE agent to start: ", hidden))
+	}
+	for _, o := range spire.JoinOptions() {
+		flags = append(flags, agentFlag(o, "", false))
+	}
+	return flags
+}
+
+func agentFlag(o spire.AgentOption, prefix string, hidden bool) cli.Flag {
+	if !o.Bool {
+		return &cli.StringFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden}
+	}
+	f := &cli.BoolFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden}
+	if o.Name == "gen-join-token" {
+		f.Aliases = []string{"genJoinToken"}
+	}
+	return f
+}
+
+// visible leaves out hidden options.
+func visible(flags []cli.Flag) []cli.Flag {
+	return slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool {
+		v, ok := f.(cli.VisibleFlag)
+		return ok && !v.IsVisible()
+	})
+}
+
+// agentOf reads the options of a SPIRE agent to start; nil without any.
+func agentOf(opts *cli.Context) (*spire.AgentConfig, error) {
+	given := map[string]string{}
+	var some string
+	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
+		if opts.IsSet(o.Name) {
+			given[o.Name], some = fmt.Sprint(opts.Value(o.Name)), o.Name
+		}
+	}
+	cfg, err := spire.ParseAgent(given)
+	if err != nil {
+		return nil, &exit.Error{Status: exit.Usage, Err: err}
+	}
+	for _, other := range append([]string{"identity"}, certOptions...) {
+		if cfg != nil && opts.IsSet(other) {
+			return nil, exit.New(exit.Usage, "give one of the two", "-%s starts a SPIRE agent, --%s takes the identity from elsewhere", some, other)
+		}
+	}
+	return cfg, nil
+}
+
+// openAgent starts the agent that target asks for and waits for an identity of it. Closing that ends the agent.
+func openAgent(ctx context.Context, env Env, target Context) (identity.Provider, error) {
+	base, err := stateHome(env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	cfg := *target.agent
+	cfg.Role, cfg.StateDir, cfg.Log = identity.RoleSWCI, filepath.Join(base, "swarmctl", "spire-agent"), slog.New(notices{env.Stderr})
+	if self, err := os.Executable(); err == nil {
+		swarmd := filepath.Join(filepath.Dir(self), "swarmd")
+		if _, err := os.Stat(swarmd); err == nil {
+			cfg.Swarmd = swarmd // it is the plugin that knows swarmctl
+		}
+	}
+	wait, cancel := context.WithTimeout(ctx, agentWait)
+	defer cancel()
+	source, err := spire.OpenSource(wait, cfg, identity.SourceConfig{Role: identity.RoleSWCI, Log: slog.New(notices{env.Stderr})})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, exit.New(exit.Unreachable, "the lines above say what it waited for", "no identity from the SPIRE agent within %v", agentWait)
+	case err != nil:
+		return nil, &exit.Error{Status: exit.Unreachable, Err: fmt.Errorf("%s", oneLine(err.Error()))}
+	}
+	return source, nil
+}
+
+// notices shows people what an agent waits for and complains of, and nothing less.
+type notices struct{ w io.Writer }
+
+func (n notices) Enabled(context.Context, slog.Level) bool { return true }
+func (n notices) WithAttrs([]slog.Attr) slog.Handler       { return n }
+func (n notices) WithGroup(string) slog.Handler            { return n }
+
+func (n notices) Handle(_ context.Context, r slog.Record) error {
+	var why string
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "why" || a.Key == "error" {
+			why = ": " + a.Value.String()
+		}
+		return true
+	})
+	// That a node waits is information to it; to somebody at a terminal it is all that happens.
+	if r.Level < slog.LevelWarn && !strings.HasPrefix(r.Message, "waiting") && !strings.HasPrefix(r.Message, "another process") {
+		return nil
+	}
+	_, err := fmt.Fprintf(n.w, "swarmctl: %s\n", oneLine(r.Message+why))
+	return err
+}
