@@ -14,7 +14,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive and since when, and for an SN whether it is the Sentinel or the raft leader.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned or dead and since when, and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -33,6 +33,7 @@ func nodeCommands() []*Command {
 // nodesJSON is `list nodes -o json`.
 type nodesJSON struct {
 	Nodes []nodeJSON `json:"nodes" doc:"by role and name"`
+	Bans  []banJSON  `json:"bans" doc:"all banned node keys, by name"`
 }
 
 // forgottenJSON is `forget node NAME -o json`.
@@ -48,6 +49,7 @@ type nodeJSON struct {
 	P2PPort   uint32  `json:"p2p_port" doc:"of an SN, else 0"`
 	APIPort   uint32  `json:"api_port" doc:"of an SN, else 0"`
 	FSPort    uint32  `json:"fs_port" doc:"of the file server"`
+	Banned    bool    `json:"banned" doc:"its node key is shut out"`
 	Live      bool    `json:"live" doc:"it is heard of"`
 	LiveSince *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
 	Sentinel  bool    `json:"sentinel" doc:"the SN that founded the swarm"`
@@ -63,20 +65,34 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
+		bans, err := api.ListBans(ctx)
+		if err != nil {
+			return fmt.Errorf("list bans: %w", err)
+		}
 		if s.JSON {
 			out := make([]nodeJSON, 0, len(nodes))
 			for _, n := range nodes {
 				out = append(out, nodeToJSON(n))
 			}
-			return printJSON(s.Env.Stdout, nodesJSON{out})
+			shut := make([]banJSON, 0, len(bans))
+			for _, b := range bans {
+				shut = append(shut, banToJSON(b))
+			}
+			return printJSON(s.Env.Stdout, nodesJSON{out, shut})
 		}
 		t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "NOTE"}}
 		for _, n := range nodes {
 			state := "dead"
-			if n.GetLive() {
+			switch {
+			case n.GetBanned():
+				state = "banned"
+			case n.GetLive():
 				state = "alive"
 			}
 			t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), n.GetLiveSinceUnixMs()), nodeNote(n))
+		}
+		for _, b := range strangers(bans, nodes) {
+			t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "no node is registered with this key")
 		}
 		return t.print(s.Env.Stdout)
 	})
@@ -86,7 +102,7 @@ func nodeToJSON(n *swarmv1.Node) nodeJSON {
 	return nodeJSON{
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
-		Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
+		Banned: n.GetBanned(), Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 	}
 }

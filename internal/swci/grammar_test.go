@@ -79,7 +79,7 @@ func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 
 func (*fakeAPI) ListNodes(context.Context) ([]*swarmv1.Node, error) {
 	return []*swarmv1.Node{
-		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305},
+		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, PeerId: "12D3KooB", Banned: true, LiveSinceUnixMs: 10_000},
 		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
 	}, nil
 }
@@ -89,6 +89,27 @@ func (*fakeAPI) ForgetNode(_ context.Context, name string) error {
 		return exit.New(exit.Conflict, "stop it first", "node %q is alive", name)
 	}
 	return nil
+}
+
+func (*fakeAPI) BanNode(_ context.Context, name, reason string) (*swarmv1.Ban, error) {
+	if name == "sn-0" {
+		return nil, exit.New(exit.Conflict, "start another SN first", "node sn-0 is the only SN of the swarm")
+	}
+	return &swarmv1.Ban{PeerId: "12D3KooA", Name: name, Reason: reason, By: "spiffe://a.example/swarm/swci", AtUnixMs: 10_000}, nil
+}
+
+func (*fakeAPI) UnbanNode(_ context.Context, name string) error {
+	if name != "sl-0" && name != "12D3KooB" {
+		return exit.New(exit.NotFound, "see: swarmctl list nodes", "no node %q, and no such peer ID", name)
+	}
+	return nil
+}
+
+func (*fakeAPI) ListBans(context.Context) ([]*swarmv1.Ban, error) {
+	return []*swarmv1.Ban{
+		{PeerId: "12D3KooA", Name: "sl-9", Reason: "copied", By: "spiffe://a.example/swarm/swci", AtUnixMs: 9_000},
+		{PeerId: "12D3KooB", Name: "sl-0", AtUnixMs: 10_000},
+	}, nil
 }
 
 func (*fakeAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
@@ -156,9 +177,10 @@ func TestCommands(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE  FOR  NOTE
-sl-0  sl    10.0.0.2:30305  dead   -    -
-sn-0  sn    10.0.0.1:30304  alive  10s  sentinel, leader
+		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE   FOR  NOTE
+sl-0  sl    10.0.0.2:30305  banned  1s   -
+sn-0  sn    10.0.0.1:30304  alive   10s  sentinel, leader
+sl-9  -     -               banned  2s   no node is registered with this key
 `},
 		{"health", []string{"get", "health", sn}, `NAME  ROLE  HEALTHY  FOR         CERT        SEEN    WHY NOT
 sl-0  sl    yes      40 minutes  60 minutes  1s ago  -
@@ -179,6 +201,16 @@ sl-1  open   -      0      0      -       -       node is dead
 `},
 		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
 		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
+		{"ban", []string{"ban", "node", "sl-0", "--reason", "key copied", sn}, "node sl-0 is banned; its node key is 12D3KooA\n"},
+		{"ban as JSON", []string{"ban", "node", "sl-0", "--reason=key copied", "-o", "json", sn}, `{
+  "peer_id": "12D3KooA",
+  "name": "sl-0",
+  "reason": "key copied",
+  "by": "spiffe://a.example/swarm/swci",
+  "at": "1970-01-01T00:00:10.000Z"
+}
+`},
+		{"unban", []string{"unban", "node", "12D3KooB", sn}, "node 12D3KooB is not banned\n"},
 		{"forget", []string{"forget", "node", "sl-0", sn}, "node sl-0 is forgotten, its name is free\n"},
 		{"contracts as JSON", []string{"list", "contracts", "-o=json", sn}, `{
   "contracts": [
@@ -230,6 +262,8 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"not found", "get contract status d " + sn, `get contract status of "d": no contract "d"`, "list contracts", exit.NotFound},
 		{"a command's first word", "bench", "unknown command", "swarmctl bench merge", exit.Usage},
 		{"live node", "forget node sn-0 " + sn, `forget node "sn-0": node "sn-0" is alive`, "stop it", exit.Conflict},
+		{"ban of the only SN", "ban node sn-0 " + sn, `ban node "sn-0": node sn-0 is the only SN`, "start another", exit.Conflict},
+		{"unban of nobody", "unban node x " + sn, `unban node "x": no node "x"`, "list nodes", exit.NotFound},
 		{"conflict", "reset contract c " + sn, "2 sessions are open", "use force", exit.Conflict},
 		{"size", "bench merge --size 3x", `size "3x"`, "100MiB", exit.Usage},
 	}

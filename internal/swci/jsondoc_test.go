@@ -54,7 +54,7 @@ func TestJSONOfEveryCommandIsDocumented(t *testing.T) {
 
 func TestJSONIsAsDocumented(t *testing.T) {
 	for _, words := range []string{
-		"list nodes", "get health", "forget node sl-0", "list contracts", "get contract status c", "reset contract c force", "version", "list contexts",
+		"list nodes", "get health", "forget node sl-0", "ban node sl-0", "unban node sl-0", "list contracts", "get contract status c", "reset contract c force", "version", "list contexts",
 	} {
 		out, err := run(t, append(strings.Fields(words), "--sn=10.0.0.1:30304", "-o", "json")...)
 		if err != nil {

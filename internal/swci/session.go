@@ -17,6 +17,7 @@ import (
 // API is what the commands need of a daemon. Its errors carry an exit code and, when there is one, a remedy.
 type API interface {
 	NodeAPI
+	BanAPI
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)

@@ -1,0 +1,117 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// BanAPI is the part of API that is about banned node keys.
+type BanAPI interface {
+	BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error)
+	UnbanNode(ctx context.Context, name string) error
+	ListBans(ctx context.Context) ([]*swarmv1.Ban, error)
+}
+
+func banCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "ban node NAME", Group: "Nodes", Shell: true,
+			Summary: "Shut a node out at once by its node key",
+			Details: "NAME is a node's name or the peer ID of its node key. From now on the node's token is void, its sessions are ended with the reason banned and the others' round goes on without it, its connections are cut, and its key can't register under any name; an SN leaves the raft group too. This is the way to cut off one node where several share a SPIFFE ID; where it has one of its own delete its registration entry at the SPIRE server as well.\n\nRefused for the only SN, and for an SN without which the others are no majority. A ban stays until \"unban node\", also when the node is forgotten. Banning again changes nothing.",
+			Example: "ban node sl-2 --reason \"laptop was stolen\"",
+			Flags:   []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the node and the others are told, 256 bytes at most"}},
+			JSON:    banJSON{},
+			Run:     banNode,
+		},
+		{
+			Pattern: "unban node NAME", Group: "Nodes", Shell: true,
+			Summary: "Let a banned node in again",
+			Details: "NAME is the node's name, as it is or as it was when it was banned, or the peer ID of its node key. An SN comes back by itself, other nodes are started again. Lifting a ban that does not stand changes nothing.",
+			Example: "unban node sl-2",
+			JSON:    unbannedJSON{},
+			Run:     unbanNode,
+		},
+	}
+}
+
+// banJSON is `ban node NAME -o json`, and an element of the bans of `list nodes -o json`.
+type banJSON struct {
+	PeerID string  `json:"peer_id" doc:"libp2p peer ID of the node key that is shut out"`
+	Name   string  `json:"name" doc:"the node's when it was banned; empty for a key that was not registered"`
+	Reason string  `json:"reason" doc:"why, in the operator's words"`
+	By     string  `json:"by" doc:"SPIFFE ID of who banned it"`
+	At     *string `json:"at" doc:"when; RFC 3339, UTC"`
+}
+
+// unbannedJSON is `unban node NAME -o json`.
+type unbannedJSON struct {
+	Name string `json:"name" doc:"as it was given; it is not banned"`
+}
+
+func banToJSON(b *swarmv1.Ban) banJSON {
+	return banJSON{PeerID: b.GetPeerId(), Name: b.GetName(), Reason: b.GetReason(), By: b.GetBy(), At: stamp(b.GetAtUnixMs())}
+}
+
+func banNode(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		b, err := api.BanNode(ctx, name, args.Opts.String("reason"))
+		if err != nil {
+			return fmt.Errorf("ban node %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, banToJSON(b))
+		}
+		fmt.Fprintf(s.Env.Stdout, "node %s is banned; its node key is %s\n", oneLine(first(b.GetName(), name)), oneLine(b.GetPeerId()))
+		return nil
+	})
+}
+
+func unbanNode(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		if err := api.UnbanNode(ctx, name); err != nil {
+			return fmt.Errorf("unban node %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, unbannedJSON{name})
+		}
+		fmt.Fprintf(s.Env.Stdout, "node %s is not banned\n", oneLine(name))
+		return nil
+	})
+}
+
+// strangers returns the bans of keys that no node is registered with.
+func strangers(bans []*swarmv1.Ban, nodes []*swarmv1.Node) []*swarmv1.Ban {
+	known := map[string]bool{}
+	for _, n := range nodes {
+		known[n.GetPeerId()] = true
+	}
+	var out []*swarmv1.Ban
+	for _, b := range bans {
+		if !known[b.GetPeerId()] {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// BanNode implements API.
+func (r remote) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error) {
+	return bounded(ctx, func(ctx context.Context) (*swarmv1.Ban, error) { return r.c.BanNode(ctx, name, reason) })
+}
+
+// UnbanNode implements API.
+func (r remote) UnbanNode(ctx context.Context, name string) error {
+	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.UnbanNode(ctx, name) })
+	return err
+}
+
+// ListBans implements API.
+func (r remote) ListBans(ctx context.Context) ([]*swarmv1.Ban, error) {
+	return bounded(ctx, r.c.ListBans)
+}
