@@ -189,11 +189,14 @@ func (a *Agent) Problem() string {
 	return a.problem
 }
 
-// Close ends the agent and blocks until it has ended.
+// Close ends the agent and blocks until it has ended. It may be called more than once.
 func (a *Agent) Close() error {
 	a.cancel()
 	<-a.done
-	return a.lock.Close() // which unlocks
+	if err := a.lock.Close(); !errors.Is(err, os.ErrClosed) { // which unlocks
+		return err
+	}
+	return nil
 }
 
 // run keeps an agent running until ctx ends. ready gets one value: when the first one answers, or why none ever will.
@@ -240,6 +243,9 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 	var join *Join
 	if a.cfg.GenJoinToken != nil && !readKept(a.dataDir).usable(time.Now()) {
 		j, err := a.cfg.GenJoinToken.Join(ctx, a.cfg.Role, a.cfg.NodeName)
+		if err != nil && a.wasUp() {
+			return err // it worked before: the server may come back
+		}
 		if err != nil {
 			return &permanent{err.Error()}
 		}
@@ -313,6 +319,12 @@ func (a *Agent) begin() {
 	case <-a.stop:
 	default:
 	}
+}
+
+func (a *Agent) wasUp() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.everUp
 }
 
 func (a *Agent) ready() {

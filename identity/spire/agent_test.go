@@ -220,6 +220,51 @@ func TestAgentWithGeneratedToken(t *testing.T) {
 	}
 }
 
+// TestEvictedAgent: what the server forgets joins again if it can make a token, and says what is to be done if not.
+func TestEvictedAgent(t *testing.T) {
+	s := spiretest.NewServer(t, spiretest.Options{})
+	evict := func(a *spire.Agent, log *agentLog) {
+		t.Helper()
+		id := regexp.MustCompile(`SPIRE agent is ready.*spiffe_id=(\S+)`).FindAllStringSubmatch(log.String(), -1)
+		out, err := exec.Command(e2etest.Spire(t, "spire-server"), "agent", "evict", "-socketPath", s.Socket, "-spiffeID", id[len(id)-1][1]).CombinedOutput()
+		if err != nil {
+			t.Fatalf("evict %s: %v: %s", a.Socket(), err, out)
+		}
+	}
+	cfg, log := agentFor(t, s)
+	cfg.JoinToken, cfg.GenJoinToken = "", &spire.TokenSource{Socket: s.Socket}
+	a := startAgent(t, cfg)
+	evict(a, log)
+	log.seesTimes(t, 2, "join token made")
+	log.seesTimes(t, 2, "SPIRE agent is ready")
+	_ = a.Close()
+	cfg, log = agentFor(t, s)
+	a = startAgent(t, cfg)
+	evict(a, log)
+	log.sees(t, "SPIRE agent can't go on; this node keeps its identity until it expires")
+	log.sees(t, "swarmd spire-token sn/sn-1")
+	if err := errors.Join(a.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnotherServer(t *testing.T) {
+	cfg, log := agentFor(t, spiretest.NewServer(t, spiretest.Options{}))
+	_ = startAgent(t, cfg).Close()
+	cfg.ServerPort = spiretest.NewServer(t, spiretest.Options{}).Port
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := spire.StartAgent(ctx, cfg)
+		ended <- err
+	}()
+	log.sees(t, "to join another server with a new token")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "fits not the bundle") {
+		t.Errorf("got %v, want what it waited for", err)
+	}
+}
+
 func TestWrongTrustDomain(t *testing.T) {
 	s := spiretest.NewServer(t, spiretest.Options{TrustDomain: "example.org"})
 	for name, args := range map[string][]string{"bundle": nil, "insecure": {"-insecureBootstrap=true"}} {

@@ -108,6 +108,8 @@ func (a *Agent) diagnose(text string) (words string, fatal bool) {
 		return "the agent needs a join token: " + a.newToken(), true
 	case has("unexpected trust domain", "expected server SPIFFE ID", "unexpected ID", "could not get X509 bundle", "is not a member of trust domain"):
 		return fmt.Sprintf("the SPIRE server at %s is not of trust domain %s: correct -trustDomain or -serverAddress (%s)", server, a.domain, cause(text)), true
+	case has("certificate signed by unknown authority") && readKept(a.dataDir).svid != nil:
+		return fmt.Sprintf("the certificate of the SPIRE server at %s fits not the bundle that this agent has kept: correct -serverAddress, or delete %s to join another server with a new token", server, a.dataDir), false
 	case has("certificate signed by unknown authority"):
 		return fmt.Sprintf("the certificate of the SPIRE server at %s fits not the trust bundle: give the right -trustBundle (`spire-server bundle show` prints it) or -serverAddress", server), false
 	case has("connection refused", "no such host", "i/o timeout", "network is unreachable", "no route to host", "connection reset", "DeadlineExceeded", "code = Unavailable"):

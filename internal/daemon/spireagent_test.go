@@ -155,6 +155,45 @@ func TestOwnAgent(t *testing.T) {
 	}
 }
 
+// TestAgentDiesWithItsNode: nothing is left of a node that is killed.
+func TestAgentDiesWithItsNode(t *testing.T) {
+	s := spiretest.NewServer(t, spiretest.Options{})
+	bin := installed(t, "swarmd")
+	linkAgent(t, bin)
+	p := runNode(t, filepath.Join(bin, "swarmd"), "sl", "-genJoinToken", "-serverAddress=127.0.0.1", "-serverPort", fmt.Sprint(s.Port), "--spire-server-socket", s.Socket)
+	p.Sees("SPIRE agent is ready")
+	state := filepath.Join(p.Cmd.Dir, "st", "spire-agent")
+	if n := len(processes(t, state)); n != 1 {
+		t.Fatalf("%d agents run, want 1", n)
+	}
+	p.Kill()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(20 * time.Second); len(processes(t, state)) > 0; {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("the agent outlives its node: %v", processes(t, state))
+		}
+	}
+}
+
+// processes lists the command lines, but for swarmd's, that name a directory.
+func processes(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(raw), dir) {
+			found = append(found, strings.ReplaceAll(string(raw), "\x00", " "))
+		}
+	}
+	return found
+}
+
 func TestAgentConflicts(t *testing.T) {
 	for options, want := range map[string]string{
 		"--socket-path=/x -joinToken=t":            "--socket-path names one that runs already",
