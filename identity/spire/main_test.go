@@ -167,6 +167,7 @@ func (s *server) ready(t *testing.T) *server {
 		select {
 		case <-s.more:
 		case err := <-s.done:
+			s.done <- err
 			t.Fatalf("the server ended: %v; lines:\n%s", err, strings.Join(s.lines(), "\n"))
 		case <-time.After(patience):
 			t.Fatalf("not ready; lines:\n%s", strings.Join(s.lines(), "\n"))

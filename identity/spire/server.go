@@ -18,6 +18,8 @@ import (
 const (
 	startLimit = 60 * time.Second // for the server's API to answer
 	pollEvery  = 50 * time.Millisecond
+	// silenceLimit is how long the server of a parent that was killed may take to die.
+	silenceLimit = 3 * time.Second
 )
 
 // ServerConfig says how to run a SPIRE server for a swarm.
@@ -62,9 +64,12 @@ func RunServer(ctx context.Context, cfg ServerConfig) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer unlock(lock)
 	set, args, err := cfg.prepare()
 	if err != nil {
+		return err
+	}
+	if err := awaitSilence(ctx, set.socket); err != nil {
 		return err
 	}
 	child, err := startChild(childSpec{Name: "spire-server", Path: cfg.Binary, Args: args, Log: cfg.Log})
@@ -101,12 +106,30 @@ func (cfg *ServerConfig) prepare() (settings, []string, error) {
 	if err != nil {
 		return settings{}, nil, err
 	}
-	// The server takes the socket of another one away without a word.
-	if conn, err := net.DialTimeout("unix", set.socket, dialLimit); err == nil {
-		_ = conn.Close()
-		return settings{}, nil, fmt.Errorf("another server answers at the API socket %s: stop it, or give another -socketPath", set.socket)
-	}
 	return set, args, nil
+}
+
+// awaitSilence returns nil when nobody listens at the socket: SPIRE's server would take it from another one without a word.
+// A server that was killed with its parent needs a moment to be gone.
+func awaitSilence(ctx context.Context, socket string) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	limit := time.NewTimer(silenceLimit)
+	defer limit.Stop()
+	for {
+		conn, err := net.DialTimeout("unix", socket, dialLimit)
+		if err != nil {
+			return nil // nobody is there, as it should be
+		}
+		_ = conn.Close()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return fmt.Errorf("another server answers at the API socket %s: stop it, or give another -socketPath", socket)
+		case <-tick.C:
+		}
+	}
 }
 
 // serve makes the entries as soon as the server answers and stays until the server or ctx ends.
@@ -238,4 +261,10 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
 	return lock, nil
+}
+
+// unlock frees the lock at once: closing would not while a process that is just being forked holds a copy.
+func unlock(lock *os.File) {
+	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
+	_ = lock.Close()
 }

@@ -323,6 +323,7 @@ func TestServerDiesWithParent(t *testing.T) {
 	}
 	pid := childOf(t, parent.Process.Pid, dir)
 	_ = parent.Process.Kill()
+	_ = parent.Wait()
 	deadline := time.Now().Add(patience)
 	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
 		raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -93,6 +93,9 @@ func (t *TokenSource) ways(role identity.Role, name string) []way {
 	}
 	if t.ServerAddress != "" {
 		ways = append(ways, way{"ssh " + t.destination(), func(ctx context.Context) (Join, error) {
+			if strings.HasPrefix(t.ServerAddress, "-") {
+				return Join{}, fmt.Errorf("%q is no host", t.ServerAddress)
+			}
 			ssh := t.ssh()
 			if t.Docker != "" {
 				return t.fromDocker(ctx, ssh, path)
@@ -210,9 +213,6 @@ func output(ctx context.Context, argv []string) ([]byte, error) {
 		if strings.ContainsAny(a, " \t\n\"'`$;&|<>()\\*?[]{}~#!") {
 			return nil, fmt.Errorf("refuse to pass %q to a shell", a)
 		}
-	}
-	if i := len(argv) - 1; argv[0] == "ssh" && i > 0 && strings.HasPrefix(argv[i], "-") {
-		return nil, fmt.Errorf("%q is no host", argv[i])
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.WaitDelay = time.Second

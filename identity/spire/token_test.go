@@ -1,0 +1,137 @@
+package spire_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/spire"
+)
+
+// fakes are programs on PATH. The fake docker runs the real spire-server, which it tells where the socket is, and so does
+// ssh, which lets a shell take its words apart, as sshd does.
+func fakes(t *testing.T, scripts map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, body := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	return dir
+}
+
+const fakeSSH = `while [ "$1" != -- ]; do shift; done; shift; shift; exec sh -c "$*"`
+
+// fakeDocker knows one container.
+func fakeDocker(binary, socket string) string {
+	return `[ "$1" = exec ] || { echo "what is $1?" >&2; exit 2; }
+[ "$2" = spire ] || { echo "Error response from daemon: No such container: $2" >&2; exit 1; }
+shift; shift; shift; exec ` + binary + ` "$@" -socketPath ` + socket
+}
+
+func TestTokenSource(t *testing.T) {
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, shortDir(t)).ready(t)
+	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket), "ssh": fakeSSH})
+	nodocker := filepath.Join(t.TempDir(), "none.sock")
+	for name, tc := range map[string]struct {
+		source spire.TokenSource
+		origin string
+	}{
+		"socket":             {spire.TokenSource{Socket: s.socket, Docker: "other", ServerAddress: "h"}, "API socket " + s.socket},
+		"docker":             {spire.TokenSource{Socket: nodocker, Docker: "spire"}, "docker exec spire"},
+		"docker over ssh":    {spire.TokenSource{Docker: "spire", ServerAddress: "h.example"}, "docker exec spire"},
+		"trust domain given": {spire.TokenSource{Docker: "spire", TrustDomain: "ignored.example"}, "docker exec spire"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			join, err := tc.source.Join(t.Context(), identity.RoleSL, "hospital-a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if join.Origin != tc.origin {
+				t.Errorf("came from %q, want %q", join.Origin, tc.origin)
+			}
+			if join.TrustDomain != "a.example" || string(join.Bundle) != string(s.tool(t, nil, "bundle", "show")) {
+				t.Errorf("trust domain %q, bundle\n%s", join.TrustDomain, join.Bundle)
+			}
+			alias := false
+			for _, e := range s.entries(t, true) {
+				alias = alias || e.ParentID == "spiffe://a.example/spire/agent/join_token/"+join.Token && e.SPIFFEID == "spiffe://a.example/swarm/sl-agent/hospital-a"
+			}
+			if !alias {
+				t.Errorf("token %q has no alias", join.Token)
+			}
+		})
+	}
+}
+
+// TestTokenOverSSH lets docker be only on the other machine.
+func TestTokenOverSSH(t *testing.T) {
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, shortDir(t)).ready(t)
+	remote := t.TempDir()
+	if err := os.WriteFile(filepath.Join(remote, "docker"), []byte("#!/bin/sh\n"+fakeDocker(s.binary, s.socket)+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fakes(t, map[string]string{"ssh": "PATH=" + remote + ":$PATH\n" + fakeSSH, "docker": "echo 'no daemon' >&2; exit 1"})
+	source := spire.TokenSource{Docker: "spire", ServerAddress: "h.example"}
+	join, err := source.Join(t.Context(), identity.RoleSN, "")
+	if err != nil || join.Origin != "ssh h.example" || join.TrustDomain != "a.example" || len(join.Token) != 36 {
+		t.Fatalf("got %+v, %v", join, err)
+	}
+}
+
+func TestTokenSourceRefusals(t *testing.T) {
+	dir := fakes(t, map[string]string{
+		"ssh":    `echo "Permission denied (publickey)." >&2; exit 255`,
+		"docker": `echo "Error response from daemon: No such container: $2" >&2; exit 1`,
+	})
+	none := filepath.Join(dir, "none.sock")
+	for name, tc := range map[string]struct {
+		source spire.TokenSource
+		want   string // regular expression
+	}{
+		"nothing": {spire.TokenSource{}, `^generate join token: there is nobody to ask: .*-serverAddress.*--spire-docker-name.*swarmd spire-token sl/a`},
+		"all": {
+			spire.TokenSource{Socket: none, Docker: "spire", ServerAddress: "h.example", SSHUser: "bob", SSHPort: 2222},
+			`(?s)every way failed.*swarmd spire-token sl/a.*API socket ` + none + `: no such socket.*docker exec spire: exit status 1: Error response from daemon: No such container: spire\n` +
+				`.*ssh bob@h\.example:2222: exit status 255: Permission denied \(publickey\)\.$`,
+		},
+		"host is an option":   {spire.TokenSource{ServerAddress: "-oProxyCommand=x"}, `"-oProxyCommand=x" is no host`},
+		"words for the shell": {spire.TokenSource{Docker: "a;reboot"}, `"a;reboot" is no name of a container`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			join, err := tc.source.Join(t.Context(), identity.RoleSL, "a")
+			if err == nil || !regexp.MustCompile(tc.want).MatchString(err.Error()) {
+				t.Errorf("got %+v, error\n%v\nwant a match of\n%s", join, err, tc.want)
+			}
+		})
+	}
+	t.Setenv("PATH", t.TempDir())
+	source := spire.TokenSource{Docker: "spire"}
+	if _, err := source.Join(t.Context(), identity.RoleSL, "a"); err == nil || !strings.Contains(err.Error(), `there is no program "docker" on PATH`) {
+		t.Errorf("no docker: %v", err)
+	}
+}
+
+// TestTokenSourceLies holds that what another machine prints is checked before it is believed.
+func TestTokenSourceLies(t *testing.T) {
+	for name, answer := range map[string]string{
+		"no JSON":         `echo hello`,
+		"no token":        `echo '{"trust_domain":"a.example","bundle":"eA=="}'`,
+		"bad domain":      `echo '{"token":"abc","trust_domain":"A B","bundle":"eA=="}'`,
+		"no certificates": `echo '{"token":"abc","trust_domain":"a.example","bundle":"eA=="}'`,
+		"endless":         `yes x | head -c 3000000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakes(t, map[string]string{"ssh": answer})
+			source := spire.TokenSource{ServerAddress: "h.example"}
+			if join, err := source.Join(t.Context(), identity.RoleSL, "a"); err == nil {
+				t.Errorf("believed %+v", join)
+			}
+		})
+	}
+}
