@@ -124,7 +124,7 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), healthCommand(env), authorityCommand(env), pluginCommand(env), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), versionCommand(env)},
 	}
 }
 

@@ -1,5 +1,17 @@
 package daemon
 
+import "github.com/urfave/cli/v2"
+
+// ServerOptions are the standard options of run-spire-server, and whether they take a value.
+func ServerOptions() map[string]bool {
+	table := map[string]bool{"config": true, "trustDomain": true, "logLevel": true}
+	for _, f := range serverOptions() {
+		_, boolean := f.(*cli.BoolFlag)
+		table[f.Names()[0]] = !boolean
+	}
+	return table
+}
+
 // What the tests of package daemon_test must see.
 var (
 	NewLogger = newLogger

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/identity/spire"
+)
+
+// serverOptions are the options of `spire-server run` that are passed on. Those that are swarmd's too are not among them:
+// -config, -trustDomain, -logLevel.
+func serverOptions() []cli.Flag {
+	option := func(name, usage string) cli.Flag { return &cli.StringFlag{Name: name, Usage: usage, Hidden: true} }
+	return []cli.Flag{
+		option("bindAddress", "address that the SPIRE server binds"),
+		option("dataDir", "directory of the SPIRE server's data"),
+		&cli.BoolFlag{Name: "expandEnv", Usage: "expand environment variables in the SPIRE server's file", Hidden: true},
+		option("logFile", "file that the SPIRE server logs to"),
+		option("logFormat", "text or json"),
+		&cli.BoolFlag{Name: "logSourceLocation", Usage: "the SPIRE server logs where in its source it is", Hidden: true},
+		option("serverPort", "port of the SPIRE server"),
+		option("socketPath", "the SPIRE server's API socket"),
+	}
+}
+
+func spireServerCommand(e Env) *cli.Command {
+	options := serverOptions()
+	flags := append([]cli.Flag{
+		&cli.StringFlag{Name: "config", Usage: "any configuration file of a SPIRE server (default: one is written into the state directory)"},
+		stringFlag("state-dir", "directory that keeps the server's configuration, data and API socket"),
+		&cli.StringFlag{
+			Name: "trust-domain", Aliases: []string{"trustDomain"}, // no variable: a node's names foreign domains
+			Usage: "the server's trust domain (default: that of the file, or " + spire.DefaultTrustDomain + ")",
+		},
+		&cli.StringSliceFlag{Name: "node", Usage: "registration entry for one node, such as sl/hospital-a (repeatable)"},
+		&cli.StringSliceFlag{Name: "federates-with", Usage: "let the swarm's entries federate with this trust domain (repeatable)"},
+		stringFlag("runtime", "how components run: process"),
+		&cli.StringFlag{Name: "log-level", Aliases: []string{"logLevel"}, EnvVars: env("log-level"), Usage: "debug, info, warn or error"},
+		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
+	}, options...)
+	cmd := command("run-spire-server", "run a SPIRE server with the swarm's registration entries", flags, func(c *cli.Context) error {
+		return runSpireServer(c, e, passed(c, options))
+	})
+	cmd.Description = "Every other option of `spire-server run` is passed on. An entry that an operator edits is left alone, one that is deleted is not made again."
+	return cmd
+}
+
+func runSpireServer(c *cli.Context, e Env, args []string) error {
+	if r := c.String("runtime"); r != "" && !strings.EqualFold(r, "process") {
+		return fmt.Errorf("--runtime %s: only process is supported by this version", r)
+	}
+	// The server drops what is below its level by itself; the file may say which that is.
+	level, err := logLevel("debug")
+	if err == nil && c.String("log-level") != "" {
+		level, err = logLevel(c.String("log-level"))
+		args = append(args, "-logLevel", c.String("log-level"))
+	}
+	if err != nil {
+		return err
+	}
+	dir := c.String("state-dir")
+	if dir == "" {
+		dir = spireServerDir(e)
+	}
+	return spire.RunServer(c.Context, spire.ServerConfig{
+		ConfigFile: c.String("config"), StateDir: dir, TrustDomain: c.String("trust-domain"), Args: args,
+		Nodes: c.StringSlice("node"), FederatesWith: c.StringSlice("federates-with"), Log: newLogger(e.Stderr, "swarm.spire", level),
+	})
+}
+
+// spireServerDir is run-spire-server's state directory unless told otherwise.
+func spireServerDir(e Env) string { return filepath.Join(stateHome(e), "spire-server") }
+
+// serverSocket finds the API socket of a SPIRE server on this machine: that of run-spire-server if there is one, else
+// where SPIRE's own programs look.
+func serverSocket(e Env) string {
+	own := filepath.Join(spireServerDir(e), "api.sock")
+	if _, err := os.Stat(own); err == nil {
+		return own
+	}
+	return spire.DefaultServerSocket
+}
