@@ -107,7 +107,12 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 	g.mu.Unlock()
 	pause := minBackoff
 	last := ErrNoLeader
+	begin, said := time.Now(), ""
 	for {
+		if why := last.Error(); why != said && time.Since(begin) > joinNotice {
+			said = why
+			g.log.Warn("not let into the swarm yet; asking on", "node", g.cfg.Name, "err", last)
+		}
 		for _, address := range g.joinTargets(via) {
 			resp, err := g.askJoin(ctx, address, self)
 			if err == nil {
@@ -201,7 +206,11 @@ func (g *Group) joined(ctx context.Context, resp JoinResponse) error {
 	return markMember(g.dir)
 }
 
-const joinTimeout = 20 * time.Second
+const (
+	joinTimeout = 20 * time.Second
+	// joinNotice is how long a join may take before it says why: an election and a moment more.
+	joinNotice = 5 * time.Second
+)
 
 // serveJoin answers one join.
 func (g *Group) serveJoin(conn net.Conn, peer Peer) {
