@@ -1,0 +1,93 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// TestStreamsBetweenSLs holds dialler and acceptor to what is registered and banned, over real connections.
+func TestStreamsBetweenSLs(t *testing.T) {
+	swarm := p2ptest.New(t)
+	bans := &Bans{}
+	cfg := swarm.Config(identity.RoleSL, "5eed")
+	cfg.Refuse = bans.refuse
+	const own = "spiffe://swarm.learning/swarm/sl"
+	a, b := p2ptest.Start(t, cfg), swarm.Host(identity.RoleSL, "5eed")
+	bans.Cut = cutFrom(a)
+	hub := exchange.NewHub(exchange.Config{})
+	t.Cleanup(hub.Close)
+	log := slog.New(slog.DiscardHandler)
+	serveSL(b, hub, session.New(session.Config{Peer: "sl-1", Log: log}), log)
+	at := p2ptest.AddrOf(t, b)
+	network := slNetwork{a}
+	to := func(spiffeID string) *swarmv1.Participant {
+		return &swarmv1.Participant{Node: "sl-1", SpiffeId: spiffeID, PeerId: b.ID().String(), Host: at.Host, FsPort: uint32(at.Port)}
+	}
+	fetch := func(spiffeID string) error {
+		m := to(spiffeID)
+		return network.FetchModel(t.Context(), &swarmv1.Session{
+			Node: m.Node, SpiffeId: m.SpiffeId, PeerId: m.PeerId, Host: m.Host, FsPort: m.FsPort,
+		}, session.FetchRequest{Contract: "c", Run: 1, Round: 1, Bytes: 4}, &bytes.Buffer{})
+	}
+
+	for _, registered := range []string{own + "/sl-1", own + "x", ""} { // the first: as after a stale connection
+		other, ok := errors.AsType[*IdentityError](fetch(registered))
+		if !ok || other.Proven != own {
+			t.Errorf("fetch from a node that is registered as %q: %v", registered, other)
+		}
+		if s, err := network.OpenMerge(t.Context(), to(registered)); !strings.Contains(errText(err), "sl-1 shows the SPIFFE ID "+own) || s != nil {
+			t.Errorf("merge with a node that is registered as %q: %v", registered, err)
+		}
+	}
+	// With the right one the acceptor judges; it has no session.
+	if refused, ok := errors.AsType[*p2p.RefusedError](fetch(own)); !ok || !strings.Contains(refused.Error(), "not enrolled") {
+		t.Errorf("fetch: %v", refused)
+	}
+	s, err := network.OpenMerge(t.Context(), to(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+
+	bans.Take("1", []string{b.ID().String()})
+	stop := time.AfterFunc(20*time.Second, func() { _ = s.Reset() })
+	defer stop.Stop()
+	start := time.Now()
+	if _, err := s.Read(make([]byte, 1)); err == nil || time.Since(start) > 10*time.Second {
+		t.Errorf("a stream of a banned node was not cut: %v after %s", err, time.Since(start))
+	}
+	for what, err := range map[string]error{"fetch": fetch(own), "merge": errOf(network.OpenMerge(t.Context(), to(own)))} {
+		if !strings.Contains(errText(err), "banned") {
+			t.Errorf("%s with a banned node: %v", what, err)
+		}
+	}
+	if _, err := b.Dial(t.Context(), p2ptest.AddrOf(t, a), MergeProtocol); !strings.Contains(errText(err), "banned from the swarm") {
+		t.Errorf("a banned node is told %v", err)
+	}
+	bans.Take("", nil)
+	s, err = network.OpenMerge(t.Context(), to(own))
+	if err != nil {
+		t.Fatalf("after the ban was lifted: %v", err)
+	}
+	_ = s.Reset()
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func errOf[T any](_ T, err error) error { return err }
