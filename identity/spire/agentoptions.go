@@ -3,6 +3,8 @@ package spire
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +21,7 @@ type AgentOption struct {
 var joinOptions = []AgentOption{
 	{"gen-join-token", true, "have a join token made by the SPIRE server: on this machine, or on its own over ssh"},
 	{"spire-docker-name", false, "`CONTAINER` of the SPIRE server, to make a join token in"},
-	{"spire-server-socket", false, "API socket of a SPIRE server on this machine, to make a join token (default " + DefaultServerSocket + ")"},
+	{"spire-server-socket", false, "API socket of a SPIRE server on this machine, to make a join token (default: that of run-spire-server, or " + DefaultServerSocket + ")"},
 	{"ssh-user", false, "user for ssh to the SPIRE server's machine"},
 	{"ssh-port", false, "port for ssh to the SPIRE server's machine"},
 }
@@ -56,8 +58,9 @@ var agentOptions = []AgentOption{
 func AgentOptions() []AgentOption { return slices.Clone(agentOptions) }
 
 // ParseAgent makes a configuration of the options of AgentOptions and JoinOptions that a user gave: name to value, "true" or
-// "false" for those that take none. It is nil without any. Role, names, directory, plugin and log are the caller's to fill in.
-func ParseAgent(given map[string]string) (*AgentConfig, error) {
+// "false" for those that take none. It is nil without any. serverDir is where a SPIRE server of ours would have its state on
+// this machine. Role, names, directory, plugin and log are the caller's to fill in.
+func ParseAgent(given map[string]string, serverDir string) (*AgentConfig, error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
@@ -78,7 +81,11 @@ func ParseAgent(given map[string]string) (*AgentConfig, error) {
 	if cfg.ServerPort, err = port("-serverPort", given["serverPort"]); err != nil {
 		return nil, err
 	}
-	source := &TokenSource{Socket: first(given["spire-server-socket"], DefaultServerSocket), Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress}
+	socket := first(given["spire-server-socket"], filepath.Join(serverDir, "api.sock"))
+	if _, err := os.Stat(socket); err != nil && given["spire-server-socket"] == "" {
+		socket = DefaultServerSocket
+	}
+	source := &TokenSource{Socket: socket, Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress}
 	if source.SSHPort, err = port("--ssh-port", given["ssh-port"]); err != nil {
 		return nil, err
 	}

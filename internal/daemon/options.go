@@ -74,7 +74,7 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 	if c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name") {
 		cfg.Log.Info("no licence server is needed: --apls options change nothing")
 	}
-	agent, err := agentConfig(c)
+	agent, err := agentConfig(c, e)
 	if err != nil {
 		return cfg, err
 	}

@@ -64,7 +64,7 @@ func agentEnv(name string) []string {
 }
 
 // agentConfig reads the options of a child agent; nil without any.
-func agentConfig(c *cli.Context) (*spire.AgentConfig, error) {
+func agentConfig(c *cli.Context, e Env) (*spire.AgentConfig, error) {
 	given := map[string]string{}
 	var some string
 	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
@@ -72,7 +72,7 @@ func agentConfig(c *cli.Context) (*spire.AgentConfig, error) {
 			given[o.Name], some = fmt.Sprint(c.Value(o.Name)), o.Name
 		}
 	}
-	cfg, err := spire.ParseAgent(given)
+	cfg, err := spire.ParseAgent(given, filepath.Join(stateHome(e), "spire-server"))
 	if err != nil || cfg == nil {
 		return nil, err
 	}

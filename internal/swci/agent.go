@@ -61,7 +61,7 @@ func visible(flags []cli.Flag) []cli.Flag {
 }
 
 // agentOf reads the options of a SPIRE agent to start; nil without any.
-func agentOf(opts *cli.Context) (*spire.AgentConfig, error) {
+func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig, error) {
 	given := map[string]string{}
 	var some string
 	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
@@ -69,7 +69,7 @@ func agentOf(opts *cli.Context) (*spire.AgentConfig, error) {
 			given[o.Name], some = fmt.Sprint(opts.Value(o.Name)), o.Name
 		}
 	}
-	cfg, err := spire.ParseAgent(given)
+	cfg, err := spire.ParseAgent(given, spireServerDir(getenv))
 	if err != nil {
 		return nil, &exit.Error{Status: exit.Usage, Err: err}
 	}
@@ -79,6 +79,15 @@ func agentOf(opts *cli.Context) (*spire.AgentConfig, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// spireServerDir must stay the same as swarmd's.
+func spireServerDir(getenv func(string) string) string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/swarmd/spire-server"
+	}
+	base, _ := stateHome(getenv) // without a home there is no server in it
+	return filepath.Join(base, "swarmd", "spire-server")
 }
 
 // openAgent starts the agent that target asks for and waits for an identity of it. Closing that ends the agent.

@@ -101,7 +101,7 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
-	if target.agent, err = agentOf(opts); err != nil {
+	if target.agent, err = agentOf(opts, s.Env.Getenv); err != nil {
 		return Context{}, err
 	}
 	if target.agent != nil {
