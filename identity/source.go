@@ -18,6 +18,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -25,6 +26,9 @@ const (
 	// A node that waits for its first SVID says so after firstNotice, and again every waitNotice.
 	firstNotice = time.Second
 	waitNotice  = 30 * time.Second
+	// entryNotice is how long an agent may take to learn of a node's entry before it is called missing: agent and server
+	// ask for news every five seconds.
+	entryNotice = 8 * time.Second
 	// watchAgain is how long a source waits after its client gave the Workload API up.
 	watchAgain = 5 * time.Second
 	// expiryLook is the longest time between two looks at the SVID's age.
@@ -148,6 +152,7 @@ func (s *WorkloadSource) notify() {
 }
 
 func (s *WorkloadSource) waitFirst(ctx context.Context) error {
+	start := time.Now()
 	notice := time.NewTimer(firstNotice)
 	defer notice.Stop()
 	for {
@@ -165,6 +170,11 @@ func (s *WorkloadSource) waitFirst(ctx context.Context) error {
 			}
 			return fmt.Errorf("open identity source: no SVID from %s: %w", s.cfg.Socket, context.Cause(ctx))
 		case <-notice.C:
+			if rest := entryNotice - time.Since(start); rest > 0 && status.Code(lastErr) == codes.PermissionDenied {
+				s.cfg.Log.Info("waiting for the agent to learn of this node's entry; that takes some seconds", "want", s.want())
+				notice.Reset(rest)
+				continue
+			}
 			s.cfg.Log.Info("waiting for an identity; trying again", "want", s.want(), "why", s.why(lastErr))
 			notice.Reset(waitNotice)
 		}

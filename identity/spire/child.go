@@ -147,6 +147,9 @@ func (c *child) take(text string) {
 	}
 	c.tail = append(c.tail, cut(l.String(), maxTailLine))
 	c.mu.Unlock()
+	if strings.HasPrefix(l.msg, "Current umask") {
+		return // SPIRE mends it by itself, each time
+	}
 	record := slog.NewRecord(time.Now(), l.level, plain(l.msg), 0)
 	record.AddAttrs(slog.String("logger", c.spec.Name))
 	for _, f := range l.fields {

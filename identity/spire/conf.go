@@ -30,7 +30,7 @@ server {
     socket_path           = %[1]q
     trust_domain          = %[2]q
     data_dir              = %[3]q
-    log_level             = "INFO"
+    log_level             = "WARN"
     ca_key_type           = "ec-p256"
     ca_ttl                = "168h"
     default_x509_svid_ttl = "1h"
