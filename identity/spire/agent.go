@@ -26,6 +26,9 @@ const (
 	// agentNotice is how often a wait for the agent is said again.
 	agentNotice = 30 * time.Second
 	agentGrace  = 5 * time.Second
+	// agentLearns is how long an agent that has joined may take until it knows its entries: it and its server ask for what is
+	// new every five seconds.
+	agentLearns = 15 * time.Second
 )
 
 // AgentConfig describes a SPIRE agent that is this process's child.
@@ -66,9 +69,11 @@ type Agent struct {
 	agentID   string   // SPIFFE ID of the agent itself
 	selectors []string // of this process, as the agent saw them last
 	problem   string   // why the agent doesn't get on, in words
+	heardOf   string   // the same, but only of the agent that runs now
 	fatal     *permanent
 	up        bool // answers
 	everUp    bool
+	since     time.Time // it answers
 	said      time.Time
 	saidWhat  string
 }
@@ -314,7 +319,7 @@ func (a *Agent) setProblem(text string) {
 func (a *Agent) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fatal, a.selectors = nil, nil
+	a.fatal, a.selectors, a.heardOf = nil, nil, ""
 	select {
 	case <-a.stop:
 	default:
@@ -330,7 +335,7 @@ func (a *Agent) wasUp() bool {
 func (a *Agent) ready() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.up, a.everUp, a.problem = true, true, ""
+	a.up, a.everUp, a.since, a.problem = true, true, time.Now(), ""
 	a.cfg.Log.Info("SPIRE agent is ready", "socket", a.socket, "spiffe_id", a.agentID)
 }
 
@@ -341,8 +346,8 @@ func (a *Agent) failure(end error) error {
 	switch {
 	case a.fatal != nil:
 		return a.fatal
-	case a.problem != "" && !a.up:
-		return errors.New(a.problem)
+	case a.heardOf != "" && !a.up:
+		return errors.New(a.heardOf)
 	}
 	var e *childError
 	if !errors.As(end, &e) || len(e.tail) == 0 {

@@ -65,17 +65,16 @@ func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) bool 
 	case msg == "Node attestation was successful" || msg == "SVID loaded":
 		a.agentID = fields["spiffe_id"]
 		return false
-	case at < slog.LevelWarn && !strings.Contains(msg, "configur"):
+	case strings.HasPrefix(msg, "Current umask"):
+		return true // it sets another by itself
+	case at < slog.LevelWarn, a.up: // an agent that is up goes on whatever it complains of
 		return false
 	}
 	text, fatal := a.diagnose(msg + ": " + fields["error"])
 	if text == "" {
 		return false
 	}
-	if a.up && !fatal {
-		return false // the agent goes on and says it itself
-	}
-	a.problem = text
+	a.problem, a.heardOf = text, text
 	if fatal {
 		a.fatal = &permanent{text}
 		select {
@@ -197,7 +196,11 @@ func (a *Agent) Explain(last error) string {
 	if a.cfg.GenJoinToken != nil && a.domain != "" {
 		parent = "spiffe://" + a.domain + AgentPath(a.cfg.Role, a.cfg.NodeName)
 	}
-	return noEntry(last, wanted{role: a.cfg.Role, name: a.cfg.NodeName, domain: a.domain, parent: parent, seen: a.selectors})
+	text := noEntry(last, wanted{role: a.cfg.Role, name: a.cfg.NodeName, domain: a.domain, parent: parent, seen: a.selectors})
+	if text != "" && time.Since(a.since) < agentLearns {
+		text += " (not if the entry is there: an agent that has just started learns of it within seconds)"
+	}
+	return text
 }
 
 // ExplainHost is Explain for an agent that somebody else runs on this machine: what it sees is not known, what the swarm
