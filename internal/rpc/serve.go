@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -34,7 +34,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 		Handler: s.Handler(), TLSConfig: cfg,
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2:    &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: maxStreams},
-		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		ErrorLog: log.New(&refusedLog{log: s.cfg.Log, now: time.Now}, "", 0),
 	}
 	srv.ConnState = proven
 	done := make(chan error, 1)
