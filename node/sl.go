@@ -39,7 +39,10 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 	}
 	b, err := openBase(ctx, cfg.Common, identity.RoleSL)
 	if err != nil {
-		return 1, quiet(ctx, err)
+		if err = quiet(ctx, err); err == nil {
+			return 0, nil // stopped as asked while it waited: there was nothing to end
+		}
+		return 1, err
 	}
 	defer b.close()
 	bans := &Bans{}
