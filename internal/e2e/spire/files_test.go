@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,13 +48,7 @@ func (w *files) options(name, kind string) []string {
 // swarmctl runs a command that must succeed.
 func (w *files) swarmctl(args ...string) string {
 	w.T.Helper()
-	cmd := exec.Command(binary("swarmctl"), args...)
-	cmd.Dir, cmd.Env = w.Dir, []string{"HOME=" + w.Dir, "PATH=/usr/bin:/bin"}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.T.Fatalf("swarmctl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return ctl(w.T, w.Dir, args...)
 }
 
 // A swarm without SPIRE: certificates with SPIFFE IDs from files, made anew while it trains.

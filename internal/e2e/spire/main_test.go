@@ -1,6 +1,7 @@
 package spire_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +13,16 @@ import (
 
 const apiMarker = "swarm.blCnt : INFO : Starting SWARM-API-SERVER on port: 30304"
 
-func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
+// atOnce is how many tests run at a time, whatever the processors: most of them wait for certificates to end.
+const atOnce = "5"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	os.Exit(e2etest.Main(m))
+}
 
 // binary is the path of a binary under test.
 func binary(name string) string { return filepath.Join(e2etest.BinDir, name) }
@@ -67,10 +77,18 @@ func (w *swarm) shared() {
 // own gives a node an agent and an entry of its own, so that no other agent can hand its identity out.
 func (w *swarm) own(name string) {
 	w.T.Helper()
+	w.ownAt(w.server, name)
+}
+
+// ownAt is own with a server, whose entry federates with other trust domains.
+func (w *swarm) ownAt(server *spiretest.Server, name string, federatesWith ...string) {
+	w.T.Helper()
 	role := name[:2]
 	parent := "/swarm/" + role + "-agent/" + name
-	w.server.CreateEntry(spiretest.Entry{ID: "/swarm/" + role + "/" + name, Parent: parent, Selectors: []string{"swarm:node-type:" + role}})
-	w.agents[name] = spiretest.NewAgent(w.T, w.server, spiretest.AgentOptions{Name: name, Aliases: []string{parent}, Swarmd: binary("swarmd")})
+	server.CreateEntry(spiretest.Entry{
+		ID: "/swarm/" + role + "/" + name, Parent: parent, Selectors: []string{"swarm:node-type:" + role}, FederatesWith: federatesWith,
+	})
+	w.agents[name] = spiretest.NewAgent(w.T, server, spiretest.AgentOptions{Name: name, Aliases: []string{parent}, Swarmd: binary("swarmd")})
 }
 
 // sns starts SNs 1 to n and waits until they serve.
@@ -107,4 +125,18 @@ func finish(t *testing.T, sls ...*e2etest.Proc) {
 			t.Errorf("%s: exit code %d, want 0", p.Name, code)
 		}
 	}
+}
+
+// swarmctl runs a command that must succeed, as a workload of the agent for all.
+func (w *swarm) swarmctl(args ...string) string {
+	w.T.Helper()
+	return ctl(w.T, w.Dir, append(args, "--sn", w.Addr(1)+":30304", "--identity", w.agent("swci", "swci").Socket)...)
+}
+
+// ctl runs swarmctl, which must succeed.
+func ctl(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	p := e2etest.Start(t, "swarmctl", dir, nil, append([]string{"swarmctl"}, args...)...)
+	p.Ends(e2etest.Patience)
+	return p.Output()
 }

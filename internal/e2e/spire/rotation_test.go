@@ -19,7 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
-// long skips a test of minutes unless these are asked for.
+// long skips a test of minutes unless these are asked for. scripts/test, where a skip is a failure, leaves them out by name.
 func long(t *testing.T) {
 	t.Helper()
 	if os.Getenv("SWARM_TEST_LONG") == "" {
@@ -51,13 +51,14 @@ func knock(c net.Conn) error { return multistream.SelectProtoOrFail(string(p2p.S
 // seen collects what a node's ports show while a test goes on.
 type seen struct {
 	svids, authorities map[string]bool
+	last               *x509.Certificate
 }
 
 // watch looks at a port twice a second until the test or the returned function ends it.
 func watch(t *testing.T, addr string, begin func(net.Conn) error) (stop func() seen) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s, done := seen{map[string]bool{}, map[string]bool{}}, make(chan struct{})
+	s, done := seen{svids: map[string]bool{}, authorities: map[string]bool{}}, make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(500 * time.Millisecond)
@@ -65,6 +66,7 @@ func watch(t *testing.T, addr string, begin func(net.Conn) error) (stop func() s
 		for {
 			if c := shown(addr, begin); c != nil {
 				s.svids[c.SerialNumber.String()], s.authorities[string(c.AuthorityKeyId)] = true, true
+				s.last = c
 			}
 			select {
 			case <-ctx.Done():
@@ -142,7 +144,7 @@ func TestRotation(t *testing.T) {
 }
 
 // The same for three minutes with a CA that ends by itself, with three SNs and models whose exchange takes its time.
-func TestLongRotation(t *testing.T) {
+func TestRotationForMinutes(t *testing.T) {
 	long(t)
 	t.Parallel()
 	server := spiretest.NewServer(t, spiretest.Options{SVIDTTL: 20 * time.Second, AgentTTL: 20 * time.Second, CATTL: 2 * time.Minute})
