@@ -83,8 +83,8 @@ func TestBannedNode(t *testing.T) {
 	for _, p := range sls {
 		p.Sees("round=5 ")
 	}
-	w.swarmctl("ban", "node", "sl-3", "--yes")
-	sls[2].Sees("banned")
+	w.swarmctl("ban", "node", "sl-3", "--reason", "laptop was stolen")
+	sls[2].Sees("laptop was stolen")
 	last := lastRound(t, sls[2])
 	w.advances(sls[0], 10)
 	w.advances(sls[1], 10)
@@ -97,4 +97,7 @@ func TestBannedNode(t *testing.T) {
 			t.Errorf("%s merges with a banned node", p.Name)
 		}
 	}
+	// Starting again does not help, its keeper's SVID is as good as ever.
+	sls[2].Kill()
+	w.sl(3, endless...).Sees("banned", "laptop was stolen")
 }
