@@ -67,6 +67,7 @@ type Agent struct {
 	mu        sync.Mutex
 	domain    string
 	agentID   string   // SPIFFE ID of the agent itself
+	alias     string   // path by which entries know it, "" if somebody else made its token
 	selectors []string // of this process, as the agent saw them last
 	problem   string   // why the agent doesn't get on, in words
 	heardOf   string   // the same, but only of the agent that runs now
@@ -254,7 +255,10 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 		if err != nil {
 			return &permanent{err.Error()}
 		}
-		a.cfg.Log.Info("join token made", "by", j.Origin, "trust_domain", j.TrustDomain)
+		a.cfg.Log.Info("join token made", "by", j.Origin, "trust_domain", j.TrustDomain, "agent", j.Agent)
+		a.mu.Lock()
+		a.alias = j.Agent
+		a.mu.Unlock()
 		join = &j
 	}
 	args, err := a.prepare(join)

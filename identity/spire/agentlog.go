@@ -193,8 +193,8 @@ func (a *Agent) Explain(last error) string {
 		return ""
 	}
 	parent := a.agentID
-	if a.cfg.GenJoinToken != nil && a.domain != "" {
-		parent = "spiffe://" + a.domain + AgentPath(a.cfg.Role, a.cfg.NodeName)
+	if a.alias != "" && a.domain != "" {
+		parent = "spiffe://" + a.domain + a.alias
 	}
 	text := noEntry(last, wanted{role: a.cfg.Role, name: a.cfg.NodeName, domain: a.domain, parent: parent, seen: a.selectors})
 	if text != "" && time.Since(a.since) < agentLearns {

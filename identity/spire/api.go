@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 // DefaultServerSocket is where a SPIRE server has its API socket unless told otherwise.
@@ -101,6 +103,30 @@ func (s *Server) Bundle(ctx context.Context) (pemBytes []byte, trustDomain strin
 		return nil, "", errors.New("get trust bundle: the SPIRE server has no X.509 authority yet")
 	}
 	return pemBytes, bundle.TrustDomain, nil
+}
+
+// AgentOf returns the path that suits the agent of a node: its own, if a registration entry has that for a parent, else the
+// one of all nodes of the role, whose entry the node then shares. own tells which it is; it is true if name is "".
+func (s *Server) AgentOf(ctx context.Context, role identity.Role, name string) (path string, own bool, err error) {
+	shared := AgentPath(role, "")
+	if name == "" {
+		return shared, true, nil
+	}
+	_, domain, err := s.Bundle(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	path = AgentPath(role, name)
+	resp, err := s.entries.ListEntries(ctx, &entryv1.ListEntriesRequest{
+		Filter: &entryv1.ListEntriesRequest_Filter{ByParentId: &types.SPIFFEID{TrustDomain: domain, Path: path}}, PageSize: 1,
+	})
+	if err != nil {
+		return "", false, s.failed("list entries", err)
+	}
+	if len(resp.Entries) == 0 {
+		return shared, false, nil
+	}
+	return path, true, nil
 }
 
 // JoinToken makes a join token, good for one agent within ttl (whole seconds). The agent gets every alias, a path such as

@@ -42,11 +42,12 @@ type Join struct {
 	Token       string `json:"token"`
 	TrustDomain string `json:"trust_domain"` // its name
 	Bundle      []byte `json:"bundle"`       // its certificates, PEM
+	Agent       string `json:"agent"`        // path of the agent's alias, by which entries name it as their parent
 	Origin      string `json:"-"`            // where it comes from, in words
 }
 
-// Join asks for a token for the agent of a node, or of all nodes of the role if name is "", in the order of TokenSource's
-// comment. The error names every way that was tried and why it failed.
+// Join asks for a token for the agent of a node, in the order of TokenSource's comment. A node that has no registration
+// entry of its own, or no name, gets one for the entry that all nodes of the role share. The error names every way that was tried and why it failed.
 func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string) (Join, error) {
 	var tried []string
 	for _, way := range t.ways(role, name) {
@@ -84,12 +85,11 @@ type way struct {
 
 func (t *TokenSource) ways(role identity.Role, name string) []way {
 	var ways []way
-	path := AgentPath(role, name)
 	if t.Socket != "" {
-		ways = append(ways, way{"API socket " + t.Socket, func(ctx context.Context) (Join, error) { return fromSocket(ctx, t.Socket, path) }})
+		ways = append(ways, way{"API socket " + t.Socket, func(ctx context.Context) (Join, error) { return fromSocket(ctx, t.Socket, role, name) }})
 	}
 	if t.Docker != "" {
-		ways = append(ways, way{"docker exec " + t.Docker, func(ctx context.Context) (Join, error) { return t.fromDocker(ctx, nil, path) }})
+		ways = append(ways, way{"docker exec " + t.Docker, func(ctx context.Context) (Join, error) { return t.fromDocker(ctx, nil, role, name) }})
 	}
 	if t.ServerAddress != "" {
 		ways = append(ways, way{"ssh " + t.destination(), func(ctx context.Context) (Join, error) {
@@ -98,7 +98,7 @@ func (t *TokenSource) ways(role identity.Role, name string) []way {
 			}
 			ssh := t.ssh()
 			if t.Docker != "" {
-				return t.fromDocker(ctx, ssh, path)
+				return t.fromDocker(ctx, ssh, role, name)
 			}
 			return t.fromSwarmd(ctx, ssh, node(role, name))
 		}})
@@ -106,7 +106,7 @@ func (t *TokenSource) ways(role identity.Role, name string) []way {
 	return ways
 }
 
-func fromSocket(ctx context.Context, socket, path string) (Join, error) {
+func fromSocket(ctx context.Context, socket string, role identity.Role, name string) (Join, error) {
 	if _, err := os.Stat(socket); errors.Is(err, os.ErrNotExist) {
 		return Join{}, errors.New("no such socket: no SPIRE server runs here")
 	}
@@ -119,7 +119,10 @@ func fromSocket(ctx context.Context, socket, path string) (Join, error) {
 	if j.Bundle, j.TrustDomain, err = s.Bundle(ctx); err != nil {
 		return Join{}, err
 	}
-	j.Token, err = s.JoinToken(ctx, []string{path}, DefaultTokenTTL)
+	if j.Agent, _, err = s.AgentOf(ctx, role, name); err != nil {
+		return Join{}, err
+	}
+	j.Token, err = s.JoinToken(ctx, []string{j.Agent}, DefaultTokenTTL)
 	return j, err
 }
 
@@ -150,7 +153,7 @@ func (t *TokenSource) ssh() []string {
 var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
 
 // fromDocker does what the original's scripts do: it asks the server's own program in its container, through prefix.
-func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, path string) (Join, error) {
+func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, role identity.Role, name string) (Join, error) {
 	// The other side of ssh is a shell.
 	if !word.MatchString(t.Docker) {
 		return Join{}, fmt.Errorf("--spire-docker-name %q is no name of a container", t.Docker)
@@ -170,7 +173,15 @@ func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, path stri
 	if _, err := spiffeid.TrustDomainFromString(j.TrustDomain); err != nil {
 		return Join{}, fmt.Errorf("no certificate of the trust bundle names its trust domain: give -trustDomain (%w)", err)
 	}
-	text, err := output(ctx, append(server[:len(server):len(server)], "token", "generate", "-spiffeID", "spiffe://"+j.TrustDomain+path))
+	j.Agent = AgentPath(role, name)
+	shown, err := output(ctx, append(server[:len(server):len(server)], "entry", "show", "-parentID", "spiffe://"+j.TrustDomain+j.Agent))
+	if err != nil {
+		return Join{}, err
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(shown), []byte("Found 0 ")) {
+		j.Agent = AgentPath(role, "")
+	}
+	text, err := output(ctx, append(server[:len(server):len(server)], "token", "generate", "-spiffeID", "spiffe://"+j.TrustDomain+j.Agent))
 	if err != nil {
 		return Join{}, err
 	}

@@ -35,7 +35,7 @@ shift; shift; shift; exec ` + binary + ` "$@" -socketPath ` + socket
 }
 
 func TestTokenSource(t *testing.T) {
-	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, shortDir(t)).ready(t)
 	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket), "ssh": fakeSSH})
 	nodocker := filepath.Join(t.TempDir(), "none.sock")
 	for name, tc := range map[string]struct {
@@ -70,6 +70,20 @@ func TestTokenSource(t *testing.T) {
 }
 
 // TestTokenOverSSH lets docker be only on the other machine.
+// A node has an agent of its own only if it has an entry of its own; --name alone gives none.
+func TestTokenSourceFitsTheEntries(t *testing.T) {
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, shortDir(t)).ready(t)
+	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket), "ssh": fakeSSH})
+	for way, source := range map[string]spire.TokenSource{"socket": {Socket: s.socket}, "docker": {Docker: "spire"}} {
+		for name, want := range map[string]string{"hospital-a": "/swarm/sl-agent/hospital-a", "hospital-b": "/swarm/sl-agent", "": "/swarm/sl-agent"} {
+			join, err := source.Join(t.Context(), identity.RoleSL, name)
+			if err != nil || join.Agent != want {
+				t.Errorf("%s, node %q: agent %q (%v), want %s", way, name, join.Agent, err, want)
+			}
+		}
+	}
+}
+
 func TestTokenOverSSH(t *testing.T) {
 	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, shortDir(t)).ready(t)
 	remote := t.TempDir()

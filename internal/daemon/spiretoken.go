@@ -30,14 +30,9 @@ func spireToken(c *cli.Context, e Env) error {
 	if c.NArg() == 0 {
 		return errors.New("name the nodes that the agent is for, such as sl/hospital-a or sn; see swarmd spire-token --help")
 	}
-	var aliases []string
 	for _, arg := range c.Args().Slice() {
-		role, name, err := spire.ParseNode(arg)
-		if err != nil {
+		if _, _, err := spire.ParseNode(arg); err != nil {
 			return err
-		}
-		if path := spire.AgentPath(role, name); !slices.Contains(aliases, path) {
-			aliases = append(aliases, path)
 		}
 	}
 	socket := c.String("server-socket")
@@ -49,7 +44,11 @@ func spireToken(c *cli.Context, e Env) error {
 		return err
 	}
 	defer server.Close()
-	var join spire.Join
+	aliases, err := agents(c, e, server)
+	if err != nil {
+		return err
+	}
+	join := spire.Join{Agent: aliases[0]}
 	if join.Token, err = server.JoinToken(c.Context, aliases, c.Duration("ttl")); err != nil {
 		return err
 	}
@@ -61,4 +60,26 @@ func spireToken(c *cli.Context, e Env) error {
 		return err
 	}
 	return json.NewEncoder(e.Stdout).Encode(join)
+}
+
+// agents returns the paths of the agents of the nodes that the arguments name.
+func agents(c *cli.Context, e Env, server *spire.Server) ([]string, error) {
+	var paths []string
+	for _, arg := range c.Args().Slice() {
+		role, name, err := spire.ParseNode(arg)
+		if err != nil {
+			return nil, err
+		}
+		path, own, err := server.AgentOf(c.Context, role, name)
+		if err != nil {
+			return nil, err
+		}
+		if !own {
+			fmt.Fprintf(e.Stderr, "swarmd: %s has no registration entry of its own: the token is for the one that all nodes of role %s share; `swarmd run-spire-server --node %s` makes an own one\n", arg, role, arg)
+		}
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
 }
