@@ -46,9 +46,13 @@ func (h *agentLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// threshold is the level from which on the agent's lines are passed on: the user's -logLevel, else info.
+// threshold is the level from which on the agent's lines are passed on: the user's -logLevel, else warning, since what
+// matters of a start that goes well is said in words of our own.
 func (a *Agent) threshold() slog.Level {
-	name, _ := argument(a.cfg.Args, "logLevel")
+	name, given := argument(a.cfg.Args, "logLevel")
+	if !given {
+		return slog.LevelWarn
+	}
 	return level(strings.ToLower(name))
 }
 
