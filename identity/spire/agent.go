@@ -72,6 +72,7 @@ type Agent struct {
 	problem   string   // why the agent doesn't get on, in words
 	heardOf   string   // the same, but only of the agent that runs now
 	fatal     *permanent
+	lostKey   bool // the agent can't use the SVID that it has kept: it needs a token
 	up        bool // answers
 	everUp    bool
 	since     time.Time // it answers
@@ -127,7 +128,7 @@ func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
 		}
 	}
 	if cfg.ConfigFile != "" {
-		if a.file, err = readAgentFile(cfg.ConfigFile); err != nil {
+		if a.file, err = readAgentFile(cfg.ConfigFile, boolOption(cfg.Args, "expandEnv")); err != nil {
 			return nil, err
 		}
 	}
@@ -247,13 +248,10 @@ func (a *Agent) run(ctx context.Context, ready chan<- error) {
 // once runs one agent until it ends, and tells when it answers. The error is why it ended.
 func (a *Agent) once(ctx context.Context, onReady func()) error {
 	var join *Join
-	if a.cfg.GenJoinToken != nil && !readKept(a.dataDir).usable(time.Now()) {
+	if a.cfg.GenJoinToken != nil && (a.keyLost() || !readKept(a.dataDir).usable(time.Now())) {
 		j, err := a.cfg.GenJoinToken.Join(ctx, a.cfg.Role, a.cfg.NodeName)
-		if err != nil && a.wasUp() {
-			return err // it worked before: the server may come back
-		}
 		if err != nil {
-			return &permanent{err.Error()}
+			return a.hopeless(err)
 		}
 		a.cfg.Log.Info("join token made", "by", j.Origin, "trust_domain", j.TrustDomain, "agent", j.Agent)
 		a.mu.Lock()
@@ -265,10 +263,13 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 	if err != nil {
 		return err
 	}
+	if err := awaitSilence(ctx, a.socket); err != nil {
+		return a.hopeless(err)
+	}
 	a.begin()
 	c, err := startChild(childSpec{Name: "spire-agent", Path: a.binary, Args: args, Log: slog.New(&agentLog{agent: a, next: a.cfg.Log.Handler()}), Grace: agentGrace})
 	if err != nil {
-		return &permanent{err.Error()}
+		return a.hopeless(err)
 	}
 	defer func() { _ = c.Close() }()
 	if err := a.awaitSocket(ctx, c); err != nil {
@@ -330,16 +331,27 @@ func (a *Agent) begin() {
 	}
 }
 
-func (a *Agent) wasUp() bool {
+// hopeless is a failure that ends the first start. What has worked before may work again: the server comes back, the program
+// was only being replaced.
+func (a *Agent) hopeless(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.everUp
+	if a.everUp {
+		return err
+	}
+	return &permanent{err.Error()}
+}
+
+func (a *Agent) keyLost() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lostKey
 }
 
 func (a *Agent) ready() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.up, a.everUp, a.since, a.problem = true, true, time.Now(), ""
+	a.up, a.everUp, a.since, a.problem, a.lostKey = true, true, time.Now(), "", false
 	a.cfg.Log.Info("SPIRE agent is ready", "socket", a.socket, "spiffe_id", a.agentID)
 }
 

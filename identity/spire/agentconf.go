@@ -39,13 +39,17 @@ type agentFile struct {
 	} `hcl:"agent"`
 }
 
-func readAgentFile(path string) (agentFile, error) {
+func readAgentFile(path string, expandEnv bool) (agentFile, error) {
 	var f agentFile
 	raw, err := readBounded(path)
 	if err != nil {
 		return f, fmt.Errorf("-config: %w", err)
 	}
-	if err := hcl.Decode(&f, string(raw)); err != nil {
+	text := string(raw)
+	if expandEnv {
+		text = expand(text)
+	}
+	if err := hcl.Decode(&f, text); err != nil {
 		return f, fmt.Errorf("-config %s: %w", path, err)
 	}
 	return f, nil

@@ -80,7 +80,11 @@ func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) bool 
 	}
 	a.problem, a.heardOf = text, text
 	if fatal {
-		a.fatal = &permanent{text}
+		if a.cfg.GenJoinToken != nil && text == a.needsToken() {
+			a.lostKey = true // so it gets one with its next start
+		} else {
+			a.fatal = &permanent{text}
+		}
 		select {
 		case a.stop <- struct{}{}:
 		default:
@@ -108,7 +112,7 @@ func (a *Agent) diagnose(text string) (words string, fatal bool) {
 	case has("join token expired"):
 		return "the join token has expired: " + a.newToken(), true
 	case has("join token was not provided", "join token must be provided", "no join token"):
-		return "the agent needs a join token: " + a.newToken(), true
+		return a.needsToken(), true
 	case has("unexpected trust domain", "expected server SPIFFE ID", "unexpected ID", "could not get X509 bundle", "is not a member of trust domain"):
 		return fmt.Sprintf("the SPIRE server at %s is not of trust domain %s: correct -trustDomain or -serverAddress (%s)", server, a.domain, cause(text)), true
 	case has("certificate signed by unknown authority") && readKept(a.dataDir).svid != nil:
@@ -131,6 +135,8 @@ func (a *Agent) port() int {
 	}
 	return defaultPort
 }
+
+func (a *Agent) needsToken() string { return "the agent needs a join token: " + a.newToken() }
 
 // newToken says how to get one.
 func (a *Agent) newToken() string {

@@ -109,12 +109,7 @@ func readSettings(path string, args []string) (settings, error) {
 	}
 	text := string(raw)
 	if boolOption(args, "expandEnv") {
-		text = os.Expand(text, func(key string) string {
-			if key == "$" {
-				return "$"
-			}
-			return os.Getenv(key)
-		})
+		text = expand(text)
 	}
 	var conf struct {
 		Server struct {
@@ -148,6 +143,16 @@ func readSettings(path string, args []string) (settings, error) {
 		return settings{}, err
 	}
 	return s, checkSettings(s)
+}
+
+// expand puts in variables of the environment as SPIRE's programs do with -expandEnv.
+func expand(text string) string {
+	return os.Expand(text, func(key string) string {
+		if key == "$" {
+			return "$"
+		}
+		return os.Getenv(key)
+	})
 }
 
 func checkSettings(s settings) error {

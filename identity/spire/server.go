@@ -126,7 +126,7 @@ func awaitSilence(ctx context.Context, socket string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.C:
-			return fmt.Errorf("another server answers at the API socket %s: stop it, or give another -socketPath", socket)
+			return fmt.Errorf("another program answers at the socket %s: stop it, or give another -socketPath", socket)
 		case <-tick.C:
 		}
 	}
