@@ -13,14 +13,34 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// nets gives each swarm of this process a /24 of loopback addresses: 127.X.N.*, with X from the process ID, so that
-// packages that are tested at the same time do not meet.
+// nets gives each swarm of this process a /24 of loopback addresses: 127.X.N.*.
 var nets atomic.Int32
+
+// block is X, which this process alone has while the listener is open: packages that are tested at the same time do not
+// meet. It is held until the process ends.
+type block struct {
+	x    int
+	held net.Listener
+}
+
+var ownBlock = sync.OnceValues(func() (block, error) {
+	var last error
+	for i := range 128 {
+		x := 64 + (os.Getpid()+i)%128
+		l, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:30302", x))
+		if err == nil {
+			return block{x, l}, nil
+		}
+		last = err
+	}
+	return block{}, fmt.Errorf("no block of loopback addresses is free: %w", last)
+})
 
 // Swarm is one test's folder, addresses and processes.
 type Swarm struct {
@@ -39,7 +59,11 @@ func NewSwarm(t *testing.T, identity func(role string, i int) []string) *Swarm {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return &Swarm{T: t, Dir: dir, prefix: fmt.Sprintf("127.%d.%d.", 64+os.Getpid()%128, nets.Add(1)), Identity: identity}
+	own, err := ownBlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Swarm{T: t, Dir: dir, prefix: fmt.Sprintf("127.%d.%d.", own.x, nets.Add(1)), Identity: identity}
 }
 
 // Path is a path in the swarm's folder.

@@ -2,6 +2,7 @@ package spire_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,16 +80,30 @@ func TestServerAwayTooLong(t *testing.T) {
 	}
 	server.Kill()
 	w.advances(sls[0], 20)
-	// At rest: no round for seconds, and the certificates have ended.
-	last, since := rounds(sls[0]), time.Now()
-	w.Until("stop of the training", func() bool {
-		if n := rounds(sls[0]); n != last {
-			last, since = n, time.Now()
+	// Nothing renews them any more, so these are the last.
+	var first, last time.Time
+	for addr, begin := range map[string]func(net.Conn) error{w.Addr(1) + ":30304": nil, w.Addr(11) + ":30305": knock, w.Addr(12) + ":30305": knock} {
+		c := shown(addr, begin)
+		if c == nil {
+			t.Fatalf("%s shows no certificate", addr)
 		}
-		return time.Since(since) > 4*time.Second
+		if first.IsZero() || c.NotAfter.Before(first) {
+			first = c.NotAfter
+		}
+		if c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	w.Until("end of all SVIDs", func() bool { return time.Now().After(last) })
+	was, since := rounds(sls[0]), time.Now()
+	w.Until("rest of the training", func() bool {
+		if n := rounds(sls[0]); n != was {
+			was, since = n, time.Now()
+		}
+		return time.Since(since) > 3*time.Second
 	})
-	if c := shown(w.Addr(1)+":30304", nil); c != nil && time.Now().Before(c.NotAfter) {
-		t.Errorf("the training stopped at round %d, though sn-1's certificate is valid until %s", last, c.NotAfter)
+	if end := lastRound(t, sls[0]); end.Before(first.Add(-5*time.Second)) || end.After(last.Add(time.Second)) {
+		t.Errorf("the training stopped at %s, want when the SVIDs ended, from %s to %s", end, first, last)
 	}
 	server.Start()
 	for _, p := range sls {
