@@ -79,6 +79,8 @@ func (r *registrar) ensureOne(ctx context.Context, want content, have map[string
 		return nil
 	case exists && !known && got.same(want):
 		return r.record.put(want) // this process's predecessor died before it could
+	case exists && known && r.onlyFederates(got, made):
+		return r.record.put(got) // the same, while it let the entry federate
 	case exists:
 		r.log.Info("registration entry was edited and is left alone", "entry_id", want.ID, "spiffe_id", got.SPIFFEID)
 		return nil
@@ -97,6 +99,22 @@ func (r *registrar) ensureOne(ctx context.Context, want content, have map[string
 	}
 	r.log.Info("registration entry created", "entry_id", want.ID, "spiffe_id", want.SPIFFEID, "parent_id", want.ParentID)
 	return r.record.put(want)
+}
+
+// onlyFederates tells whether got is made with nothing but trust domains of the plan added.
+func (r *registrar) onlyFederates(got, made content) bool {
+	for _, d := range made.FederatesWith {
+		if !slices.Contains(got.FederatesWith, d) {
+			return false
+		}
+	}
+	for _, d := range got.FederatesWith {
+		if !slices.Contains(made.FederatesWith, d) && !slices.Contains(r.plan.federates, d) {
+			return false
+		}
+	}
+	made.FederatesWith = got.FederatesWith
+	return got.same(made)
 }
 
 // similar finds an entry for the same identity and the same agents.

@@ -2,6 +2,7 @@ package spire_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -226,6 +228,27 @@ func TestFederatesWith(t *testing.T) {
 	}
 	if line := s.find("is not as swarmd made it", "swarm.sl"); line != "" {
 		t.Error(line)
+	}
+
+	// Killed after the server let an entry federate and before that was recorded.
+	if err := s.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.dir, "entries.json")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forgotten := regexp.MustCompile(`,\s*"federates_with": \[[^\]]*\]`).ReplaceAll(raw, nil)
+	if err := os.WriteFile(path, forgotten, 0o600); err != nil || bytes.Equal(forgotten, raw) {
+		t.Fatalf("%v, record:\n%s", err, raw)
+	}
+	s = start(t, spire.ServerConfig{FederatesWith: []string{"b.example"}}, s.dir).ready(t)
+	if line := s.find("was edited", "swarm.sl"); line != "" {
+		t.Error(line)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, raw) {
+		t.Errorf("%v, record:\n%s\nwant:\n%s", err, now, raw)
 	}
 }
 
