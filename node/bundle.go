@@ -87,7 +87,7 @@ func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (
 		return bundle{}, err
 	}
 	port, _ := strconv.Atoi(p)
-	s, err := host.Dial(ctx, p2p.Addr{PeerID: peer.ID, Host: h, Port: port}, bundleProtocol)
+	s, err := host.DialFit(ctx, p2p.Addr{PeerID: peer.ID, Host: h, Port: port}, bundleProtocol, isSN)
 	if err != nil {
 		return bundle{}, err
 	}

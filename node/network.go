@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"github.com/swarmd/swarmd/consensus"
@@ -20,11 +21,19 @@ func (n raftNetwork) Dial(ctx context.Context, address, protocol string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.host.Dial(ctx, to, protocol)
+	s, err := n.host.DialFit(ctx, to, protocol, isSN)
 	if err != nil {
 		return nil, err
 	}
 	return raftConn{s}, nil
+}
+
+// isSN says that a peer is of the role sn: only such connections are used to reach a member.
+func isSN(p p2p.Peer) error {
+	if role := p.Identity.Role(); role != identity.RoleSN {
+		return fmt.Errorf("%w: it has the role %s, not sn", identity.ErrNotAuthorized, role)
+	}
+	return nil
 }
 
 // Handle implements consensus.Network.

@@ -42,21 +42,9 @@ func (n slNetwork) dial(ctx context.Context, to target, protocol string) (*p2p.S
 	if err != nil {
 		return nil, err
 	}
-	for again := false; ; again = true {
-		s, err := n.host.Dial(ctx, a, protocol)
-		if err != nil {
-			return nil, err
-		}
-		err = CheckIdentity(to.node, to.spiffeID, s.Peer().Identity.String())
-		if err == nil {
-			return s, nil
-		}
-		_ = s.Reset()
-		if other, ok := errors.AsType[*IdentityError](err); !ok || !other.Stale || again {
-			return nil, err
-		}
-		n.host.Disconnect(a.PeerID)
-	}
+	return n.host.DialFit(ctx, a, protocol, func(p p2p.Peer) error {
+		return CheckIdentity(to.node, to.spiffeID, p.Identity.String())
+	})
 }
 
 // FetchModel implements Network.
@@ -94,7 +82,7 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		if err := hub.Serve(ctx, s, from); err != nil && ctx.Err() == nil {
 			log.Debug("merge stream ended", "peer", p.String(), "err", err)
 		}
-		stale(host, p, refused)
+		stale(s, refused)
 	})
 	p2p.ServeFetch(host, policy, func(_ context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		if req.Kind != "model" {
@@ -117,10 +105,10 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 	})
 }
 
-// stale ends the connections with a peer whose registration has got a SPIFFE ID of its own since they were made: on a new
-// one it shows that.
-func stale(host *p2p.Host, p p2p.Peer, refused error) {
+// stale ends the connection of a peer whose registration has got a SPIFFE ID of its own since it was made: on a new one it
+// shows that. Only this one: it may be a thief's of the node key, who must not end the node's.
+func stale(s *p2p.Stream, refused error) {
 	if other, ok := errors.AsType[*IdentityError](refused); ok && other.Stale {
-		host.Disconnect(p.ID)
+		_ = s.Disconnect()
 	}
 }

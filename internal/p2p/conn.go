@@ -61,15 +61,29 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 	if h.closed {
 		return nil, errClosed
 	}
-	if list := h.conns[cn.peer.ID]; len(list) >= maxPerPeer {
-		oldest := list[0] // most likely dead, and the peer knows no better than we
-		h.conns[cn.peer.ID] = slices.Clone(list[1:])
+	if oldest := h.surplus(cn.peer); oldest != nil {
+		h.conns[cn.peer.ID] = slices.DeleteFunc(slices.Clone(h.conns[cn.peer.ID]), func(x *conn) bool { return x == oldest })
 		h.wg.Go(func() { _ = oldest.Close() })
 	}
 	h.conns[cn.peer.ID] = append(h.conns[cn.peer.ID], cn)
 	h.wg.Go(func() { h.serveConn(cn) })
 	h.cfg.Log.Debug("peer connected", "peer", cn.peer.ID.String(), "spiffe_id", cn.peer.Identity.String(), "remote", cn.RemoteMultiaddr().String())
 	return cn, nil
+}
+
+// surplus returns the connection that makes place for another of the peer, most likely dead, nil if none must. Only one of
+// the same SPIFFE ID does: who has a stolen node key and an SVID of his own must not push the node out. The caller holds mu.
+func (h *Host) surplus(p Peer) *conn {
+	var same []*conn
+	for _, c := range h.conns[p.ID] {
+		if c.peer.Identity == p.Identity {
+			same = append(same, c)
+		}
+	}
+	if len(same) < maxPerPeer {
+		return nil
+	}
+	return same[0]
 }
 
 func (h *Host) serveConn(c *conn) {
@@ -151,6 +165,13 @@ func allow(p Policy, c *conn, id protocol.ID) error {
 // five seconds if the peer does not answer. A *RefusedError in the error is the peer's own word; a
 // *PeerMismatchError or *SwarmMismatchError says that somebody else answers.
 func (h *Host) Dial(ctx context.Context, to Addr, protocolName string) (*Stream, error) {
+	return h.DialFit(ctx, to, protocolName, func(Peer) error { return nil })
+}
+
+// DialFit is Dial to a node of which more is known than its key: over connections whose peer does not fit nothing is opened,
+// so that whoever has a stolen key and an SVID of his own can't put himself in the node's place by connecting to us. If the
+// one that answers at the address does not fit, the error of fits is in DialFit's. fits must not block.
+func (h *Host) DialFit(ctx context.Context, to Addr, protocolName string, fits func(Peer) error) (*Stream, error) {
 	if err := to.validate(); err != nil {
 		return nil, fmt.Errorf("dial peer: %w", err)
 	}
@@ -159,15 +180,15 @@ func (h *Host) Dial(ctx context.Context, to Addr, protocolName string) (*Stream,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
 	defer cancel()
-	s, err := h.dial(ctx, to, protocol.ID(protocolName))
+	s, err := h.dial(ctx, to, protocol.ID(protocolName), fits)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", to, err)
 	}
 	return s, nil
 }
 
-func (h *Host) dial(ctx context.Context, to Addr, id protocol.ID) (*Stream, error) {
-	if c := h.reusable(to); c != nil {
+func (h *Host) dial(ctx context.Context, to Addr, id protocol.ID, fits func(Peer) error) (*Stream, error) {
+	if c := h.reusable(to, fits); c != nil {
 		reuse, cancel := context.WithTimeout(ctx, reuseTimeout)
 		s, err := open(reuse, c, id)
 		cancel()
@@ -179,7 +200,10 @@ func (h *Host) dial(ctx context.Context, to Addr, id protocol.ID) (*Stream, erro
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(ctx, c, id)
+	var s *Stream
+	if err = fits(c.peer); err == nil {
+		s, err = open(ctx, c, id)
+	}
 	if !c.common() {
 		done := func() { time.AfterFunc(linger, func() { _ = c.Close() }) }
 		if err != nil {
@@ -199,7 +223,7 @@ func isAnswer(err error) bool {
 
 // reusable returns the newest live connection with the peer that was made with our present swarm ID and identity. One
 // that was dialled at another address is left alone: the peer may have moved.
-func (h *Host) reusable(to Addr) *conn {
+func (h *Host) reusable(to Addr, fits func(Peer) error) *conn {
 	swarm := h.cfg.SwarmID()
 	_, own, err := h.ownSVID()
 	if err != nil {
@@ -208,7 +232,7 @@ func (h *Host) reusable(to Addr) *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range slices.Backward(h.conns[to.PeerID]) {
-		if c.IsClosed() || !c.life.usable(own.id) || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() {
+		if c.IsClosed() || !c.life.usable(own.id) || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() || fits(c.peer) != nil {
 			continue
 		}
 		return c

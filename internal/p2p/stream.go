@@ -56,6 +56,12 @@ func (s *Stream) Reset() error {
 	return s.inner.Reset()
 }
 
+// Disconnect closes the stream's connection, with all its streams; others with the same peer stay.
+func (s *Stream) Disconnect() error {
+	s.released()
+	return s.conn.Close()
+}
+
 func (s *Stream) released() {
 	if s.closed.CompareAndSwap(false, true) && s.onClose != nil {
 		s.onClose()
