@@ -47,13 +47,13 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 		return nil, err
 	}
 	view, err := e.cfg.Control.Open(ctx, s.open)
-	if err != nil {
-		s.cancel()
-		s.closeSlots()
-		return nil, reasoned(err, "OPEN_REFUSED")
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err != nil {
+		s.closeSlots()
+		s.spawnLocked(func() { e.disown(s) })
+		return nil, reasoned(err, "OPEN_REFUSED")
+	}
 	s.run = view.Run
 	s.viewLocked(view)
 	if s.err != nil {

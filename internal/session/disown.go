@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+const (
+	// disownLimit is well beyond what an SN goes on proposing for a caller that has gone.
+	disownLimit = 30 * time.Second
+	disownPause = time.Second
+)
+
+// disown ends a session whose opening failed here. It may have been committed all the same, and the contract would wait for
+// it as long as this node lives. It blocks until the session has ended, or no longer can be on its way.
+func (e *Engine) disown(s *session) {
+	defer s.cancel()
+	ctx, cancel := context.WithTimeout(s.ctx, disownLimit)
+	defer cancel()
+	for {
+		switch e.committed(ctx, s) {
+		case "ended":
+			return
+		case "":
+		default:
+			e.cfg.Log.Info("ending a session whose program was told that it could not be opened", "contract", s.contract, "session", s.id)
+			if err := e.cfg.Control.End(ctx, s.endRequest("failed: it could not be opened in time", 1)); err != nil && s.ctx.Err() == nil {
+				e.cfg.Log.Warn("tell the contract that the session failed", "err", err)
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(disownPause): // the contract itself may not be there yet
+		}
+	}
+}
+
+// committed waits until the contract shows the session and returns the session's state then, "" if the contract is gone or
+// ctx ends before.
+func (e *Engine) committed(ctx context.Context, s *session) string {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	shown := ""
+	_ = e.cfg.Control.Watch(ctx, s.contract, func(v *swarmv1.ContractView) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if i := slices.IndexFunc(v.Sessions, func(m *swarmv1.Session) bool { return m.Id == s.id }); i >= 0 {
+			shown, s.run = v.Sessions[i].State, v.Run
+			cancel()
+		}
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return shown
+}
