@@ -61,6 +61,10 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 	if h.closed {
 		return nil, errClosed
 	}
+	// Asked again under mu: who was banned since the handshake is refused here or found by Disconnect.
+	if err := h.cfg.Refuse(cn.peer.ID); err != nil {
+		return nil, err
+	}
 	if oldest := h.surplus(cn.peer); oldest != nil {
 		h.conns[cn.peer.ID] = slices.DeleteFunc(slices.Clone(h.conns[cn.peer.ID]), func(x *conn) bool { return x == oldest })
 		h.wg.Go(func() { _ = oldest.Close() })

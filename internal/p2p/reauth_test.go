@@ -512,3 +512,25 @@ func TestRefusedKeysReadTheReason(t *testing.T) {
 	banned.Store(nil)
 	roundTrip(t, dial(t, sl, sn, echo), "pardoned")
 }
+
+// TestBanDuringTheHandshake has the ban come, and Disconnect with it, between the handshake's question and the moment at
+// which the connection is known.
+func TestBanDuringTheHandshake(t *testing.T) {
+	w := newWorld(t)
+	var banned atomic.Bool
+	cfg := w.config(w.issue("/swarm/sn", time.Hour))
+	cfg.Refuse = func(peer.ID) error {
+		if banned.Swap(true) {
+			return errors.New("banned")
+		}
+		return nil
+	}
+	sn := p2ptest.Start(t, cfg)
+	sl := p2ptest.Start(t, w.config(w.issue("/swarm/sl", time.Hour)))
+	if _, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo); err == nil {
+		t.Fatal("a banned key opens a stream")
+	}
+	eventually(t, "the banned key's connection is gone", func() bool {
+		return p2p.Connections(sn, sl.ID()) == 0 && p2p.Connections(sl, sn.ID()) == 0
+	})
+}
