@@ -73,19 +73,26 @@ func (s *Server) UnbanNode(ctx context.Context, req *connect.Request[swarmv1.Unb
 	return connect.NewResponse(&swarmv1.UnbanNodeResponse{}), nil
 }
 
-// toBan finds the node key that is meant: a registered node's, that of a ban which stands already, or a peer ID itself.
+// toBan finds the node key that is meant: a peer ID itself, that of a registered node, or that of a ban which stands already.
+// A peer ID comes first: else a node could take another's as its name, and be banned in its place.
 func toBan(view *state.State, name string) (string, error) {
+	if id, ok := asKey(name); ok {
+		return id, nil
+	}
 	if n := view.Nodes[name]; n != nil {
 		return n.PeerID, nil
 	}
 	if ids := bansOf(view, name); len(ids) == 1 {
 		return ids[0], nil
 	}
-	return keyNamed(name)
+	return "", nobody(name)
 }
 
-// toUnban finds the ban that is meant. A name may have belonged to more than one key that was banned.
+// toUnban finds the ban that is meant, as toBan does. A name may have belonged to more than one key that was banned.
 func toUnban(view *state.State, name string) (string, error) {
+	if id, ok := asKey(name); ok {
+		return id, nil
+	}
 	n := view.Nodes[name]
 	if n != nil && view.Banned(n.PeerID) != nil {
 		return n.PeerID, nil
@@ -98,7 +105,7 @@ func toUnban(view *state.State, name string) (string, error) {
 	case n != nil:
 		return n.PeerID, nil
 	}
-	return keyNamed(name)
+	return "", nobody(name)
 }
 
 func bansOf(view *state.State, name string) []string {
@@ -111,13 +118,17 @@ func bansOf(view *state.State, name string) []string {
 	return ids
 }
 
-func keyNamed(name string) (string, error) {
-	if len(name) <= maxShortText {
-		if id, err := peer.Decode(name); err == nil {
-			return id.String(), nil
-		}
+// asKey reads a peer ID.
+func asKey(name string) (string, bool) {
+	if len(name) > maxShortText {
+		return "", false
 	}
-	return "", &state.Error{
+	id, err := peer.Decode(name)
+	return id.String(), err == nil
+}
+
+func nobody(name string) error {
+	return &state.Error{
 		Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q, and no such peer ID", name), Remedy: "see: swarmctl list nodes",
 	}
 }

@@ -212,3 +212,20 @@ func TestBannedSNsAreNotOffered(t *testing.T) {
 		t.Errorf("registration: %v, %v", res, err)
 	}
 }
+
+// TestNameLikeAnotherKey has a node registered under the peer ID of another node: a ban of that peer ID means the key.
+func TestNameLikeAnotherKey(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/swci")
+	s.as("/swarm/sl").register(t, "sl-a", nodeKey(t))
+	meant := s.core.View().Nodes["sl-a"].PeerID
+	s.as("/swarm/sl").register(t, meant, nodeKey(t))
+	got, err := p.ban(t.Context(), meant, "")
+	if err != nil || got.GetPeerId() != meant || got.GetName() != "sl-a" {
+		t.Errorf("banned %v, %v; want the key of sl-a", got, err)
+	}
+	must(s.core.Propose(t.Context(), state.BanNode{PeerID: s.core.View().Nodes[meant].PeerID}))(t)
+	if err := p.unban(t.Context(), meant); err != nil || s.core.View().Banned(meant) != nil || len(s.core.View().Bans) != 1 {
+		t.Errorf("unban by peer ID: %v, left %v", err, s.core.View().Bans)
+	}
+}
