@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -210,6 +211,8 @@ const (
 	joinTimeout = 20 * time.Second
 	// joinNotice is how long a join may take before it says why: an election and a moment more.
 	joinNotice = 5 * time.Second
+	// rejoinNotice is the least time between two complaints about it: what fails may differ each time.
+	rejoinNotice = time.Minute
 )
 
 // serveJoin answers one join.
@@ -413,7 +416,7 @@ func (g *Group) caughtUp(ctx context.Context, address string) bool {
 // nobody tells a removed server so.
 func (g *Group) rejoinLoop(ctx context.Context) {
 	period := 5 * g.cfg.Timing.Election
-	said := ""
+	said, saidAt := "", time.Time{}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -428,6 +431,7 @@ func (g *Group) rejoinLoop(ctx context.Context) {
 		if req == nil || g.raft.State() == raft.Leader || time.Since(g.raft.LastContact()) < period {
 			continue
 		}
+		var failed []error
 		for _, address := range g.joinTargets(nil) {
 			if address == g.cfg.Address {
 				continue
@@ -440,12 +444,16 @@ func (g *Group) rejoinLoop(ctx context.Context) {
 			}
 			if err == nil {
 				g.log.Info("rejoined the swarm", "node", g.cfg.Name)
+				failed, said = nil, ""
 				break
 			}
-			g.log.Debug("rejoin", "address", address, "err", err)
-			if refusal, ok := errors.AsType[*JoinRefusal](err); ok && !refusal.Retry && refusal.Error() != said {
-				said = refusal.Error()
-				g.log.Warn("the swarm does not let this node in again; asking on", "node", g.cfg.Name, "err", err)
+			failed = append(failed, fmt.Errorf("%s: %w", address, err))
+		}
+		// A ban is told by the connection or by the join, so neither kind of refusal is waited for.
+		if len(failed) > 0 && ctx.Err() == nil {
+			if why := errors.Join(failed...).Error(); why != said && time.Since(saidAt) > rejoinNotice {
+				said, saidAt = why, time.Now()
+				g.log.Warn("no leader is heard of, and no SN lets this node in again; asking on", "node", g.cfg.Name, "err", strings.ReplaceAll(why, "\n", "; "))
 			}
 		}
 	}
