@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -155,11 +156,16 @@ func (c *Client) learn(swarmID string, sns []string) {
 	}
 }
 
-// wait tells why we wait, once per reason; "" means that we don't any more.
+// numbers are words with digits in front: times, durations.
+var numbers = regexp.MustCompile(`[0-9][0-9a-zµ.:+-]*`)
+
+// wait tells why we wait, once per reason; "" means that we don't any more. A reason that tells the time is the same one a
+// second later.
 func (c *Client) wait(msg string) {
+	shape := numbers.ReplaceAllString(msg, "0")
 	c.mu.Lock()
-	changed := c.lastWait != msg
-	c.lastWait = msg
+	changed := c.lastWait != shape
+	c.lastWait = shape
 	c.mu.Unlock()
 	if changed && msg != "" && c.cfg.OnWait != nil {
 		c.cfg.OnWait(msg)

@@ -53,10 +53,11 @@ var (
 
 // stream follows one SN. It returns nil when the stream is to be opened anew, at once, on the client's SN of then.
 func (w *watch) stream(ctx context.Context, sn string) error {
-	s, err := w.client.stubs(sn)
+	used, err := w.client.fresh()
 	if err != nil {
 		return err
 	}
+	s := newStubs(used.rt, sn)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	current, moved := w.client.where()
@@ -106,7 +107,20 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			}
 		}
 	}
+	if err := stream.Err(); err != nil && w.client.outlived(used, sn, err) {
+		return nil
+	}
 	return whyEnded(ctx, stream.Err())
+}
+
+// outlived tells whether a stream was ended because the SVID of its connection was, while there is a newer one by now: a
+// rotation, of which nobody needs to hear.
+func (c *Client) outlived(used *link, sn string, err error) bool {
+	if used.svid == nil || sortOut(sn, err).Reason != ReasonSVIDExpired {
+		return false
+	}
+	now, err := c.fresh()
+	return err == nil && now != used
 }
 
 var errMoved = errors.New("another SN is in use")

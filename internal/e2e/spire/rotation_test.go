@@ -83,7 +83,7 @@ func watch(t *testing.T, addr string, begin func(net.Conn) error) (stop func() s
 // unbroken wants an SL's log to tell of no round that failed, was missed or lost its connection.
 func unbroken(t *testing.T, p *e2etest.Proc) {
 	t.Helper()
-	for _, bad := range []string{"attempt of a round failed", "contributed=false", "stream refused", "connection closed"} {
+	for _, bad := range []string{"attempt of a round failed", "contributed=false", "stream refused", "connection closed", "SVID has expired"} {
 		if i := strings.Index(p.Output(), bad); i >= 0 {
 			line, _, _ := strings.Cut(p.Output()[strings.LastIndex(p.Output()[:i], "\n")+1:], "\n")
 			t.Errorf("%s: %s", p.Name, line)
