@@ -3,6 +3,9 @@ package identity
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
@@ -80,10 +83,28 @@ func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
 	if r, ok := src.(CertReader); ok {
 		_, err = r.VerifyChain(chain)
 	} else {
-		_, _, err = x509svid.Verify(chain, src)
+		var found [][]*x509.Certificate
+		if _, found, err = x509svid.Verify(chain, src); err == nil && !slices.ContainsFunc(found, signedWithin(id.TrustDomain())) {
+			err = fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
+		}
 	}
 	if err != nil {
 		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), time.Now())
 	}
 	return id, nil
+}
+
+// signedWithin tells of a verified chain whether no authority between leaf and root names another trust domain. Trust domains
+// whose servers have one upstream authority could else make SVIDs of each other.
+func signedWithin(td spiffeid.TrustDomain) func(chain []*x509.Certificate) bool {
+	return func(chain []*x509.Certificate) bool {
+		for _, c := range chain[1:max(len(chain)-1, 1)] {
+			for _, uri := range c.URIs {
+				if id, err := spiffeid.FromURI(uri); strings.EqualFold(uri.Scheme, "spiffe") && (err != nil || id.TrustDomain() != td) {
+					return false
+				}
+			}
+		}
+		return true
+	}
 }
