@@ -260,8 +260,13 @@ func TestAnotherServer(t *testing.T) {
 	}()
 	log.sees(t, "to join another server with a new token")
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "fits not the bundle") {
+	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "does not fit the bundle") {
 		t.Errorf("got %v, want what it waited for", err)
+	}
+	for _, noise := range []string{"Health check", "Agent crashed"} {
+		if strings.Contains(log.String(), noise) {
+			t.Errorf("%q beside what it waits for:\n%s", noise, log)
+		}
 	}
 }
 

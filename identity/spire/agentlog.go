@@ -71,6 +71,8 @@ func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) bool 
 		return false
 	case strings.HasPrefix(msg, "Current umask"):
 		return true // it sets another by itself
+	case !a.up && isStartNoise(msg, fields["error"]):
+		return true // what it waits for is said, with a remedy
 	case at < slog.LevelWarn, a.up: // an agent that is up goes on whatever it complains of
 		return false
 	}
@@ -95,6 +97,13 @@ func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) bool 
 	return true
 }
 
+// isStartNoise tells whether a line says no more than that an agent has not come up yet, has no identity yet, or was told
+// to stop before it had one.
+func isStartNoise(msg, err string) bool {
+	return strings.HasPrefix(msg, "Health check") || strings.HasPrefix(msg, "Keys recovered, but no SVID found") ||
+		msg == "Agent crashed" && err == "context canceled"
+}
+
 // diagnose puts a complaint of the agent into words with a remedy, "" if it has none. fatal: no further try helps.
 func (a *Agent) diagnose(text string) (words string, fatal bool) {
 	has := func(parts ...string) bool {
@@ -116,9 +125,9 @@ func (a *Agent) diagnose(text string) (words string, fatal bool) {
 	case has("unexpected trust domain", "expected server SPIFFE ID", "unexpected ID", "could not get X509 bundle", "is not a member of trust domain"):
 		return fmt.Sprintf("the SPIRE server at %s is not of trust domain %s: correct -trustDomain or -serverAddress (%s)", server, a.domain, cause(text)), true
 	case has("certificate signed by unknown authority") && readKept(a.dataDir).svid != nil:
-		return fmt.Sprintf("the certificate of the SPIRE server at %s fits not the bundle that this agent has kept: correct -serverAddress, or delete %s to join another server with a new token", server, a.dataDir), false
+		return fmt.Sprintf("the certificate of the SPIRE server at %s does not fit the bundle that this agent has kept: correct -serverAddress, or delete %s to join another server with a new token", server, a.dataDir), false
 	case has("certificate signed by unknown authority"):
-		return fmt.Sprintf("the certificate of the SPIRE server at %s fits not the trust bundle: give the right -trustBundle (`spire-server bundle show` prints it) or -serverAddress", server), false
+		return fmt.Sprintf("the certificate of the SPIRE server at %s does not fit the trust bundle: give the right -trustBundle (`spire-server bundle show` prints it) or -serverAddress", server), false
 	case has("connection refused", "no such host", "i/o timeout", "network is unreachable", "no route to host", "connection reset", "DeadlineExceeded", "code = Unavailable"):
 		return fmt.Sprintf("the SPIRE server at %s does not answer (%s): start it, or correct -serverAddress or -serverPort; trying again", server, cause(text)), false
 	case has("agent is not attested", "agent is banned", "Agent is banned", "agent expired"):
