@@ -400,6 +400,14 @@ func TestMissingOptions(t *testing.T) {
 		"server": {spire.AgentConfig{JoinToken: "t"}, "-serverAddress is missing"},
 		"token":  {spire.AgentConfig{ServerAddress: "h", Args: []string{"-insecureBootstrap=true"}}, "swarmd spire-token sn/sn-1"},
 		"bundle": {spire.AgentConfig{ServerAddress: "h", JoinToken: "t"}, "-trustBundle FILE"},
+		"absent bundle": {
+			spire.AgentConfig{ServerAddress: "h", JoinToken: "t", Args: []string{"-trustBundle=/absent"}},
+			"-trustBundle: stat /absent: no such file or directory: give what `spire-server bundle show` prints",
+		},
+		"empty bundle": {
+			spire.AgentConfig{ServerAddress: "h", JoinToken: "t", Args: []string{"-trustBundle=/dev/null"}},
+			"-trustBundle /dev/null: read trust bundle: there is no certificate in it: give what `spire-server bundle show` prints",
+		},
 		"config": {spire.AgentConfig{ConfigFile: "/absent"}, "-config: "},
 		"path":   {spire.AgentConfig{ServerAddress: "h", JoinToken: "t", StateDir: strings.Repeat("x", 100)}, "use a shorter --state-dir"},
 	} {

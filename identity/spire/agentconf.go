@@ -276,6 +276,28 @@ func (a *Agent) check() error {
 	if cfg.GenJoinToken == nil && !a.trusts() && len(kept.bundle) == 0 {
 		return errors.New("start SPIRE agent: nothing says how it knows the SPIRE server: with -joinToken give -trustBundle FILE (what `spire-server bundle show` prints), -trustBundleUrl URL or -insecureBootstrap; -genJoinToken needs none")
 	}
+	if !kept.usable(time.Now()) {
+		return a.checkBundle()
+	}
+	return nil
+}
+
+// checkBundle reads the file that -trustBundle names: the agent would try for ever, and not name it.
+func (a *Agent) checkBundle() error {
+	path, given := argument(a.cfg.Args, "trustBundle")
+	if !given {
+		return nil
+	}
+	const remedy = "give what `spire-server bundle show` prints on the server's machine"
+	raw, err := readBounded(path)
+	if err != nil {
+		return fmt.Errorf("start SPIRE agent: -trustBundle: %w: %s", err, remedy)
+	}
+	if format, _ := argument(a.cfg.Args, "trustBundleFormat"); format == "" || format == "pem" {
+		if _, err := bundleDomain(raw); err != nil {
+			return fmt.Errorf("start SPIRE agent: -trustBundle %s: %w: %s", path, err, remedy)
+		}
+	}
 	return nil
 }
 
