@@ -26,6 +26,8 @@ const (
 	// agentNotice is how often a wait for the agent is said again.
 	agentNotice = 30 * time.Second
 	agentGrace  = 5 * time.Second
+	// agentSlow is how long an agent may say nothing of why it does not answer yet.
+	agentSlow = 10 * time.Second
 	// agentLearns is how long an agent that has joined may take until it knows its entries: it and its server ask for what is
 	// new every five seconds.
 	agentLearns = 15 * time.Second
@@ -75,6 +77,7 @@ type Agent struct {
 	lostKey   bool // the agent can't use the SVID that it has kept: it needs a token
 	up        bool // answers
 	everUp    bool
+	began     time.Time // the agent was started
 	since     time.Time // it answers
 	said      time.Time
 	saidWhat  string
@@ -103,6 +106,7 @@ func StartAgent(ctx context.Context, cfg AgentConfig) (*Agent, error) {
 		select {
 		case err = <-ready:
 		case <-notice.C:
+			a.noticeSilence()
 			a.sayProblem()
 			continue
 		case <-ctx.Done():
@@ -324,10 +328,19 @@ func (a *Agent) setProblem(text string) {
 func (a *Agent) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fatal, a.selectors, a.heardOf = nil, nil, ""
+	a.fatal, a.selectors, a.heardOf, a.began = nil, nil, "", time.Now()
 	select {
 	case <-a.stop:
 	default:
+	}
+}
+
+// noticeSilence finds a problem with an agent that complains of nothing and does not answer.
+func (a *Agent) noticeSilence() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.problem == "" && !a.up && !a.began.IsZero() && time.Since(a.began) > agentSlow {
+		a.problem = fmt.Sprintf("%s runs, does not answer at %s and does not say why: see what it logs with -logLevel=debug", a.binary, a.socket)
 	}
 }
 

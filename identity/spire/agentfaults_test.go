@@ -1,6 +1,7 @@
 package spire_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -97,6 +98,45 @@ plugins {
 	cfg.Args = append(cfg.Args, "-expandEnv=true")
 	startAgent(t, cfg)
 	if _, err := os.Stat(filepath.Join(data, "agent-data.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAgentThatHangs: what neither answers, ends nor complains is said to do so. The program is no agent, only stuck as one.
+func TestAgentThatHangs(t *testing.T) {
+	cfg, log := agentFor(t, spiretest.NewServer(t, spiretest.Options{}))
+	cfg.Binary = filepath.Join(t.TempDir(), "stuck")
+	if err := os.WriteFile(cfg.Binary, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := spire.StartAgent(ctx, cfg)
+		ended <- err
+	}()
+	log.sees(t, "does not answer at "+filepath.Join(cfg.StateDir, "agent.sock"))
+	cancel()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "does not say why") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestServerStoppedWhileItWaits: a server that is asked to stop before it has started its program did nothing wrong.
+func TestServerStoppedWhileItWaits(t *testing.T) {
+	dir := shortDir(t)
+	ln, err := net.Listen("unix", filepath.Join(dir, "api.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	s := start(t, spire.ServerConfig{}, dir)
+	conn, err := ln.Accept() // it looks whether somebody is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if err := s.stop(t); err != nil {
 		t.Error(err)
 	}
 }

@@ -70,6 +70,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) error {
 		return err
 	}
 	if err := awaitSilence(ctx, set.socket); err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop, as later
+		}
 		return err
 	}
 	child, err := startChild(childSpec{Name: "spire-server", Path: cfg.Binary, Args: args, Log: cfg.Log})
