@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -111,12 +112,51 @@ func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr string) (*t
 	}
 	cfg := identity.ClientTLS(newFixed(svid, c.cfg.Source), c.cfg.Domains, identity.RoleSN)
 	cfg.NextProtos = []string{"h2"}
-	conn := tls.Client(raw, cfg)
+	bounded := &mortal{Conn: raw}
+	conn := tls.Client(bounded, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error says more
 		return nil, &dialError{err}
 	}
+	bounded.end(conn.ConnectionState().PeerCertificates[0].NotAfter)
 	return conn, nil
+}
+
+// mortal is a connection that ends with the SVID of its SN, as an SN ends calls with that of their caller: one whose SVID is
+// not renewed must not go on through what is open.
+type mortal struct {
+	net.Conn
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	closed bool
+}
+
+// clockCheck is how often the wall clock is looked at: timers stand still while a machine sleeps, and clocks are set.
+const clockCheck = time.Minute
+
+// end closes the connection at a time.
+func (m *mortal) end(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := time.Until(at)
+	if left > 0 && !m.closed {
+		m.timer = time.AfterFunc(min(left, clockCheck), func() { m.end(at) })
+	}
+	if left <= 0 {
+		_ = m.Conn.Close() // who uses it finds out
+	}
+}
+
+// Close closes the connection.
+func (m *mortal) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	return m.Conn.Close()
 }
 
 // newFixed is a source with one SVID, so that it is known with which one a connection was made.
