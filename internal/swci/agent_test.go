@@ -66,6 +66,9 @@ func TestOwnAgentMistakes(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(e2etest.Spire(t, "spire-agent")))
 	for options, want := range map[string]string{
 		"-joinToken=t --identity=embedded":     "-joinToken starts a SPIRE agent, --identity takes the identity from elsewhere",
+		"-joinToken=t --socket-path=/s":        "-joinToken starts a SPIRE agent",
+		"--socket-path=/nope":                  "no identity socket at /nope",
+		"--sn-ip=h":                            "swarmctl help those of every command",
 		"-joinToken=t --cert=c":                "--cert takes the identity from elsewhere",
 		"-joinToken=t -genJoinToken":           "give one of the two",
 		"-serverAddress=h -serverPort=x":       "want a port from 1 to 65535",

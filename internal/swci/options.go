@@ -16,7 +16,7 @@ import (
 // globalFlags are the options that every command takes.
 func globalFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "identity", Usage: "where the SVID comes from: embedded, embedded=`DIR` or the path of a Workload API socket"},
+		&cli.StringFlag{Name: "identity", Aliases: []string{"socket-path"}, Usage: "where the SVID comes from: embedded, embedded=`DIR` or the path of a Workload API socket"},
 		&cli.StringSliceFlag{Name: "sn", Usage: "API address `HOST:PORT` of an SN; repeatable"},
 		&cli.StringFlag{Name: "context", Usage: "saved context `NAME` to use instead of the current one"},
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "further accepted trust domain `NAME`; repeatable"},
@@ -186,7 +186,7 @@ func optionHint(name string, names []string, c *Command) string {
 	if c == nil {
 		return "swarmctl help lists all commands"
 	}
-	return "swarmctl help " + strings.Join(c.compiled.keywords(), " ") + " lists its options"
+	return "swarmctl help " + strings.Join(c.compiled.keywords(), " ") + " lists its options, swarmctl help those of every command"
 }
 
 func dashed(name string) string {
