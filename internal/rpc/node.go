@@ -40,6 +40,10 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	if err != nil {
 		return nil, err
 	}
+	// The state refuses it too; but what is proposed is written by every SN, and a banned node may try without end.
+	if err := s.cfg.Core.View().CheckBan(node.PeerID); err != nil {
+		return nil, err
+	}
 	token := make([]byte, tokenBytes)
 	_, _ = rand.Read(token) // never fails, by its contract
 	if _, err := s.propose(ctx, state.RegisterNode{Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS()}); err != nil {
@@ -110,9 +114,14 @@ func mayBear(id identity.ID, node state.Node) error {
 }
 
 // ListNodes returns all nodes, sorted by role and name, and all bans.
-func (s *Server) ListNodes(context.Context, *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
+func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 	view := s.cfg.Core.View()
-	return connect.NewResponse(&swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view)}), nil
+	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view)}
+	via := s.askVia(ctx)
+	for _, n := range out.Nodes {
+		n.Sn = via[n.Name]
+	}
+	return connect.NewResponse(out), nil
 }
 
 // ForgetNode frees a dead node's name.
