@@ -195,6 +195,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 	group.HandleForward(rpc.KindReport, server.LeadReport)
 	group.HandleForward(rpc.KindStatus, server.LeadStatus)
 	group.HandleForward(rpc.KindHealth, server.LeadHealth)
+	group.HandleForward(rpc.KindVia, server.LeadVia)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))
 	if err != nil {

@@ -101,11 +101,12 @@ type healths struct {
 
 type told struct {
 	health *swarmv1.NodeHealth
+	sn     string // that passed it on
 	at     time.Time
 }
 
-// take remembers a report that came now, made fit to show to others; nil says that the node tells nothing of its health.
-func (h *healths) take(view *state.State, node *state.Node, m *swarmv1.NodeHealth, now time.Time) {
+// take remembers a report that came now by way of sn, made fit to show to others; nil says that the node tells nothing of its health.
+func (h *healths) take(view *state.State, node *state.Node, m *swarmv1.NodeHealth, sn string, now time.Time) {
 	clean := &swarmv1.NodeHealth{
 		Name: node.Name, Role: node.Role, SpiffeId: node.SPIFFEID, // as proven, whatever it says
 		Healthy: m.GetHealthy(), Reason: spoken(m.GetReason(), maxReason), Source: spoken(m.GetSource(), maxReason),
@@ -122,10 +123,17 @@ func (h *healths) take(view *state.State, node *state.Node, m *swarmv1.NodeHealt
 	if h.by == nil {
 		h.by = map[string]told{}
 	}
-	h.by[node.Name] = told{clean, now}
+	h.by[node.Name] = told{clean, sn, now}
 	if len(h.by) > len(view.Nodes) {
 		maps.DeleteFunc(h.by, func(name string, _ told) bool { return view.Nodes[name] == nil })
 	}
+}
+
+// via returns the SN through which a node last reported, "" if it has not.
+func (h *healths) via(node string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.by[node].sn
 }
 
 // judge returns the health of a node as this leader sees it now.

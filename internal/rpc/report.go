@@ -103,7 +103,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 		return nil, refusal(err)
 	}
 	s.cfg.Lead.Touch(node.Name)
-	s.healths.take(view, node, m.GetReport().GetHealth(), s.cfg.Now())
+	s.healths.take(view, node, m.GetReport().GetHealth(), m.GetSn(), s.cfg.Now())
 	var bad error
 	for _, x := range m.GetReport().GetSessions() {
 		c := view.Contracts[x.GetContract()]

@@ -52,6 +52,7 @@ func newSwarm(t *testing.T) *swarm {
 	s.core.Handle(rpc.KindReport, s.server.LeadReport)
 	s.core.Handle(rpc.KindStatus, s.server.LeadStatus)
 	s.core.Handle(rpc.KindHealth, s.server.LeadHealth)
+	s.core.Handle(rpc.KindVia, s.server.LeadVia)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.addr = ln.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
