@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -14,8 +15,11 @@ import (
 // times, by way of different SNs.
 const viewWait = 10 * time.Second
 
-// maxViewWaits bounds the streams that wait so at a time.
-const maxViewWaits = 1024
+// Bounds of the streams that wait so at a time: in all, and those of one SPIFFE ID, which keys without number may show.
+const (
+	maxViewWaits    = 1024
+	maxViewWaitsPer = maxViewWaits / 4
+)
 
 // IdentityError says that a peer's certificate is not of the node that its key belongs to.
 type IdentityError struct {
@@ -61,12 +65,16 @@ func Enrolled(v *swarmv1.ContractView, peerID, spiffeID string) error {
 // Doorman judges incoming merge streams before the exchange sees them. Make it with NewDoorman.
 type Doorman struct {
 	engine *session.Engine
-	places chan struct{}
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	waits map[string]int // streams that wait, by SPIFFE ID
+	total int
 }
 
 // NewDoorman returns a doorman for the contract of the engine's session.
 func NewDoorman(engine *session.Engine) *Doorman {
-	return &Doorman{engine: engine, places: make(chan struct{}, maxViewWaits)}
+	return &Doorman{engine: engine, waits: map[string]int{}}
 }
 
 // Admit returns nil if the peer may take part in exchanges. A peer that the contract does not show yet is waited for.
@@ -74,12 +82,10 @@ func (d *Doorman) Admit(ctx context.Context, peerID, spiffeID string) error {
 	if registered(d.engine.View(), peerID) != nil {
 		return Enrolled(d.engine.View(), peerID, spiffeID)
 	}
-	select {
-	case d.places <- struct{}{}:
-		defer func() { <-d.places }()
-	default:
+	if !d.enter(spiffeID) {
 		return errors.New("too many streams of unknown nodes wait")
 	}
+	defer d.leave(spiffeID)
 	ctx, cancel := context.WithTimeout(ctx, viewWait)
 	defer cancel()
 	v, err := d.engine.AwaitView(ctx, func(v *swarmv1.ContractView) bool { return registered(v, peerID) != nil })
@@ -87,4 +93,24 @@ func (d *Doorman) Admit(ctx context.Context, peerID, spiffeID string) error {
 		return errors.New("not enrolled in this contract")
 	}
 	return Enrolled(v, peerID, spiffeID)
+}
+
+func (d *Doorman) enter(spiffeID string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.total >= maxViewWaits || d.waits[spiffeID] >= maxViewWaitsPer {
+		return false
+	}
+	d.total++
+	d.waits[spiffeID]++
+	return true
+}
+
+func (d *Doorman) leave(spiffeID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.total--
+	if d.waits[spiffeID]--; d.waits[spiffeID] == 0 {
+		delete(d.waits, spiffeID)
+	}
 }
