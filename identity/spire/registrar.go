@@ -51,7 +51,25 @@ func (r *registrar) ensure(ctx context.Context) error {
 			return err
 		}
 	}
+	r.sayUnwanted(have)
 	return nil
+}
+
+// sayUnwanted warns of trust domains that swarmd's entries federate with although they are not in the plan any more. To end
+// that is the operator's: it cuts off nodes.
+func (r *registrar) sayUnwanted(have map[string]content) {
+	unwanted := map[string]bool{}
+	for id := range r.record.entries {
+		for _, d := range have[id].FederatesWith {
+			unwanted[d] = !slices.Contains(r.plan.federates, d)
+		}
+	}
+	for _, d := range slices.Sorted(maps.Keys(unwanted)) {
+		if unwanted[d] {
+			r.log.Warn("registration entries still federate with a trust domain that --federates-with does not name", "trust_domain", d,
+				"command", "spire-server bundle delete -socketPath "+shellWord(r.api.socket)+" -id spiffe://"+d+" -mode dissociate")
+		}
+	}
 }
 
 // forget empties the record if the server's datastore is a new one: it has no entry and has never seen an agent.
@@ -101,10 +119,10 @@ func (r *registrar) ensureOne(ctx context.Context, want content, have map[string
 	return r.record.put(want)
 }
 
-// onlyFederates tells whether got is made with nothing but trust domains of the plan added.
+// onlyFederates tells whether got is made with nothing but trust domains of the plan added, and others taken away.
 func (r *registrar) onlyFederates(got, made content) bool {
 	for _, d := range made.FederatesWith {
-		if !slices.Contains(got.FederatesWith, d) {
+		if !slices.Contains(got.FederatesWith, d) && slices.Contains(r.plan.federates, d) {
 			return false
 		}
 	}

@@ -250,6 +250,25 @@ func TestFederatesWith(t *testing.T) {
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, raw) {
 		t.Errorf("%v, record:\n%s\nwant:\n%s", err, now, raw)
 	}
+
+	// The domain is named no more: it is said how to end it, and what does end it is no edit of an entry.
+	if err := s.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, spire.ServerConfig{}, s.dir).ready(t)
+	if line := s.await(t, "still federate with", "b.example"); !strings.Contains(line, "bundle delete -socketPath "+s.socket+" -id spiffe://b.example -mode dissociate") {
+		t.Errorf("it names no command: %s", line)
+	}
+	s.tool(t, nil, "bundle", "delete", "-id", "spiffe://b.example", "-mode", "dissociate")
+	if err := s.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, spire.ServerConfig{}, s.dir).ready(t)
+	for _, text := range []string{"was edited", "still federate"} {
+		if line := s.find(text, ""); line != "" && !strings.Contains(line, "swarm.sn") {
+			t.Error(line)
+		}
+	}
 }
 
 func TestServerRefusals(t *testing.T) {
@@ -281,7 +300,7 @@ func TestServerRefusals(t *testing.T) {
 		"trust domain":     {spire.ServerConfig{TrustDomain: "A B"}, "", []string{"trust domain", "A B"}},
 		"others may read":  {spire.ServerConfig{}, open, []string{open, "chmod 0700"}},
 		"directory in use": {spire.ServerConfig{}, busy, []string{busy, "in use", "--state-dir"}},
-		"socket in use":    {spire.ServerConfig{Args: []string{"-socketPath", filepath.Join(busy, "api.sock")}}, "", []string{"another server", filepath.Join(busy, "api.sock")}},
+		"socket in use":    {spire.ServerConfig{Args: []string{"-socketPath", filepath.Join(busy, "api.sock")}}, "", []string{"another program answers", filepath.Join(busy, "api.sock")}},
 		"long socket":      {spire.ServerConfig{}, long, []string{"107", "--state-dir"}},
 		"unknown option":   {spire.ServerConfig{Args: []string{"-nonsense"}}, "", []string{"spire-server ended: exit status 1", "nonsense"}},
 	} {
