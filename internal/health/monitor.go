@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
@@ -171,7 +173,15 @@ func (m *Monitor) watch() {
 	}
 }
 
-func (m *Monitor) status() string { return "STATUS=" + m.Report().Verdict().Text() }
+// status is one line whatever others' words are in it: each line is a command to systemd.
+func (m *Monitor) status() string {
+	return "STATUS=" + strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, m.Report().Verdict().Text())
+}
 
 // tell sends a state to systemd, if it started this process.
 func (m *Monitor) tell(state string) {

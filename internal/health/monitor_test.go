@@ -282,3 +282,30 @@ func TestWatchdogStarvesWithAStandstill(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 }
+
+// TestSystemdIsToldOneLine has the source of the identity complain in words that systemd would take for commands.
+func TestSystemdIsToldOneLine(t *testing.T) {
+	told := systemd(t, 0)
+	m := open(t, stateDir(t))
+	m.Identity(func() identity.Status {
+		st := valid()
+		st.NotBefore, st.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+		st.Problem = "rpc failed\nMAINPID=1\nWATCHDOG=trigger"
+		return st
+	})
+	m.Ready()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case msg := <-told:
+			if strings.Contains(msg, "\nMAINPID=") || strings.Contains(msg, "\nWATCHDOG=") {
+				t.Fatalf("systemd is told %q", msg)
+			}
+			if strings.Contains(msg, "rpc failed MAINPID=1") {
+				return
+			}
+		case <-late:
+			t.Fatal("systemd is not told why")
+		}
+	}
+}
