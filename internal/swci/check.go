@@ -260,6 +260,9 @@ func (c *checker) certificate() {
 	c.out.Peer = p
 	sid, err := identity.CertID(c.source.Source, leaf)
 	who := "no SPIFFE ID (" + identity.CertName(leaf) + ")"
+	if len(leaf.URIs) > 0 { // it may be one that our kind of identity does not take
+		who = fmt.Sprintf("the URI SAN %.200q (%s)", leaf.URIs[0].String(), identity.CertName(leaf))
+	}
 	if err == nil {
 		p.SpiffeID, p.TrustDomain, who = shown(sid.String()), shown(sid.TrustDomain().Name()), sid.String()
 		if id, err := identity.ParseID(sid); err == nil {

@@ -3,12 +3,19 @@ package swci_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -263,6 +270,27 @@ func TestIdentityCheckOfANodesPort(t *testing.T) {
 		"refuses our authority", "accepted there", "it refuses our certificate", "it says only: ")
 }
 
+// twoURIs serves TLS with a certificate that has two URI SANs, and returns where.
+func twoURIs(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := &url.URL{Scheme: "spiffe", Host: "home.example", Path: "/swarm/sn"}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), URIs: []*url.URL{uri, uri}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewUnstartedServer(http.NotFoundHandler())
+	web.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	web.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	return web.Listener.Addr().String()
+}
+
 func TestIdentityCheckOfStrangePorts(t *testing.T) {
 	us := issue(t, authority(t, "home.example"), "/swarm/swci", time.Hour+time.Minute)
 	check(t, us, port(t, "SSH-2.0-OpenSSH_9.7\r\n")).wants(t, "SSH", "protocol", `it begins with \"SSH-2\"`, "no node of a swarm listens there")
@@ -274,6 +302,7 @@ func TestIdentityCheckOfStrangePorts(t *testing.T) {
 	web.StartTLS()
 	defer web.Close()
 	check(t, us, web.Listener.Addr().String()).wants(t, "another TLS server", "certificate,accepted here", "no SPIFFE ID", "Acme")
+	check(t, us, twoURIs(t)).wants(t, "more than one URI", "certificate,accepted here", `it shows the URI SAN \"spiffe://home.example/swarm/sn\" (`)
 	for _, bad := range []string{"", "host", "host:", ":1"} {
 		if _, err := command(t, us, "identity", "check", bad); exit.Code(err) != exit.Usage {
 			t.Errorf("%q: %v", bad, err)
