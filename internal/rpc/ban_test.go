@@ -229,17 +229,3 @@ func TestNameLikeAnotherKey(t *testing.T) {
 		t.Errorf("unban by peer ID: %v, left %v", err, s.core.View().Bans)
 	}
 }
-
-// TestBannedKeyCostsNoCommand has a banned key register while nobody could commit that: it is refused all the same.
-func TestBannedKeyCostsNoCommand(t *testing.T) {
-	s := newSwarm(t)
-	p, key := s.as("/swarm/sl"), nodeKey(t)
-	p.register(t, "sl-a", key)
-	if _, err := s.as("/swarm/swci").ban(t.Context(), "sl-a", ""); err != nil {
-		t.Fatal(err)
-	}
-	m := p.registration(t, "sl-a", "sl", key)
-	s.core.SetLeader("")
-	_, err := p.nodes().Register(t.Context(), with(p, m))
-	wantReason(t, "register", err, "BANNED")
-}

@@ -40,10 +40,6 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	if err != nil {
 		return nil, err
 	}
-	// The state refuses it too; but what is proposed is written by every SN, and a banned node may try without end.
-	if err := s.cfg.Core.View().CheckBan(node.PeerID); err != nil {
-		return nil, err
-	}
 	token := make([]byte, tokenBytes)
 	_, _ = rand.Read(token) // never fails, by its contract
 	if _, err := s.propose(ctx, state.RegisterNode{Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS()}); err != nil {
