@@ -181,6 +181,31 @@ func TestForwardStreamsAreOfMembersOnly(t *testing.T) {
 	})
 }
 
+// TestStolenNodeKeyIsNoMember: a member's node key with another SN's SVID opens no stream.
+func TestStolenNodeKeyIsNoMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form("a", "b")
+		own := consensus.Peer{PeerID: "idc", Role: "sn", SPIFFEID: "spiffe://d/swarm/sn/c", NodeName: "c"}
+		cfg := s.config("c")
+		cfg.Network = s.net.node(own)
+		if err := s.startWith(cfg).Join(s.within(30*time.Second), []string{address("b")}, joinRequest("c")); err != nil {
+			t.Fatal(err)
+		}
+		leader := s.leader("a", "b")
+		thief := own
+		thief.SPIFFEID, thief.NodeName = "spiffe://d/swarm/sn/x", "x"
+		for _, c := range []struct {
+			peer consensus.Peer
+			want bool
+		}{{thief, false}, {own, true}} {
+			if got := consensus.Allows(leader.Group, c.peer); got != c.want {
+				t.Errorf("streams of %s: allowed %v", c.peer.SPIFFEID, got)
+			}
+		}
+	})
+}
+
 // askRaw proposes on a forward stream and returns why no answer came.
 func askRaw(t *testing.T, conn net.Conn, c state.Command) error {
 	t.Helper()

@@ -223,9 +223,13 @@ func (g *Group) fail(err error) {
 // configuration may, and the leader that this server follows, before it has its configuration. A stranger may while this
 // server knows no leader: it is new, or so far behind that it has not heard of those who joined since. Raft itself
 // refuses the votes of servers outside its configuration, and only a leader does what a forward stream asks for. A banned
-// server never may.
+// server never may, nor may one with a known node key and another SPIFFE ID than its node's: a stolen key is no SN.
 func (g *Group) allow(p Peer) bool {
-	if g.View().Banned(p.PeerID) != nil {
+	view := g.View()
+	if view.Banned(p.PeerID) != nil {
+		return false
+	}
+	if n := view.NodeOfKey(p.PeerID); n != nil && p.SPIFFEID != "" && !n.Bears(p.SPIFFEID) {
 		return false
 	}
 	_, leader, ok := g.Leader()

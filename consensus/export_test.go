@@ -23,3 +23,6 @@ func HoldConfiguration(g *Group) (release func()) {
 	g.joining <- struct{}{}
 	return g.release
 }
+
+// Allows tells whether the group takes raft and forward streams of a peer.
+func Allows(g *Group, p Peer) bool { return g.allow(p) }

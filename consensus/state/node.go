@@ -96,6 +96,15 @@ func (c RegisterNode) mayRenew(old *Node) bool {
 	return old.SPIFFEID == "" || c.Node.SPIFFEID == old.SPIFFEID || c.Node.SPIFFEID == old.SPIFFEID+"/"+old.Name
 }
 
+// Bears tells whether an SVID of this SPIFFE ID may show together with the node's key: it is the one that the node
+// registered with, or one of the node's own that it has not registered yet.
+func (n *Node) Bears(spiffeID string) bool {
+	return RegisterNode{Node: Node{SPIFFEID: spiffeID}}.mayRenew(n)
+}
+
+// NodeOfKey returns the node of a peer ID, or nil.
+func (s *State) NodeOfKey(peerID string) *Node { return s.Nodes[s.holder(peerID, "")] }
+
 // holder returns the name of the node that has the peer ID, "" if there is none but the one named but. Streams prove a
 // peer ID only, so it must lead to one node.
 func (s *State) holder(peerID, but string) string {
