@@ -105,13 +105,24 @@ func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.En
 		return nil, err
 	}
 	_, err := s.propose(ctx, state.EndSession{
-		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), Reason: spoken(m.GetReason(), state.MaxEndReason),
+		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), Reason: ownReason(m.GetReason()),
 		ExitCode: m.GetExitCode(), AtMS: s.nowMS(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&swarmv1.EndSessionResponse{}), nil
+}
+
+// ownReason is the reason that a node gives for the end of its session. The words by which the swarm itself ends sessions
+// are not the node's to use: a round with a "banned" participant, for one, is never committed.
+func ownReason(said string) string {
+	switch reason := spoken(said, state.MaxEndReason); reason {
+	case state.EndReset, state.EndReplaced, state.EndLost, state.EndBanned:
+		return "failed: " + reason
+	default:
+		return reason
+	}
 }
 
 // ownSession refuses to speak for another node's session. A session that was opened through another SN a moment ago may

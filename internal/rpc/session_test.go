@@ -100,6 +100,22 @@ func TestSessionLife(t *testing.T) {
 	wantReason(t, "unknown session", err, "SESSION_UNKNOWN")
 }
 
+// The words by which the swarm ends sessions mean something to it: a node that says them is quoted.
+func TestNodesDoNotSpeakForTheSwarm(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 1)); err != nil {
+		t.Fatal(err)
+	}
+	end := &swarmv1.EndSessionRequest{Session: idA, Contract: "study", Run: 1, Reason: "banned"}
+	if _, err := a.sessions().EndSession(t.Context(), with(a, end)); err != nil {
+		t.Fatal(err)
+	}
+	if x := s.core.View().Contracts["study"].Sessions[idA]; x.EndReason != "failed: banned" {
+		t.Errorf("ended for %q", x.EndReason)
+	}
+}
+
 func TestTermsMismatchShowsTheDifference(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")
