@@ -16,7 +16,7 @@ func snCommand(e Env) *cli.Command {
 		portFlag("sn-fs-port", 30305, "port of the file server"),
 		portFlag("sentinel-fs-port", 30305, "the Sentinel's file server port"),
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server to ask before bootstrapping (repeatable)"},
-		&cli.DurationFlag{Name: "full-quorum-wait", Usage: "how long a round waits for the rest once minPeers are ready (default 30s)", EnvVars: []string{"SWARM_FULL_QUORUM_WAIT"}},
+		&cli.DurationFlag{Name: "full-quorum-wait", Usage: "how long a round waits for the rest once minPeers are ready", DefaultText: "30s", EnvVars: []string{"SWARM_FULL_QUORUM_WAIT"}},
 		&cli.IntFlag{Name: "full-quorum-seconds", Hidden: true, EnvVars: []string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS"}},
 	)
 	return described(agentHelp, command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
