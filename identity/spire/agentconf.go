@@ -222,7 +222,11 @@ func (a *Agent) defaultConf(token string) (string, error) {
 	}
 	return fmt.Sprintf(`# Written by swarmd at every start: changes are lost. Give a file of your own with -config.
 agent {
-%s}
+%s  # A node is of no use before its agent has heard of the node's entry.
+  experimental {
+    sync_interval = "2s"
+  }
+}
 plugins {
 NodeAttestor "join_token" {
   plugin_data {}

@@ -147,8 +147,13 @@ func (c *child) take(text string) {
 	}
 	c.tail = append(c.tail, cut(l.String(), maxTailLine))
 	c.mu.Unlock()
-	if strings.HasPrefix(l.msg, "Current umask") {
-		return // SPIRE mends it by itself, each time
+	for _, known := range []string{
+		"Current umask", // SPIRE mends it by itself, each time
+		"Experimental features have been enabled", // so they are, in the default configurations
+	} {
+		if strings.HasPrefix(l.msg, known) {
+			return
+		}
 	}
 	record := slog.NewRecord(time.Now(), l.level, plain(l.msg), 0)
 	record.AddAttrs(slog.String("logger", c.spec.Name))

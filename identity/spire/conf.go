@@ -34,6 +34,11 @@ server {
     ca_key_type           = "ec-p256"
     ca_ttl                = "168h"
     default_x509_svid_ttl = "1h"
+
+    # A new agent is of no use before the server has read its entries again.
+    experimental {
+        cache_reload_interval = "1s"
+    }
 }
 
 plugins {

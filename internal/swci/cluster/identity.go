@@ -37,6 +37,9 @@ const agentConf = `agent {
   trust_domain = %[5]q
   trust_bundle_path = %[6]q
   join_token = %[7]q
+  experimental {
+    sync_interval = "1s"
+  }
 }
 plugins {
 NodeAttestor "join_token" {
