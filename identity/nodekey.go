@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/crypto/pb"
@@ -23,7 +22,7 @@ const (
 // if they are missing, whole or not at all. A key that others may read, or a damaged one, is an error: a new key
 // would be a new node, whose name belongs to the old one.
 func LoadOrCreateNodeKey(dir string) (crypto.PrivKey, error) {
-	if err := ensurePrivateDir(dir); err != nil {
+	if err := PrivateDir(dir); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, nodeKeyFile)
@@ -50,7 +49,7 @@ func createNodeKey(path string) (crypto.PrivKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create node key: %w", err)
 	}
-	if err := writeNew(path, raw); err != nil {
+	if err := WriteNewFile(path, raw, 0o600); err != nil {
 		return nil, fmt.Errorf("create node key: %w", err)
 	}
 	return key, nil
@@ -82,24 +81,6 @@ func VerifyNodeSignature(peerID string, msg, sig []byte) error {
 	return nil
 }
 
-// ensurePrivateDir makes dir with mode 0700, or checks that an existing one is ours and closed to others.
-func ensurePrivateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make state directory: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return fmt.Errorf("check state directory: %w", err)
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("state directory %s belongs to uid %d, not to uid %d that runs this: change its owner or use another --state-dir", dir, st.Uid, os.Geteuid())
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("state directory %s has mode %04o: others may read it; run chmod 0700 %s", dir, info.Mode().Perm(), dir)
-	}
-	return nil
-}
-
 // readPrivate reads a small file that must be closed to other users.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
@@ -116,40 +97,4 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has %d bytes: too large", path, info.Size())
 	}
 	return os.ReadFile(path)
-}
-
-// writeNew writes a file whole or not at all and never over an existing one: a rename would let the second of two
-// processes take the first one's key away, a link fails instead.
-func writeNew(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }

@@ -9,9 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -27,7 +24,7 @@ const swarmIDLen = 32
 type StateDir struct {
 	// Path is the directory.
 	Path string
-	lock *os.File
+	lock *Lock
 }
 
 type owner struct {
@@ -41,14 +38,18 @@ func OpenStateDir(path, name string, role Role) (*StateDir, error) {
 	if err := ValidName(name); err != nil {
 		return nil, fmt.Errorf("open state directory: %w", err)
 	}
-	if err := ensurePrivateDir(path); err != nil {
+	if err := PrivateDir(path); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	d := &StateDir{Path: path}
+	lock, err := TakeLock(filepath.Join(path, lockFile))
+	if errors.Is(err, ErrLocked) {
+		return nil, fmt.Errorf("state directory %s is in use by another process%s: stop it, or use --state-dir or --name", path, d.holder())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open state directory: %w", err)
 	}
-	d := &StateDir{Path: path, lock: lock}
+	d.lock = lock
 	if err := d.claim(name, role); err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -57,19 +58,12 @@ func OpenStateDir(path, name string, role Role) (*StateDir, error) {
 }
 
 func (d *StateDir) claim(name string, role Role) error {
-	err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("state directory %s is in use by another process%s: stop it, or use --state-dir or --name", d.Path, d.holder())
-	}
-	if err != nil {
-		return fmt.Errorf("lock state directory %s: %w", d.Path, err)
-	}
 	path := filepath.Join(d.Path, ownerFile)
 	raw, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		raw, err = json.Marshal(owner{Name: name, Role: role})
 		if err == nil {
-			err = writeNew(path, append(raw, '\n'))
+			err = WriteNewFile(path, append(raw, '\n'), 0o600)
 		}
 	}
 	if err != nil {
@@ -83,8 +77,8 @@ func (d *StateDir) claim(name string, role Role) error {
 		return fmt.Errorf("state directory %s belongs to node %s (role %s), not to %s (role %s): use --state-dir or --name", d.Path, o.Name, o.Role, name, role)
 	}
 	// Only a help for the reader of the next one's error, so failing to write it is no reason to stop.
-	if err := d.lock.Truncate(0); err == nil {
-		_, _ = fmt.Fprintf(d.lock, "%d\n", os.Getpid())
+	if err := d.lock.file.Truncate(0); err == nil {
+		_, _ = fmt.Fprintf(d.lock.file, "%d\n", os.Getpid())
 	}
 	return nil
 }
@@ -143,7 +137,7 @@ func PinSwarmID(dir, id string) error {
 	case id:
 		return nil
 	case "":
-		if err := writeNew(filepath.Join(dir, swarmIDFile), []byte(id+"\n")); err != nil {
+		if err := WriteNewFile(filepath.Join(dir, swarmIDFile), []byte(id+"\n"), 0o600); err != nil {
 			return fmt.Errorf("pin swarm ID: %w", err)
 		}
 		return nil

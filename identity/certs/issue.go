@@ -300,20 +300,13 @@ func encodeCerts(certs ...*x509.Certificate) []byte {
 	return out
 }
 
-// writeNew writes a file that must not exist yet, whole or not at all.
+// writeNew writes a file that must not exist yet.
 func writeNew(path string, data []byte, mode fs.FileMode) error {
-	tmp, err := writeBeside(path, data, mode)
-	if err != nil {
-		return err
+	err := identity.WriteNewFile(path, data, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w (%s)", ErrCAExists, path)
 	}
-	defer func() { _ = os.Remove(tmp) }()
-	if err := os.Link(tmp, path); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%w (%s)", ErrCAExists, path)
-		}
-		return err
-	}
-	return nil
+	return err
 }
 
 // Write puts certificate and key into files, key first (0600), each replaced whole: a node that reads them meanwhile
@@ -324,30 +317,11 @@ func (i *Issued) Write(certPath, keyPath string) error {
 		data []byte
 		mode fs.FileMode
 	}{{keyPath, i.KeyPEM, 0o600}, {certPath, i.CertPEM, 0o644}} {
-		tmp, err := writeBeside(f.path, f.data, f.mode)
-		if err == nil {
-			err = os.Rename(tmp, f.path)
-		}
-		if err != nil {
-			_ = os.Remove(tmp) // "" if there is none
+		if err := identity.ReplaceFile(f.path, f.data, f.mode); err != nil {
 			return fmt.Errorf("write certificate: %w", err)
 		}
 	}
 	return nil
-}
-
-func writeBeside(path string, data []byte, mode fs.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return "", err
-	}
-	return f.Name(), nil
 }
 
 // ReadCertificates returns the certificates of a PEM file, in their order.

@@ -17,7 +17,6 @@ import (
 	"github.com/spiffe/go-spiffe/v2/proto/spiffe/workload"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/swarmd/swarmd/identity"
@@ -188,16 +187,12 @@ func ensureSafeDir(dir string) error {
 }
 
 func lockDir(dir string) (func(), error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := identity.TakeLock(filepath.Join(dir, lockFile))
+	if errors.Is(err, identity.ErrLocked) {
+		return nil, fmt.Errorf("authority: another one already serves %s: use it, stop it, or use another directory", dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("authority: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("authority: another one already serves %s: use it, stop it, or use another directory", dir)
-		}
-		return nil, fmt.Errorf("authority: lock %s: %w", dir, err)
-	}
-	return func() { _ = f.Close() }, nil
+	return func() { _ = lock.Close() }, nil
 }

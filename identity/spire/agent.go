@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
@@ -61,7 +60,7 @@ type Agent struct {
 	socket  string
 	dataDir string
 	ownLog  bool // the user sends the agent's log to a file
-	lock    *os.File
+	lock    *identity.Lock
 	cancel  context.CancelFunc
 	done    chan struct{}
 	stop    chan struct{} // something was read in the log that no restart mends
@@ -164,26 +163,17 @@ func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
 }
 
 // takeDir locks the directory, and waits for another process that has it.
-func (a *Agent) takeDir(ctx context.Context) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(a.cfg.StateDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
+func (a *Agent) takeDir(ctx context.Context) (*identity.Lock, error) {
 	for said := false; ; said = true {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		lock, err := identity.TakeLock(filepath.Join(a.cfg.StateDir, "lock"))
+		if !errors.Is(err, identity.ErrLocked) {
+			return lock, err
 		}
 		if !said {
 			a.cfg.Log.Info("another process runs a SPIRE agent in this directory; waiting for its end", "dir", a.cfg.StateDir)
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			return nil, fmt.Errorf("another process runs a SPIRE agent in %s: %w", a.cfg.StateDir, context.Cause(ctx))
 		case <-time.After(100 * time.Millisecond):
 		}

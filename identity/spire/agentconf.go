@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +16,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 const (
@@ -162,7 +163,7 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 	}
 	if len(bundle) > 0 && !a.trusts() {
 		path := filepath.Join(cfg.StateDir, "bootstrap.pem")
-		if err := writePrivate(path, bundle); err != nil {
+		if err := identity.ReplaceFile(path, bundle, 0o600); err != nil {
 			return nil, err
 		}
 		add("trustBundle", path)
@@ -177,7 +178,7 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := writePrivate(conf, []byte(text)); err != nil {
+		if err := identity.ReplaceFile(conf, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 		domain = first(domain, DefaultTrustDomain)
@@ -241,18 +242,6 @@ WorkloadAttestor "unix" {
 }
 %s}
 `, token, a.dataDir, block), nil
-}
-
-// writePrivate replaces a file whole, for this user only.
-func writePrivate(path string, data []byte) error {
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
 }
 
 func first(values ...string) string {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 // DefaultTrustDomain is the trust domain of a swarm that names none.
@@ -80,30 +82,10 @@ func writeConf(dir, trustDomain string) (string, error) {
 	}
 	text := fmt.Sprintf(defaultConf, filepath.Join(dir, "api.sock"), trustDomain, data,
 		filepath.Join(data, "datastore.sqlite3"), filepath.Join(data, "keys.json"))
-	if err := writeFile(path, []byte(text)); err != nil {
+	if err := identity.ReplaceFile(path, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write SPIRE server configuration: %w", err)
 	}
 	return path, nil
-}
-
-// writeFile puts a file in place in one step: a reader finds the old content or the new.
-func writeFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }
 
 // readSettings reads a server's configuration file; options on the command line win over it, as they do for the server.

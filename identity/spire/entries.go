@@ -275,7 +275,7 @@ func (r *record) save() error {
 	if err != nil {
 		return fmt.Errorf("write record of entries: %w", err)
 	}
-	if err := writeFile(r.path, append(raw, '\n')); err != nil {
+	if err := identity.ReplaceFile(r.path, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write record of entries: %w", err)
 	}
 	return nil

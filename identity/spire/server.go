@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/swarmd/swarmd/identity"
 )
 
 const (
@@ -64,7 +62,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) error {
 	if err != nil {
 		return err
 	}
-	defer unlock(lock)
+	defer func() { _ = lock.Close() }()
 	set, args, err := cfg.prepare()
 	if err != nil {
 		return err
@@ -236,38 +234,15 @@ func explainPort(err error, port int) error {
 	return err
 }
 
-// lockDir makes the directory and locks it, so that no two servers write into it. The lock dies with this process.
-func lockDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make state directory: %w", err)
+// lockDir makes the directory, closed to others since it holds the keys of the whole trust domain, and locks it, so that no
+// two servers write into it.
+func lockDir(dir string) (*identity.Lock, error) {
+	if err := identity.PrivateDir(dir); err != nil {
+		return nil, err
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return nil, fmt.Errorf("check state directory: %w", err)
+	lock, err := identity.TakeLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, identity.ErrLocked) {
+		return nil, fmt.Errorf("state directory %s is in use by another process: stop it, or use another --state-dir", dir)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("state directory %s belongs to uid %d, not to uid %d that runs this: change its owner or use another --state-dir", dir, st.Uid, os.Geteuid())
-	}
-	// It holds the keys of the whole trust domain.
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("state directory %s has mode %04o: others may read it; run chmod 0700 %s", dir, info.Mode().Perm(), dir)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open state directory: %w", err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("state directory %s is in use by another process: stop it, or use another --state-dir", dir)
-		}
-		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
-	}
-	return lock, nil
-}
-
-// unlock frees the lock at once: closing would not while a process that is just being forked holds a copy.
-func unlock(lock *os.File) {
-	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
-	_ = lock.Close()
+	return lock, err
 }
