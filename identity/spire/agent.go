@@ -131,7 +131,7 @@ func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
 		}
 	}
 	if cfg.ConfigFile != "" {
-		if a.file, err = readAgentFile(cfg.ConfigFile, boolOption(cfg.Args, "expandEnv")); err != nil {
+		if a.file, err = readAgentFile(cfg.ConfigFile, switched(cfg.Args, "expandEnv")); err != nil {
 			return nil, err
 		}
 	}

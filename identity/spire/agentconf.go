@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,8 +21,6 @@ import (
 
 const (
 	defaultPort = 8081
-	// maxAgentFile bounds the agent's configuration and data, in bytes.
-	maxAgentFile = 1 << 20
 )
 
 // agentFile is what we need to know of a user's configuration of the agent. Everything else is the agent's business.
@@ -54,17 +51,6 @@ func readAgentFile(path string, expandEnv bool) (agentFile, error) {
 		return f, fmt.Errorf("-config %s: %w", path, err)
 	}
 	return f, nil
-}
-
-func readBounded(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxAgentFile {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), maxAgentFile)
-	}
-	return os.ReadFile(path)
 }
 
 // keptData is what an agent keeps of its identity: with it a restart needs no token.

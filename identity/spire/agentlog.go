@@ -69,8 +69,6 @@ func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) bool 
 	case msg == "Node attestation was successful" || msg == "SVID loaded":
 		a.agentID = fields["spiffe_id"]
 		return false
-	case strings.HasPrefix(msg, "Current umask"):
-		return true // it sets another by itself
 	case !a.up && isStartNoise(msg, fields["error"]):
 		return true // what it waits for is said, with a remedy
 	case at < slog.LevelWarn, a.up: // an agent that is up goes on whatever it complains of

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // AgentOption is an option of a child agent on a command line of ours.
@@ -114,15 +113,4 @@ func port(option, text string) (int, error) {
 		return 0, fmt.Errorf("%s %s: want a port from 1 to 65535", option, text)
 	}
 	return int(n), nil
-}
-
-// argument returns the value of an option among arguments as AgentConfig takes them.
-func argument(args []string, name string) (value string, given bool) {
-	for _, a := range args {
-		key, v, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if key == name {
-			value, given = v, true
-		}
-	}
-	return value, given
 }

@@ -3,6 +3,7 @@ package spire
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ const DefaultTrustDomain = "swarm.learning"
 
 const (
 	confFile  = "server.conf"
-	confLimit = 1 << 20 // bytes of a configuration file that are read
+	confLimit = 1 << 20 // bytes that are read of a file which a user or SPIRE wrote
 )
 
 // defaultConf is a SPIRE server's configuration. Certificates live an hour, so that a node that lost its entry is out
@@ -90,12 +91,12 @@ func writeConf(dir, trustDomain string) (string, error) {
 
 // readSettings reads a server's configuration file; options on the command line win over it, as they do for the server.
 func readSettings(path string, args []string) (settings, error) {
-	raw, err := readConf(path)
+	raw, err := readBounded(path)
 	if err != nil {
-		return settings{}, err
+		return settings{}, fmt.Errorf("read SPIRE configuration: %w", err)
 	}
 	text := string(raw)
-	if boolOption(args, "expandEnv") {
+	if switched(args, "expandEnv") {
 		text = expand(text)
 	}
 	var conf struct {
@@ -109,13 +110,13 @@ func readSettings(path string, args []string) (settings, error) {
 		return settings{}, fmt.Errorf("read SPIRE server configuration %s: %w", path, err)
 	}
 	s := settings{socket: conf.Server.SocketPath, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}
-	if v, ok := option(args, "socketPath"); ok {
+	if v, ok := argument(args, "socketPath"); ok {
 		s.socket = v
 	}
-	if v, ok := option(args, "trustDomain"); ok {
+	if v, ok := argument(args, "trustDomain"); ok {
 		s.trustDomain = v
 	}
-	if v, ok := option(args, "serverPort"); ok {
+	if v, ok := argument(args, "serverPort"); ok {
 		if s.port, err = strconv.Atoi(v); err != nil {
 			return settings{}, fmt.Errorf("-serverPort %s is no port", v)
 		}
@@ -155,44 +156,42 @@ func checkSettings(s settings) error {
 	return nil
 }
 
-func readConf(path string) ([]byte, error) {
+// readBounded reads a file that a user or SPIRE wrote.
+func readBounded(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("read SPIRE configuration: %w", err)
+		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > confLimit {
-		return nil, fmt.Errorf("read SPIRE configuration: %s is no file of at most %d bytes", path, confLimit)
+	if info.IsDir() || info.Size() > confLimit {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, confLimit)
 	}
-	raw, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read SPIRE configuration: %w", err)
+		return nil, err
 	}
-	return raw, nil
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, confLimit)) // a device has no size
 }
 
-// option returns the value of the last -name V, -name=V, --name V or --name=V.
-func option(args []string, name string) (value string, found bool) {
+// argument returns the value of the last -name=V, --name=V or -name V among a program's arguments, "" for an option that
+// stands alone.
+func argument(args []string, name string) (value string, given bool) {
 	for i, a := range args {
 		key, v, joined := strings.Cut(a, "=")
-		switch {
-		case key != "-"+name && key != "--"+name:
-		case joined:
-			value, found = v, true
-		case i+1 < len(args):
-			value, found = args[i+1], true
+		if key != "-"+name && key != "--"+name {
+			continue
 		}
+		if !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			v = args[i+1]
+		}
+		value, given = v, true
 	}
-	return value, found
+	return value, given
 }
 
-// boolOption tells whether an option without a value is on.
-func boolOption(args []string, name string) bool {
-	on := false
-	for _, a := range args {
-		key, v, joined := strings.Cut(a, "=")
-		if key == "-"+name || key == "--"+name {
-			on = !joined || v == "true" || v == "1" || v == "t" || v == "T" || v == "TRUE" || v == "True"
-		}
-	}
-	return on
+// switched tells whether an option that takes no value is on.
+func switched(args []string, name string) bool {
+	v, given := argument(args, name)
+	on, err := strconv.ParseBool(v)
+	return given && (v == "" || err == nil && on)
 }

@@ -17,7 +17,7 @@ func passed(c *cli.Context, flags []cli.Flag) []string {
 			}
 			continue
 		}
-		args = append(args, "-"+name, c.String(name))
+		args = append(args, "-"+name+"="+c.String(name))
 	}
 	return args
 }
