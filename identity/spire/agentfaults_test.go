@@ -124,7 +124,7 @@ func TestAgentThatHangs(t *testing.T) {
 
 // TestServerStoppedWhileItWaits: a server that is asked to stop before it has started its program did nothing wrong.
 func TestServerStoppedWhileItWaits(t *testing.T) {
-	dir := shortDir(t)
+	dir := spiretest.TempDir(t)
 	ln, err := net.Listen("unix", filepath.Join(dir, "api.sock"))
 	if err != nil {
 		t.Fatal(err)

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
-	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,50 +15,11 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/identity/spire/spiretest"
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
 const patience = 60 * time.Second
-
-// binary returns the path of one of SPIRE's programs.
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	dir := os.Getenv("SWARM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	path, err := filepath.Abs(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		t.Skip("needs " + name + ": run make spire")
-	}
-	return path
-}
-
-// shortDir is a directory whose sockets' paths are short enough.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "spire")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // logs keeps lines of a log.
 type logs struct {
@@ -124,12 +82,12 @@ type server struct {
 // start runs a server in dir, on loopback and a free port unless args say otherwise. It may or may not become ready.
 func start(t *testing.T, cfg spire.ServerConfig, dir string) *server {
 	t.Helper()
-	s := &server{logs: &logs{more: make(chan struct{}, 1)}, binary: binary(t, "spire-server"), dir: dir, done: make(chan error, 1)}
+	s := &server{logs: &logs{more: make(chan struct{}, 1)}, binary: e2etest.Spire(t, "spire-server"), dir: dir, done: make(chan error, 1)}
 	s.socket = filepath.Join(dir, "api.sock")
 	cfg.Binary, cfg.StateDir = s.binary, dir
 	cfg.Log = slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if !slices.Contains(cfg.Args, "-serverPort") {
-		cfg.Args = append([]string{"-bindAddress", "127.0.0.1", "-serverPort", strconv.Itoa(freePort(t))}, cfg.Args...)
+		cfg.Args = append([]string{"-bindAddress", "127.0.0.1", "-serverPort", strconv.Itoa(spiretest.FreePort(t))}, cfg.Args...)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel

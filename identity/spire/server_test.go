@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/identity/spire/spiretest"
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
 func seed(td string) map[string]entry {
@@ -44,7 +46,7 @@ func own(td, role, name, dns string) entry {
 
 func TestRunServer(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := spiretest.TempDir(t)
 	nodes := []string{"sl/hospital-a", "swci/Bob_1", "sl/hospital-a"}
 	s := start(t, spire.ServerConfig{Nodes: nodes}, dir).ready(t)
 	for _, part := range []string{"trust_domain=swarm.learning", "socket=" + s.socket, "spire-token --server-socket " + s.socket + " sl/hospital-a;"} {
@@ -104,7 +106,7 @@ func TestRunServer(t *testing.T) {
 // TestNewDatastore holds that entries come back when the server's data was thrown away.
 func TestNewDatastore(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := spiretest.TempDir(t)
 	s := start(t, spire.ServerConfig{}, dir).ready(t)
 	if err := s.stop(t); err != nil {
 		t.Fatal(err)
@@ -124,7 +126,7 @@ func TestNewDatastore(t *testing.T) {
 // TestUserConf runs a server from a user's file, with options that win over it.
 func TestUserConf(t *testing.T) {
 	t.Parallel()
-	dir, data := shortDir(t), shortDir(t)
+	dir, data := spiretest.TempDir(t), spiretest.TempDir(t)
 	conf := filepath.Join(data, "my.conf")
 	text := fmt.Sprintf(`server {
   bind_address = "127.0.0.1"
@@ -139,11 +141,11 @@ plugins {
   KeyManager "memory" { plugin_data {} }
   NodeAttestor "join_token" { plugin_data {} }
 }
-`, freePort(t), data, data, data)
+`, spiretest.FreePort(t), data, data, data)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(spiretest.FreePort(t))
 	s := start(t, spire.ServerConfig{ConfigFile: conf, TrustDomain: "example.org", Args: []string{"-serverPort", port, "-logLevel=DEBUG"}}, dir)
 	s.socket = filepath.Join(data, "mine.sock")
 	s.ready(t)
@@ -164,7 +166,7 @@ plugins {
 // TestEditedDefault holds that the file which swarmd wrote is the user's afterwards.
 func TestEditedDefault(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := spiretest.TempDir(t)
 	if err := start(t, spire.ServerConfig{TrustDomain: "a.example"}, dir).ready(t).stop(t); err != nil {
 		t.Fatal(err)
 	}
@@ -190,10 +192,10 @@ func TestEditedDefault(t *testing.T) {
 
 func TestFederatesWith(t *testing.T) {
 	t.Parallel()
-	foreign := start(t, spire.ServerConfig{TrustDomain: "b.example"}, shortDir(t)).ready(t)
+	foreign := start(t, spire.ServerConfig{TrustDomain: "b.example"}, spiretest.TempDir(t)).ready(t)
 	bundle := foreign.tool(t, nil, "bundle", "show", "-format", "spiffe")
 
-	s := start(t, spire.ServerConfig{TrustDomain: "a.example", FederatesWith: []string{"b.example"}}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example", FederatesWith: []string{"b.example"}}, spiretest.TempDir(t)).ready(t)
 	line := s.await(t, "waiting for the trust bundle")
 	if !strings.Contains(line, "spire-server bundle set -socketPath "+s.socket+" -format spiffe -id spiffe://b.example") {
 		t.Errorf("the waiting names no command: %s", line)
@@ -279,12 +281,12 @@ func TestServerRefusals(t *testing.T) {
 	}
 	t.Cleanup(func() { taken.Close() })
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	open := shortDir(t)
+	open := spiretest.TempDir(t)
 	if err := os.Chmod(open, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	long := filepath.Join(shortDir(t), strings.Repeat("x", 100))
-	busy := shortDir(t)
+	long := filepath.Join(spiretest.TempDir(t), strings.Repeat("x", 100))
+	busy := spiretest.TempDir(t)
 	start(t, spire.ServerConfig{}, busy).ready(t)
 	for name, tc := range map[string]struct {
 		cfg  spire.ServerConfig
@@ -307,7 +309,7 @@ func TestServerRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tc.dir == "" {
-				tc.dir = shortDir(t)
+				tc.dir = spiretest.TempDir(t)
 			}
 			err := start(t, tc.cfg, tc.dir).wait(t)
 			if err == nil {
@@ -325,7 +327,7 @@ func TestServerRefusals(t *testing.T) {
 // TestServerDies kills the SPIRE server under RunServer.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
-	s := start(t, spire.ServerConfig{}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{}, spiretest.TempDir(t)).ready(t)
 	if err := syscall.Kill(childOf(t, os.Getpid(), s.dir), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -343,8 +345,8 @@ func TestServerDiesWithParent(t *testing.T) {
 		select {} // until somebody kills this process
 	}
 	t.Parallel()
-	binary(t, "spire-server")
-	dir := shortDir(t)
+	e2etest.Spire(t, "spire-server")
+	dir := spiretest.TempDir(t)
 	parent := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestServerDiesWithParent$")
 	parent.Env = append(os.Environ(), "SPIRE_TEST_SERVER="+dir)
 	out, err := parent.StdoutPipe()
@@ -411,7 +413,7 @@ func childOf(t *testing.T, parent int, dir string) int {
 
 func TestJoinToken(t *testing.T) {
 	t.Parallel()
-	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, spiretest.TempDir(t)).ready(t)
 	api, err := spire.OpenServer(s.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -458,7 +460,7 @@ func TestJoinToken(t *testing.T) {
 }
 
 func TestOpenServerRefusal(t *testing.T) {
-	if s, err := spire.OpenServer(filepath.Join(shortDir(t), "none.sock")); err == nil || !strings.Contains(err.Error(), "none.sock") {
+	if s, err := spire.OpenServer(filepath.Join(spiretest.TempDir(t), "none.sock")); err == nil || !strings.Contains(err.Error(), "none.sock") {
 		t.Errorf("got %v, %v", s, err)
 	}
 }
@@ -466,7 +468,7 @@ func TestOpenServerRefusal(t *testing.T) {
 // TestRecordDamaged holds that a damaged record ends the start with a remedy instead of making deleted entries again.
 func TestRecordDamaged(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
+	dir := spiretest.TempDir(t)
 	raw, err := json.Marshal(map[string]string{"no": "list"})
 	if err != nil {
 		t.Fatal(err)

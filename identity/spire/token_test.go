@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/identity/spire/spiretest"
 )
 
 // fakes are programs on PATH. The fake docker runs the real spire-server, which it tells where the socket is, and so does
@@ -35,7 +36,7 @@ shift; shift; shift; exec ` + binary + ` "$@" -socketPath ` + socket
 }
 
 func TestTokenSource(t *testing.T) {
-	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, spiretest.TempDir(t)).ready(t)
 	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket), "ssh": fakeSSH})
 	nodocker := filepath.Join(t.TempDir(), "none.sock")
 	for name, tc := range map[string]struct {
@@ -72,7 +73,7 @@ func TestTokenSource(t *testing.T) {
 // TestTokenOverSSH lets docker be only on the other machine.
 // A node has an agent of its own only if it has an entry of its own; --name alone gives none.
 func TestTokenSourceFitsTheEntries(t *testing.T) {
-	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, spiretest.TempDir(t)).ready(t)
 	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket), "ssh": fakeSSH})
 	for way, source := range map[string]spire.TokenSource{"socket": {Socket: s.socket}, "docker": {Docker: "spire"}} {
 		for name, want := range map[string]string{"hospital-a": "/swarm/sl-agent/hospital-a", "hospital-b": "/swarm/sl-agent", "": "/swarm/sl-agent"} {
@@ -85,7 +86,7 @@ func TestTokenSourceFitsTheEntries(t *testing.T) {
 }
 
 func TestTokenOverSSH(t *testing.T) {
-	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, shortDir(t)).ready(t)
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, spiretest.TempDir(t)).ready(t)
 	remote := t.TempDir()
 	if err := os.WriteFile(filepath.Join(remote, "docker"), []byte("#!/bin/sh\n"+fakeDocker(s.binary, s.socket)+"\n"), 0o755); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -21,24 +20,14 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/daemon"
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
 // spireServer puts the real spire-server first on PATH.
 func spireServer(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("SWARM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "spire-server")
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		t.Skip("needs spire-server: run make spire")
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	path := e2etest.Spire(t, "spire-server")
+	t.Setenv("PATH", filepath.Dir(path)+":"+os.Getenv("PATH"))
 	return path
 }
 
