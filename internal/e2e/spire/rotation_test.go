@@ -152,14 +152,14 @@ func TestRotationForMinutes(t *testing.T) {
 	w := newSwarm(t, server)
 	w.shared()
 	w.sns(3)
-	sls := w.sls(3, "MIN_PEERS=3", "BATCHES=1200", "BATCH_SECONDS=0.1", "SIZE=1000000")
+	sls := w.sls(3, "MIN_PEERS=3", "BATCHES=1600", "BATCH_SECONDS=0.1", "SIZE=1000000")
 	api, fs := watch(t, w.Addr(1)+":30304", nil), watch(t, w.Addr(11)+":30305", knock)
 	for _, p := range sls {
 		p.Ends(10 * time.Minute)
 		unbroken(t, p)
 	}
-	if e := w.Agree(1, 2, 3); e.Rounds != 602 {
-		t.Errorf("got %d rounds, want 602", e.Rounds)
+	if e := w.Agree(1, 2, 3); e.Rounds != 802 {
+		t.Errorf("got %d rounds, want 802", e.Rounds)
 	}
 	for what, s := range map[string]seen{"sn-1's API": api(), "sl-1's file server": fs()} {
 		if len(s.svids) < 9 || len(s.authorities) < 2 {
