@@ -109,7 +109,10 @@ def test_weight_file_cut_short(pair: RealSwarm) -> None:
 
     text = "is 1000 bytes, want 400000: the program must not truncate or extend it"
     mine, _, _ = together(
-        error_of(lambda: program(0)), error_of(lambda: program(1)), lambda: reset_when(pair, "cut", text)
+        error_of(lambda: program(0)),
+        error_of(lambda: program(1)),
+        # Not before the session has ended: the attempt's failure says the same a moment earlier.
+        lambda: reset_when(pair, "cut", f"failed: weight file local {text}"),
     )
     assert isinstance(mine, errors.WeightFileError)
     assert text in mine.message
