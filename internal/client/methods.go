@@ -115,6 +115,15 @@ func (c *Client) ResetContract(ctx context.Context, contract string, force bool)
 	return res.GetRun(), err
 }
 
+// LeaveNode says goodbye for this node: it is left out at once instead of being found dead, and its absence is no fault.
+func (c *Client) LeaveNode(ctx context.Context, reason string) error {
+	_, err := call(ctx, c, manner{speaks: true}, &swarmv1.LeaveNodeRequest{Reason: reason},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
+			return s.node.LeaveNode(ctx, r)
+		})
+	return err
+}
+
 // ForgetNode frees the name of a dead node.
 func (c *Client) ForgetNode(ctx context.Context, name string) error {
 	_, err := call(ctx, c, manner{}, &swarmv1.ForgetNodeRequest{Name: name},

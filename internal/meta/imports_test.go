@@ -15,8 +15,9 @@ var ranks = []struct {
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest",
 	}},
-	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles.
-	{"0+", []string{"api/swarm/v1/swarmv1connect", "identity/spire/attestor"}},
+	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
+	// containers stands on the engine.
+	{"0+", []string{"api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine"}},
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",

@@ -33,6 +33,7 @@ func AccessTable() map[string]Access {
 		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: nodes, AnySwarm: true},
 		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true},
 		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all},
+		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true},
 		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control},
 		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control},
 		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control},

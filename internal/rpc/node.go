@@ -132,3 +132,8 @@ func (s *Server) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.Fo
 	}
 	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil
 }
+
+// LeaveNode takes a node's goodbye.
+func (s *Server) LeaveNode(context.Context, *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, nil)
+}

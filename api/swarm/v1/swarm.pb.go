@@ -346,6 +346,7 @@ type Node struct {
 	Runtime         string                 `protobuf:"bytes,13,opt,name=runtime,proto3" json:"runtime,omitempty"` // "process" or "docker"
 	Sn              string                 `protobuf:"bytes,14,opt,name=sn,proto3" json:"sn,omitempty"`           // for an SL: name of the SN through which it last reported, if known
 	Banned          bool                   `protobuf:"varint,15,opt,name=banned,proto3" json:"banned,omitempty"`
+	LeftReason      string                 `protobuf:"bytes,16,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"` // not empty: it said goodbye, and why; it is not live, and that is no fault
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -483,6 +484,13 @@ func (x *Node) GetBanned() bool {
 		return x.Banned
 	}
 	return false
+}
+
+func (x *Node) GetLeftReason() string {
+	if x != nil {
+		return x.LeftReason
+	}
+	return ""
 }
 
 type ChallengeRequest struct {
@@ -703,6 +711,86 @@ func (x *RegisterResponse) GetSns() []*Node {
 	return nil
 }
 
+type LeaveNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // one line, such as "stopped" or "training is over"; at most 256 bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveNodeRequest) Reset() {
+	*x = LeaveNodeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveNodeRequest) ProtoMessage() {}
+
+func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
+func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LeaveNodeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type LeaveNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveNodeResponse) Reset() {
+	*x = LeaveNodeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveNodeResponse) ProtoMessage() {}
+
+func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
+func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+}
+
 type ForgetNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -712,7 +800,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +812,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +825,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -755,7 +843,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +855,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +868,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 type ListNodesRequest struct {
@@ -791,7 +879,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +891,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +904,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 type ListNodesResponse struct {
@@ -829,7 +917,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +929,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +942,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -885,7 +973,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +985,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +998,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -958,7 +1046,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1058,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1071,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -1009,7 +1097,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1109,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1122,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -1053,7 +1141,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1153,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1166,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -1096,7 +1184,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1196,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1209,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -1138,7 +1226,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1238,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1251,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -1212,13 +1300,14 @@ type OpenSessionRequest struct {
 	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // "inactive", "snapshot", "active"
 	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 1..100
 	TotalEpochs   uint32                 `protobuf:"varint,9,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
+	Walls         string                 `protobuf:"bytes,10,opt,name=walls,proto3" json:"walls,omitempty"` // what keeps the program in, as its SL says: see Session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1319,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1332,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -1309,6 +1398,13 @@ func (x *OpenSessionRequest) GetTotalEpochs() uint32 {
 	return 0
 }
 
+func (x *OpenSessionRequest) GetWalls() string {
+	if x != nil {
+		return x.Walls
+	}
+	return ""
+}
+
 type OpenSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      *ContractView          `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -1318,7 +1414,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1426,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1439,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -1365,7 +1461,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1473,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1486,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -1425,7 +1521,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1533,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1546,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -1487,7 +1583,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1595,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1608,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -1552,7 +1648,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1660,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1673,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -1641,7 +1737,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1749,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1762,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1710,7 +1806,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1818,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1831,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -1786,7 +1882,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1894,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1907,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -1865,7 +1961,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1973,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1986,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -1958,7 +2054,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2066,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2079,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -2013,7 +2109,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2121,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2134,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ContractView) GetName() string {
@@ -2119,31 +2215,34 @@ func (x *ContractView) GetPendingReason() string {
 }
 
 type Session struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	PeerId        string                 `protobuf:"bytes,3,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
-	Host          string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
-	FsPort        uint32                 `protobuf:"varint,5,opt,name=fs_port,json=fsPort,proto3" json:"fs_port,omitempty"`
-	Live          bool                   `protobuf:"varint,6,opt,name=live,proto3" json:"live,omitempty"`  // the node is alive
-	State         string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"` // "open", "closed", "ended"
-	CheckinMode   string                 `protobuf:"bytes,8,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"`
-	Weight        uint32                 `protobuf:"varint,9,opt,name=weight,proto3" json:"weight,omitempty"`
-	LastSeq       uint64                 `protobuf:"varint,10,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
-	LastRound     uint64                 `protobuf:"varint,11,opt,name=last_round,json=lastRound,proto3" json:"last_round,omitempty"`
-	EndReason     string                 `protobuf:"bytes,12,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"` // "finished", "failed: …", "reset", "terms: …", "lost"
-	ExitCode      int32                  `protobuf:"varint,13,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	Progress      *Progress              `protobuf:"bytes,14,opt,name=progress,proto3" json:"progress,omitempty"`                              // only in GetContractStatus
-	ExpectedBase  bool                   `protobuf:"varint,15,opt,name=expected_base,json=expectedBase,proto3" json:"expected_base,omitempty"` // reserved for status: holds the committed model
-	Run           uint64                 `protobuf:"varint,16,opt,name=run,proto3" json:"run,omitempty"`                                       // after a forced reset the sessions of the run before are still shown
-	SpiffeId      string                 `protobuf:"bytes,17,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`              // that the node registered with
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Id           string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Node         string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	PeerId       string                 `protobuf:"bytes,3,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Host         string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	FsPort       uint32                 `protobuf:"varint,5,opt,name=fs_port,json=fsPort,proto3" json:"fs_port,omitempty"`
+	Live         bool                   `protobuf:"varint,6,opt,name=live,proto3" json:"live,omitempty"`  // the node is alive
+	State        string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"` // "open", "closed", "ended"
+	CheckinMode  string                 `protobuf:"bytes,8,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"`
+	Weight       uint32                 `protobuf:"varint,9,opt,name=weight,proto3" json:"weight,omitempty"`
+	LastSeq      uint64                 `protobuf:"varint,10,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	LastRound    uint64                 `protobuf:"varint,11,opt,name=last_round,json=lastRound,proto3" json:"last_round,omitempty"`
+	EndReason    string                 `protobuf:"bytes,12,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"` // "finished", "failed: …", "reset", "terms: …", "lost"
+	ExitCode     int32                  `protobuf:"varint,13,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Progress     *Progress              `protobuf:"bytes,14,opt,name=progress,proto3" json:"progress,omitempty"`                              // only in GetContractStatus
+	ExpectedBase bool                   `protobuf:"varint,15,opt,name=expected_base,json=expectedBase,proto3" json:"expected_base,omitempty"` // reserved for status: holds the committed model
+	Run          uint64                 `protobuf:"varint,16,opt,name=run,proto3" json:"run,omitempty"`                                       // after a forced reset the sessions of the run before are still shown
+	SpiffeId     string                 `protobuf:"bytes,17,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`              // that the node registered with
+	// What keeps the session's program in, in words of its SL, which the others must believe: "container, no network", or what
+	// was opened, such as "container, open: network hospital-lan", or "none: process runtime". At most 256 bytes.
+	Walls         string `protobuf:"bytes,18,opt,name=walls,proto3" json:"walls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2254,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2267,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Session) GetId() string {
@@ -2290,6 +2389,13 @@ func (x *Session) GetSpiffeId() string {
 	return ""
 }
 
+func (x *Session) GetWalls() string {
+	if x != nil {
+		return x.Walls
+	}
+	return ""
+}
+
 type CommittedRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -2306,7 +2412,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2424,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2437,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -2405,7 +2511,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2523,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2536,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -2500,7 +2606,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2618,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2631,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Participant) GetSession() string {
@@ -2611,7 +2717,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2729,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2742,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -2683,7 +2789,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2801,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2814,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -2731,7 +2837,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2849,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2862,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -2802,7 +2908,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2920,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2933,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 type ListContractsRequest struct {
@@ -2838,7 +2944,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +2956,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +2969,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 type ListContractsResponse struct {
@@ -2875,7 +2981,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2993,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3006,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -2926,7 +3032,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3044,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3057,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -3019,7 +3125,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3137,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3150,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -3068,7 +3174,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3186,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3199,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -3149,7 +3255,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3161,7 +3267,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3174,7 +3280,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -3207,7 +3313,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3325,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3338,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -3253,7 +3359,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3265,7 +3371,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3278,7 +3384,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -3321,7 +3427,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16svid_not_after_unix_ms\x18\t \x01(\x03R\x12svidNotAfterUnixMs\x12-\n" +
 	"\x13leader_seen_unix_ms\x18\n" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
-	"\bwarnings\x18\v \x03(\tR\bwarnings\"\xfe\x02\n" +
+	"\bwarnings\x18\v \x03(\tR\bwarnings\"\x9f\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -3338,7 +3444,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06leader\x18\f \x01(\bR\x06leader\x12\x18\n" +
 	"\aruntime\x18\r \x01(\tR\aruntime\x12\x0e\n" +
 	"\x02sn\x18\x0e \x01(\tR\x02sn\x12\x16\n" +
-	"\x06banned\x18\x0f \x01(\bR\x06banned\"\x12\n" +
+	"\x06banned\x18\x0f \x01(\bR\x06banned\x12\x1f\n" +
+	"\vleft_reason\x18\x10 \x01(\tR\n" +
+	"leftReason\"\x12\n" +
 	"\x10ChallengeRequest\")\n" +
 	"\x11ChallengeResponse\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"\xc1\x01\n" +
@@ -3351,7 +3459,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12 \n" +
-	"\x03sns\x18\x03 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\"'\n" +
+	"\x03sns\x18\x03 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\"*\n" +
+	"\x10LeaveNodeRequest\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x13\n" +
+	"\x11LeaveNodeResponse\"'\n" +
 	"\x11ForgetNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
 	"\x12ForgetNodeResponse\"\x12\n" +
@@ -3379,7 +3490,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xb9\x02\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xcf\x02\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -3389,7 +3500,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\badaptive\x18\x06 \x01(\bR\badaptive\x12!\n" +
 	"\fcheckin_mode\x18\a \x01(\tR\vcheckinMode\x12\x16\n" +
 	"\x06weight\x18\b \x01(\rR\x06weight\x12!\n" +
-	"\ftotal_epochs\x18\t \x01(\rR\vtotalEpochs\"I\n" +
+	"\ftotal_epochs\x18\t \x01(\rR\vtotalEpochs\x12\x14\n" +
+	"\x05walls\x18\n" +
+	" \x01(\tR\x05walls\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x8f\x01\n" +
 	"\rReportRequest\x123\n" +
@@ -3457,7 +3570,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05phase\x18\t \x01(\tR\x05phase\x12%\n" +
 	"\x0eexpected_peers\x18\n" +
 	" \x01(\rR\rexpectedPeers\x12%\n" +
-	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\"\xd2\x03\n" +
+	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\"\xe8\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -3478,7 +3591,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bprogress\x18\x0e \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12#\n" +
 	"\rexpected_base\x18\x0f \x01(\bR\fexpectedBase\x12\x10\n" +
 	"\x03run\x18\x10 \x01(\x04R\x03run\x12\x1b\n" +
-	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\"\x8b\x02\n" +
+	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\x12\x14\n" +
+	"\x05walls\x18\x12 \x01(\tR\x05walls\"\x8b\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -3556,11 +3670,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x97\x01\n" +
 	"\fSwarmService\x12A\n" +
 	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\x12D\n" +
-	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse2\xab\x03\n" +
+	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse2\xf1\x03\n" +
 	"\vNodeService\x12D\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\x12A\n" +
 	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\x12D\n" +
-	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\x12G\n" +
+	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\x12D\n" +
+	"\tLeaveNode\x12\x1a.swarm.v1.LeaveNodeRequest\x1a\x1b.swarm.v1.LeaveNodeResponse\x12G\n" +
 	"\n" +
 	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse\x12>\n" +
 	"\aBanNode\x12\x18.swarm.v1.BanNodeRequest\x1a\x19.swarm.v1.BanNodeResponse\x12D\n" +
@@ -3589,7 +3704,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -3601,44 +3716,46 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ChallengeResponse)(nil),         // 7: swarm.v1.ChallengeResponse
 	(*RegisterRequest)(nil),           // 8: swarm.v1.RegisterRequest
 	(*RegisterResponse)(nil),          // 9: swarm.v1.RegisterResponse
-	(*ForgetNodeRequest)(nil),         // 10: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),        // 11: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),          // 12: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 13: swarm.v1.ListNodesResponse
-	(*Ban)(nil),                       // 14: swarm.v1.Ban
-	(*BanNodeRequest)(nil),            // 15: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),           // 16: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),          // 17: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),         // 18: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                     // 19: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 20: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 21: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 22: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 23: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 24: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 25: swarm.v1.SessionReport
-	(*Ready)(nil),                     // 26: swarm.v1.Ready
-	(*Done)(nil),                      // 27: swarm.v1.Done
-	(*Failed)(nil),                    // 28: swarm.v1.Failed
-	(*Progress)(nil),                  // 29: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 30: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 31: swarm.v1.ContractView
-	(*Session)(nil),                   // 32: swarm.v1.Session
-	(*CommittedRound)(nil),            // 33: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 34: swarm.v1.Plan
-	(*Participant)(nil),               // 35: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 36: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 37: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 38: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 39: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 40: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 41: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 42: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 43: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 44: swarm.v1.GetContractStatusResponse
-	(*ResetContractRequest)(nil),      // 45: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 46: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 47: swarm.v1.ErrorReason
+	(*LeaveNodeRequest)(nil),          // 10: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),         // 11: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),         // 12: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),        // 13: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),          // 14: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 15: swarm.v1.ListNodesResponse
+	(*Ban)(nil),                       // 16: swarm.v1.Ban
+	(*BanNodeRequest)(nil),            // 17: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),           // 18: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),          // 19: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),         // 20: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                     // 21: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),        // 22: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),       // 23: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),             // 24: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),            // 25: swarm.v1.ReportResponse
+	(*ForwardedReport)(nil),           // 26: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 27: swarm.v1.SessionReport
+	(*Ready)(nil),                     // 28: swarm.v1.Ready
+	(*Done)(nil),                      // 29: swarm.v1.Done
+	(*Failed)(nil),                    // 30: swarm.v1.Failed
+	(*Progress)(nil),                  // 31: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 32: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 33: swarm.v1.ContractView
+	(*Session)(nil),                   // 34: swarm.v1.Session
+	(*CommittedRound)(nil),            // 35: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 36: swarm.v1.Plan
+	(*Participant)(nil),               // 37: swarm.v1.Participant
+	(*CloseSessionRequest)(nil),       // 38: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 39: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 40: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 41: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 42: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 43: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 44: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 45: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 46: swarm.v1.GetContractStatusResponse
+	(*ResetContractRequest)(nil),      // 47: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 48: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 49: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -3646,61 +3763,63 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 2: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
 	5,  // 3: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
 	5,  // 4: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	14, // 5: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	14, // 6: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	19, // 7: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	31, // 8: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	25, // 9: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	16, // 5: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	16, // 6: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	21, // 7: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	33, // 8: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	27, // 9: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	4,  // 10: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	22, // 11: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	26, // 12: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	27, // 13: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	28, // 14: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	29, // 15: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	19, // 16: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	33, // 17: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	34, // 18: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	32, // 19: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	29, // 20: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	35, // 21: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	31, // 22: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	42, // 23: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	31, // 24: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	33, // 25: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	24, // 11: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	28, // 12: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	29, // 13: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	30, // 14: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	31, // 15: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	21, // 16: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	35, // 17: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	36, // 18: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	34, // 19: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	31, // 20: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	37, // 21: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	33, // 22: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	44, // 23: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	33, // 24: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	35, // 25: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
 	0,  // 26: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
 	2,  // 27: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
 	6,  // 28: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
 	8,  // 29: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 30: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	10, // 31: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	15, // 32: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	17, // 33: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	20, // 34: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	22, // 35: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	30, // 36: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	36, // 37: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	38, // 38: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	40, // 39: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	43, // 40: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	45, // 41: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	1,  // 42: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 43: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	7,  // 44: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	9,  // 45: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 46: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	11, // 47: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	16, // 48: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	18, // 49: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	21, // 50: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	23, // 51: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	31, // 52: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	37, // 53: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	39, // 54: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	41, // 55: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	44, // 56: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	46, // 57: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	42, // [42:58] is the sub-list for method output_type
-	26, // [26:42] is the sub-list for method input_type
+	14, // 30: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	10, // 31: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	12, // 32: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	17, // 33: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	19, // 34: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	22, // 35: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	24, // 36: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	32, // 37: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	38, // 38: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	40, // 39: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	42, // 40: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	45, // 41: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	47, // 42: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	1,  // 43: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 44: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	7,  // 45: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	9,  // 46: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	15, // 47: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	11, // 48: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	13, // 49: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	18, // 50: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	20, // 51: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 52: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	25, // 53: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	33, // 54: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	39, // 55: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	41, // 56: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	43, // 57: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	46, // 58: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	48, // 59: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	43, // [43:60] is the sub-list for method output_type
+	26, // [26:43] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
 	26, // [26:26] is the sub-list for extension extendee
 	0,  // [0:26] is the sub-list for field type_name
@@ -3717,7 +3836,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -54,6 +54,8 @@ const (
 	NodeServiceRegisterProcedure = "/swarm.v1.NodeService/Register"
 	// NodeServiceListNodesProcedure is the fully-qualified name of the NodeService's ListNodes RPC.
 	NodeServiceListNodesProcedure = "/swarm.v1.NodeService/ListNodes"
+	// NodeServiceLeaveNodeProcedure is the fully-qualified name of the NodeService's LeaveNode RPC.
+	NodeServiceLeaveNodeProcedure = "/swarm.v1.NodeService/LeaveNode"
 	// NodeServiceForgetNodeProcedure is the fully-qualified name of the NodeService's ForgetNode RPC.
 	NodeServiceForgetNodeProcedure = "/swarm.v1.NodeService/ForgetNode"
 	// NodeServiceBanNodeProcedure is the fully-qualified name of the NodeService's BanNode RPC.
@@ -194,6 +196,9 @@ type NodeServiceClient interface {
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
+	// LeaveNode is a node's goodbye: its sessions end with the reason given, it counts as dead at once, nobody waits for it,
+	// and its absence is no fault until it registers again. Needs the node's token. Idempotent.
+	LeaveNode(context.Context, *connect.Request[v1.LeaveNodeRequest]) (*connect.Response[v1.LeaveNodeResponse], error)
 	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
 	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
 	// BanNode shuts a node key out at once: its token, its connections and its sessions end, and it can't register again
@@ -232,6 +237,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("ListNodes")),
 			connect.WithClientOptions(opts...),
 		),
+		leaveNode: connect.NewClient[v1.LeaveNodeRequest, v1.LeaveNodeResponse](
+			httpClient,
+			baseURL+NodeServiceLeaveNodeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("LeaveNode")),
+			connect.WithClientOptions(opts...),
+		),
 		forgetNode: connect.NewClient[v1.ForgetNodeRequest, v1.ForgetNodeResponse](
 			httpClient,
 			baseURL+NodeServiceForgetNodeProcedure,
@@ -258,6 +269,7 @@ type nodeServiceClient struct {
 	challenge  *connect.Client[v1.ChallengeRequest, v1.ChallengeResponse]
 	register   *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
 	listNodes  *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
+	leaveNode  *connect.Client[v1.LeaveNodeRequest, v1.LeaveNodeResponse]
 	forgetNode *connect.Client[v1.ForgetNodeRequest, v1.ForgetNodeResponse]
 	banNode    *connect.Client[v1.BanNodeRequest, v1.BanNodeResponse]
 	unbanNode  *connect.Client[v1.UnbanNodeRequest, v1.UnbanNodeResponse]
@@ -276,6 +288,11 @@ func (c *nodeServiceClient) Register(ctx context.Context, req *connect.Request[v
 // ListNodes calls swarm.v1.NodeService.ListNodes.
 func (c *nodeServiceClient) ListNodes(ctx context.Context, req *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {
 	return c.listNodes.CallUnary(ctx, req)
+}
+
+// LeaveNode calls swarm.v1.NodeService.LeaveNode.
+func (c *nodeServiceClient) LeaveNode(ctx context.Context, req *connect.Request[v1.LeaveNodeRequest]) (*connect.Response[v1.LeaveNodeResponse], error) {
+	return c.leaveNode.CallUnary(ctx, req)
 }
 
 // ForgetNode calls swarm.v1.NodeService.ForgetNode.
@@ -302,6 +319,9 @@ type NodeServiceHandler interface {
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
+	// LeaveNode is a node's goodbye: its sessions end with the reason given, it counts as dead at once, nobody waits for it,
+	// and its absence is no fault until it registers again. Needs the node's token. Idempotent.
+	LeaveNode(context.Context, *connect.Request[v1.LeaveNodeRequest]) (*connect.Response[v1.LeaveNodeResponse], error)
 	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
 	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
 	// BanNode shuts a node key out at once: its token, its connections and its sessions end, and it can't register again
@@ -336,6 +356,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("ListNodes")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceLeaveNodeHandler := connect.NewUnaryHandler(
+		NodeServiceLeaveNodeProcedure,
+		svc.LeaveNode,
+		connect.WithSchema(nodeServiceMethods.ByName("LeaveNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	nodeServiceForgetNodeHandler := connect.NewUnaryHandler(
 		NodeServiceForgetNodeProcedure,
 		svc.ForgetNode,
@@ -362,6 +388,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceRegisterHandler.ServeHTTP(w, r)
 		case NodeServiceListNodesProcedure:
 			nodeServiceListNodesHandler.ServeHTTP(w, r)
+		case NodeServiceLeaveNodeProcedure:
+			nodeServiceLeaveNodeHandler.ServeHTTP(w, r)
 		case NodeServiceForgetNodeProcedure:
 			nodeServiceForgetNodeHandler.ServeHTTP(w, r)
 		case NodeServiceBanNodeProcedure:
@@ -387,6 +415,10 @@ func (UnimplementedNodeServiceHandler) Register(context.Context, *connect.Reques
 
 func (UnimplementedNodeServiceHandler) ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.ListNodes is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) LeaveNode(context.Context, *connect.Request[v1.LeaveNodeRequest]) (*connect.Response[v1.LeaveNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.LeaveNode is not implemented"))
 }
 
 func (UnimplementedNodeServiceHandler) ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error) {

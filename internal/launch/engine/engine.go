@@ -1,0 +1,29 @@
+// Package engine reaches a container engine (Docker, or Podman through its Docker-compatible socket) and holds what all
+// containers of the swarm have in common: labels, image names, and errors that say what to do.
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker/docker/client"
+)
+
+// Engine is a connection to a container engine. Safe for concurrent use.
+type Engine struct {
+	*client.Client
+}
+
+// Open connects to the engine that DOCKER_HOST and its kin name, else to the default socket, and agrees with it on a version
+// of the API. It blocks for one round trip. The caller closes the Engine. Errors carry a remedy (Explain).
+func Open(ctx context.Context) (*Engine, error) {
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, fmt.Errorf("reach container engine: %w: correct DOCKER_HOST", err)
+	}
+	if _, err := c.Ping(ctx); err != nil {
+		_ = c.Close()
+		return nil, Explain(fmt.Errorf("reach container engine: %w", err))
+	}
+	return &Engine{Client: c}, nil
+}
