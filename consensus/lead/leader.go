@@ -37,7 +37,8 @@ type Leader struct {
 	log      *slog.Logger
 	reports  *Reports
 	liveness *Liveness
-	wake     chan struct{} // holds one, so that many wake-ups are one
+	wake     chan struct{}        // holds one, so that many wake-ups are one
+	walls    map[string]toldWalls // by contract; Run's alone
 
 	mu        sync.Mutex
 	leading   bool
@@ -66,7 +67,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Leader {
 	cfg = cfg.withDefaults()
 	return &Leader{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: NewLiveness(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, contracts: map[string]*contract{},
 	}
 }
 
@@ -108,13 +109,15 @@ func (l *Leader) Status(name string) Status {
 	return s
 }
 
-// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Proposals are made one after
+// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Leading or not, it logs sessions
+// whose programs are not walled in. Proposals are made one after
 // the other by Run itself, so no contract ever has two in flight.
 func (l *Leader) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Tick)
 	defer tick.Stop()
 	for {
 		changed := l.raft.Changed()
+		l.tellWalls(l.raft.View())
 		if l.lead() {
 			l.step(ctx)
 		}

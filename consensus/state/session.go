@@ -36,6 +36,9 @@ type Session struct {
 	CheckinMode   string `json:"checkin_mode"`
 	Weight        uint32 `json:"weight"` // 0..100
 	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
+	// Walls is what keeps its program in, in the words of its SL, which nobody can check: "container, no network" or
+	// "container, open: network lan". Empty: the SL says nothing.
+	Walls string `json:"walls,omitempty"`
 
 	State     string `json:"state"`
 	Closed    bool   `json:"closed,omitempty"`     // a close was committed, also when the session has ended since
@@ -65,6 +68,7 @@ type OpenSession struct {
 	CheckinMode   string `json:"checkin_mode"` // empty: snapshot
 	Weight        uint32 `json:"weight"`
 	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
+	Walls         string `json:"walls,omitempty"` // at most MaxWalls bytes of one line
 	AtMS          int64  `json:"at_ms"`
 }
 
@@ -146,7 +150,7 @@ func (o OpenSession) session(c *Contract) *Session {
 	return &Session{
 		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: terms,
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive,
-		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs,
+		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Walls: o.Walls,
 		State: SessionOpen, OpenedMS: o.AtMS,
 	}
 }
@@ -165,6 +169,8 @@ func (o OpenSession) check(s *State) error {
 		return reject(ReasonBadCommand, "", "%d expected peers, at most %d", o.ExpectedPeers, MaxMinPeers)
 	case !validCheckin(o.CheckinMode) && o.CheckinMode != "":
 		return badCheckin(o.CheckinMode)
+	case len(o.Walls) > MaxWalls || !oneLine(o.Walls):
+		return reject(ReasonBadCommand, "", "the words on a program's walls are %d bytes, at most %d, of one line", len(o.Walls), MaxWalls)
 	}
 	n := s.Nodes[o.Node]
 	if n == nil {

@@ -10,6 +10,7 @@ const (
 	MaxMinPeers     = 1024
 	MaxWeight       = 100
 	MaxEndReason    = 4096
+	MaxWalls        = 256 // of Session.Walls
 	MaxEnded        = 256 // ended sessions that a contract keeps, besides those that count as closed
 
 	MaxSessions = 64 // sessions of one node that have not ended: as many as a report carries

@@ -23,7 +23,7 @@ func contractCommands() []*Command {
 		{
 			Pattern: "get contract status NAME", Group: "Contracts", Shell: true,
 			Summary: "Show how far a training is and what it waits for",
-			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress, and, when no round is running, why not.",
+			Details: "Prints the contract's phase, its last committed round with digest and participants, every session with its progress and with what keeps its program in (as its own SL says), and, when no round is running, why not.",
 			Example: "get contract status defaultbb.cqdb.sml.hpe",
 			JSON:    statusJSON{},
 			Run:     getContractStatus,
@@ -130,6 +130,7 @@ type sessionJSON struct {
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
 	Weight      uint32   `json:"weight" doc:"1 to 100"`
 	CheckinMode string   `json:"checkin_mode" doc:"snapshot, inactive or active"`
+	Walls       string   `json:"walls" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`
 	EndReason   string   `json:"end_reason" doc:"why it ended, empty while it has not"`
 	ExitCode    int32    `json:"exit_code" doc:"of the program, when its end is the session's"`
 }
@@ -186,7 +187,7 @@ func sessionToJSON(x *swarmv1.Session) sessionJSON {
 	out := sessionJSON{
 		ID: x.GetId(), Node: x.GetNode(), Live: x.GetLive(), State: x.GetState(), Phase: p.GetPhase(), Round: x.GetLastRound(),
 		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(),
-		EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
+		Walls: x.GetWalls(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
 	}
 	if p.GetHasLoss() {
 		out.Loss = finite(p.GetLoss())
@@ -228,14 +229,14 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 		return nil // what it waits for says so
 	}
 	fmt.Fprintln(w)
-	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "NOTE"}}
+	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WALLS", "NOTE"}}
 	for _, x := range byNode(c.GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
 		if !j.Live && j.State != "ended" {
 			note = strings.TrimPrefix(note+", node is dead", ", ")
 		}
-		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric), note)
+		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric), j.Walls, note)
 	}
 	return t.print(w)
 }

@@ -135,7 +135,8 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 			Sessions: []*swarmv1.Session{{
 				Node: "sl-0", Live: true, State: "open", LastRound: 4,
 				Progress: &swarmv1.Progress{Phase: "ready", Loss: 0.5, HasLoss: true, EpochsDone: 1, TotalEpochs: 3},
-			}, {Node: "sl-1\x1b[2J", State: "open"}},
+				Walls:    "container, no network",
+			}, {Node: "sl-1\x1b[2J", State: "open", Walls: "container, open: network lan\x1b[2J"}},
 		},
 		Waiting: "1 more peer", WaitingSinceUnixMs: 5_000,
 	}, nil
@@ -195,9 +196,9 @@ terms      method mean, min peers 2
 committed  round 4, model 0123456789ab, from sl-0, sl-1
 waiting    1 more peer (6s)
 
-NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  NOTE
-sl-0  open   ready  4      1/3    0.5000  -       -
-sl-1  open   -      0      0      -       -       node is dead
+NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WALLS                         NOTE
+sl-0  open   ready  4      1/3    0.5000  -       container, no network         -
+sl-1  open   -      0      0      -       -       container, open: network lan  node is dead
 `},
 		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
 		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
