@@ -2,7 +2,6 @@ package launch
 
 import (
 	"bytes"
-	"io"
 	"strings"
 )
 
@@ -11,45 +10,48 @@ const (
 	maxTailLine = 4 << 10  // bytes of a line in the tail
 )
 
-// splitLines calls fn with each line until r ends or fails. A newline, a carriage return and the pair end a line. What
-// follows the last end is a line too.
-func splitLines(r io.Reader, fn func(line string)) {
-	buf := make([]byte, maxLine)
-	held := 0
-	afterCR := false
-	for {
-		n, err := r.Read(buf[held:])
-		data := buf[:held+n]
-		searched := held // no end before: a long line must not be searched again at each read
-		for {
-			if afterCR && len(data) > 0 {
-				afterCR = false
-				if data[0] == '\n' {
-					data = data[1:]
-				}
+// splitter calls fn with each line of what is written to it. A newline, a carriage return and the pair end a line.
+type splitter struct {
+	fn      func(line string)
+	held    []byte // the line that has no end yet
+	afterCR bool
+}
+
+func (s *splitter) write(p []byte) {
+	for len(p) > 0 {
+		if s.afterCR {
+			s.afterCR = false
+			if p[0] == '\n' {
+				p = p[1:]
+				continue
 			}
-			end := bytes.IndexAny(data[searched:], "\r\n")
-			if end < 0 {
-				break
-			}
-			end += searched
-			searched = 0
-			fn(text(data[:end]))
-			afterCR = data[end] == '\r'
-			data = data[end+1:]
 		}
-		if len(data) == maxLine {
-			fn(text(data))
-			data = nil
+		part := p[:min(len(p), maxLine-len(s.held))]
+		if end := bytes.IndexAny(part, "\r\n"); end >= 0 {
+			s.held = append(s.held, part[:end]...)
+			s.emit()
+			s.afterCR = part[end] == '\r'
+			p = p[end+1:]
+			continue
 		}
-		held = copy(buf, data)
-		if err != nil {
-			if held > 0 {
-				fn(text(buf[:held]))
-			}
-			return
+		s.held = append(s.held, part...)
+		p = p[len(part):]
+		if len(s.held) == maxLine {
+			s.emit()
 		}
 	}
+}
+
+// flush passes on what follows the last end.
+func (s *splitter) flush() {
+	if len(s.held) > 0 {
+		s.emit()
+	}
+}
+
+func (s *splitter) emit() {
+	s.fn(text(s.held))
+	s.held = s.held[:0]
 }
 
 func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

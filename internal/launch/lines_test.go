@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -15,8 +14,14 @@ func FuzzSplitLines(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("x"), maxLine+1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var whole, single []string
-		splitLines(bytes.NewReader(b), func(l string) { whole = append(whole, l) })
-		splitLines(iotest.OneByteReader(bytes.NewReader(b)), func(l string) { single = append(single, l) })
+		all := splitter{fn: func(l string) { whole = append(whole, l) }}
+		all.write(b)
+		all.flush()
+		bytewise := splitter{fn: func(l string) { single = append(single, l) }}
+		for i := range b {
+			bytewise.write(b[i : i+1])
+		}
+		bytewise.flush()
 		if diff := cmp.Diff(whole, single); diff != "" {
 			t.Errorf("lines differ (-whole +byte by byte):\n%s", diff)
 		}
@@ -26,4 +31,18 @@ func FuzzSplitLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestSplitLines(t *testing.T) {
+	var got []string
+	s := splitter{fn: func(l string) { got = append(got, l) }}
+	s.write([]byte("a\nb\r\nc\rd\n\nend"))
+	if diff := cmp.Diff(got, []string{"a", "b", "c", "d", ""}); diff != "" {
+		t.Errorf("lines before the flush (-got +want):\n%s", diff)
+	}
+	s.flush()
+	s.flush()
+	if diff := cmp.Diff(got, []string{"a", "b", "c", "d", "", "end"}); diff != "" {
+		t.Errorf("lines (-got +want):\n%s", diff)
+	}
 }

@@ -47,18 +47,28 @@ type Spec struct {
 
 // Exit is how a program ended.
 type Exit struct {
-	ExitCode int            // the exit status; 128 + signal number if a signal ended it, as in a shell
+	ExitCode int            // the exit status; 128 + signal number if a signal ended it, as in a shell; -1: nobody knows
 	Signal   syscall.Signal // 0 unless a signal ended it
+	Reason   string         // why, in words, where the code does not say it; one line, with a remedy if there is one
 	Tail     []string       // last lines of output, each cut at 4 KiB, oldest first
 	LogErr   error          // why LogFile is incomplete, nil if it is not
 }
 
-// String says it in words, such as "exit code 1" or "killed by signal 9 (killed)".
+// String says it in words, such as "exit code 1", "killed by signal 9 (killed)" or "exit code 127: command not found".
 func (e Exit) String() string {
-	if e.Signal != 0 {
-		return fmt.Sprintf("killed by signal %d (%s)", int(e.Signal), e.Signal)
+	how := fmt.Sprintf("exit code %d", e.ExitCode)
+	switch {
+	case e.Signal != 0:
+		how = fmt.Sprintf("killed by signal %d (%s)", int(e.Signal), e.Signal)
+	case e.ExitCode < 0 && e.Reason != "":
+		return e.Reason
+	case e.ExitCode < 0:
+		how = "exit code unknown"
 	}
-	return fmt.Sprintf("exit code %d", e.ExitCode)
+	if e.Reason == "" {
+		return how
+	}
+	return how + ": " + e.Reason
 }
 
 // Process is a running or ended program. Its methods are safe for concurrent use.
@@ -81,7 +91,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if info, err := os.Stat(spec.Dir); spec.Dir != "" && (err != nil || !info.IsDir()) {
 		return nil, fmt.Errorf("start %s: working directory %s is not there", spec.Name, spec.Dir)
 	}
-	out, err := newOutput(spec)
+	out, err := newPipes(spec)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
@@ -90,7 +100,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit
 	}
-	cmd.Stdout, cmd.Stderr = out.stdout.w, out.stderr.w
+	cmd.Stdout, cmd.Stderr = out.w[0], out.w[1]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &Process{done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -114,7 +124,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 }
 
 // run keeps one OS thread for the program's life: the kernel sends Pdeathsig when the thread that started it ends.
-func (p *Process) run(cmd *exec.Cmd, out *output, started chan<- error) {
+func (p *Process) run(cmd *exec.Cmd, out *pipes, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(p.done)
@@ -187,89 +197,46 @@ func (p *Process) signal(sig syscall.Signal) {
 	}
 }
 
-// stream is one pipe from the program.
-type stream struct {
-	name string
-	r, w *os.File
+// pipes are the two that the program prints to.
+type pipes struct {
+	out     *Output
+	r, w    [2]*os.File // stdout, stderr
+	readers sync.WaitGroup
 }
 
-func newStream(name string) (stream, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return stream{}, fmt.Errorf("make pipe: %w", err)
-	}
-	return stream{name, r, w}, nil
-}
-
-// output collects what a program prints.
-type output struct {
-	stdout, stderr stream
-	readers        sync.WaitGroup
-
-	mu     sync.Mutex
-	line   func(stream, line string)
-	tail   tail
-	file   io.WriteCloser
-	logErr error
-}
-
-func newOutput(spec Spec) (*output, error) {
-	o := &output{line: spec.Line, tail: tail{keep: spec.LogTail}}
-	if spec.LogTail == 0 {
-		o.tail.keep = defaultTail
-	}
-	var err error
-	if o.stdout, err = newStream("stdout"); err != nil {
-		return nil, err
-	}
-	if o.stderr, err = newStream("stderr"); err != nil {
-		return nil, errors.Join(err, o.stdout.r.Close(), o.stdout.w.Close())
-	}
-	if spec.LogFile != "" {
-		// The program can write where this file lies: never follow a link that it put there.
-		f, err := os.OpenFile(spec.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
-		if err != nil {
-			o.logErr = fmt.Errorf("open program's log: %w", err)
-		} else {
-			o.file = f
+func newPipes(spec Spec) (*pipes, error) {
+	p := &pipes{}
+	for i := range p.r {
+		var err error
+		if p.r[i], p.w[i], err = os.Pipe(); err != nil {
+			_ = p.r[0].Close() // of the first one, if it is there
+			_ = p.w[0].Close()
+			return nil, fmt.Errorf("make pipe: %w", err)
 		}
 	}
-	return o, nil
+	p.out = NewOutput(OutputConfig{Line: spec.Line, LogTail: spec.LogTail, LogFile: spec.LogFile})
+	return p, nil
 }
 
 // started frees this process's copies of the program's ends and begins to read.
-func (o *output) started() {
-	for _, s := range []stream{o.stdout, o.stderr} {
-		_ = s.w.Close()
-		o.readers.Go(func() {
-			splitLines(s.r, func(line string) { o.take(s.name, line) })
-			_ = s.r.Close()
+func (p *pipes) started() {
+	for i, name := range []string{"stdout", "stderr"} {
+		_ = p.w[i].Close()
+		p.readers.Go(func() {
+			to := p.out.Stream(name)
+			_, _ = io.Copy(to, p.r[i]) // the end and the deadline are all the same
+			_ = to.Close()
+			_ = p.r[i].Close()
 		})
 	}
 }
 
-func (o *output) take(stream, line string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.tail.add(line)
-	if o.file != nil && o.logErr == nil {
-		if _, err := io.WriteString(o.file, line+"\n"); err != nil {
-			o.logErr = fmt.Errorf("write program's log: %w", err)
-		}
-	}
-	if o.line != nil {
-		o.line(stream, line)
-	}
-}
-
 // finish waits for the rest of the output, but not for ever.
-func (o *output) finish() ([]string, error) {
+func (p *pipes) finish() ([]string, error) {
 	deadline := time.Now().Add(flushLimit)
-	_ = o.stdout.r.SetReadDeadline(deadline)
-	_ = o.stderr.r.SetReadDeadline(deadline)
-	o.readers.Wait()
-	if o.file != nil {
-		o.logErr = errors.Join(o.logErr, o.file.Close())
+	for _, r := range p.r {
+		_ = r.SetReadDeadline(deadline)
 	}
-	return o.tail.lines, o.logErr
+	p.readers.Wait()
+	return p.out.Finish()
 }
