@@ -157,7 +157,7 @@ func (s *sl) parts(api *client.Client, hub *exchange.Hub) (*session.Engine, *bri
 		},
 	})
 	server, err := bridge.NewServer(bridge.Config{
-		Dir: s.cfg.BridgeDir, SpillDir: s.cfg.StateDir, Log: s.cfg.Log, Handler: BridgeHandler{Engine: engine, Peer: s.cfg.Name},
+		Dir: s.cfg.BridgeDir, SpillDir: filepath.Join(s.cfg.StateDir, "bridge-slots"), Log: s.cfg.Log, Handler: BridgeHandler{Engine: engine, Peer: s.cfg.Name},
 		Status: engine.Status, Live: engine.Live,
 	})
 	return engine, server, err

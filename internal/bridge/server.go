@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 )
@@ -55,12 +51,17 @@ type SyncResult struct {
 
 // Config says where and for whom a Server serves.
 type Config struct {
-	// Dir is the bridge directory, an absolute path of its own for each node. Run makes it and removes it.
+	// Dir is the bridge directory, an absolute path of its own for each node. Claim or Run makes it, Run removes it.
 	Dir string
-	// SpillDir takes the weight files when Dir's file system is too full; empty: it is an error then.
+	// SpillDir takes the weight files when Dir's file system is too full; it is made when it is needed, or by Claim if
+	// SpillAs is set. Empty: it is an error then.
 	SpillDir string
-	Log      *slog.Logger
-	Handler  Handler
+	// SpillAs is the path by which the program knows SpillDir; empty: the same.
+	SpillAs string
+	// Owner is the user that the program runs as; nil: the daemon's own.
+	Owner   *Owner
+	Log     *slog.Logger
+	Handler Handler
 	// Status returns what GET /v1/status answers, JSON with snake_case keys; its text "waiting" is also shown to a
 	// program whose call is pending. It must not block. Nil: an empty object.
 	Status func() map[string]any
@@ -88,6 +89,7 @@ type Server struct {
 	calls   sync.WaitGroup
 
 	mu      sync.Mutex
+	lock    *os.File // the claimed directory, locked; nil before
 	opening bool
 	open    *openSession // nil: none
 }
@@ -110,6 +112,9 @@ func NewServer(cfg Config) (*Server, error) {
 	if p := filepath.Join(cfg.Dir, wire.SocketName); len(p) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, unix sockets allow %d: name a shorter directory with --bridge-dir", p, len(p), maxSocketPath)
 	}
+	if err := cfg.Owner.check(); err != nil {
+		return nil, err
+	}
 	if cfg.LongPoll <= 0 {
 		cfg.LongPoll = defaultLongPoll
 	}
@@ -127,7 +132,24 @@ func (s *Server) Dir() string { return s.cfg.Dir }
 
 // CreateSlots makes the weight files of a session in the bridge directory, or in the spill directory. See CreateSlots.
 func (s *Server) CreateSlots(bytes int64) (*Slots, error) {
-	return CreateSlots(s.cfg.Dir, s.cfg.SpillDir, bytes, s.cfg.Log)
+	return CreateSlots(s.place(), bytes, s.cfg.Log)
+}
+
+// OpenSlots opens the weight files that an earlier life of the daemon made. See OpenSlots.
+func (s *Server) OpenSlots(bytes int64, local, committed string) (*Slots, error) {
+	return OpenSlots(s.place(), bytes, local, committed)
+}
+
+func (s *Server) place() Place {
+	return Place{Dir: s.cfg.Dir, Spill: s.cfg.SpillDir, SpillAs: s.cfg.SpillAs, Owner: s.cfg.Owner}
+}
+
+// Resume makes the bridge know a session that a program opened in an earlier life of the daemon: layout is its digest,
+// weight what its syncs have when they name none. Call it before Run.
+func (s *Server) Resume(session, layout string, weight int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = &openSession{id: session, layout: layout, weight: weight}
 }
 
 // Connected tells whether a program that used the open session is still connected. A program that makes one connection
@@ -139,19 +161,15 @@ func (s *Server) Connected() bool {
 }
 
 // Run serves until ctx ends, then removes the directory. It returns nil after ctx ended, and leaves no goroutine behind.
-// It may be called once.
+// It may be called once. It claims the directory, weight files of an earlier life included, unless Claim has.
 func (s *Server) Run(ctx context.Context) error {
-	lock, err := makeDir(s.cfg.Dir)
-	if err != nil {
+	if err := s.Claim(false); err != nil {
 		return err
 	}
-	defer s.removeDir(lock)
-	listener, err := net.Listen("unix", filepath.Join(s.cfg.Dir, wire.SocketName))
+	defer s.Release()
+	listener, err := s.listen()
 	if err != nil {
-		return fmt.Errorf("listen on bridge socket: %w", err)
-	}
-	if err := os.Chmod(filepath.Join(s.cfg.Dir, wire.SocketName), 0o600); err != nil {
-		return errors.Join(fmt.Errorf("protect bridge socket: %w", err), listener.Close())
+		return err
 	}
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,75 +204,18 @@ func (s *Server) Run(ctx context.Context) error {
 	return fmt.Errorf("serve bridge socket: %w", err)
 }
 
-// makeDir makes the directory, or takes over what a dead daemon left, and returns it locked against a second daemon.
-func makeDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make bridge directory: %w: name another one with --bridge-dir", err)
-	}
-	if err := checkParent(filepath.Dir(dir)); err != nil {
-		return nil, fmt.Errorf("take bridge directory %s: %w", dir, err)
-	}
-	// A link could lead a daemon of another user's choice of directory.
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+// listen makes the socket, which only the program's user may connect to.
+func (s *Server) listen() (net.Listener, error) {
+	path := filepath.Join(s.cfg.Dir, wire.SocketName)
+	listener, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("open bridge directory: %w", err)
+		return nil, fmt.Errorf("listen on bridge socket: %w", err)
 	}
-	var stat unix.Stat_t
-	err = unix.Fstat(int(f.Fd()), &stat)
-	switch {
-	case err != nil:
-	case int(stat.Uid) != os.Geteuid():
-		err = fmt.Errorf("it belongs to user %d: name another one with --bridge-dir", stat.Uid)
-	case unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil:
-		err = errors.New("another daemon uses it: name another one with --bridge-dir")
-	default:
-		err = f.Chmod(0o700)
-	}
-	if err == nil {
-		err = removeFiles(dir)
+	if err = os.Chmod(path, 0o600); err == nil {
+		err = s.cfg.Owner.own(path)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("take bridge directory %s: %w", dir, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("protect bridge socket: %w", err), listener.Close())
 	}
-	return f, nil
-}
-
-// checkParent refuses a directory whose owner could put another one in the place of ours while it is used: in
-// /dev/shm everybody may have made it before us, and programs find socket and weights by path.
-func checkParent(parent string) error {
-	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // the link itself, and where it leads
-		info, err := look(parent)
-		if err != nil {
-			return err
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-			return fmt.Errorf("%s belongs to user %d, who could replace what lies in it: name another one with --bridge-dir", parent, st.Uid)
-		}
-		if info.IsDir() && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
-			return fmt.Errorf("%s may be written by everybody: run chmod o-w %s, or name another one with --bridge-dir", parent, parent)
-		}
-	}
-	return nil
-}
-
-// removeFiles removes the bridge's own files only: the user may have named a directory that holds others.
-func removeFiles(dir string) error {
-	var errs []error
-	for _, name := range []string{wire.SocketName, wire.LocalName, wire.Merged0Name, wire.Merged1Name} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (s *Server) removeDir(lock *os.File) {
-	err := removeFiles(s.cfg.Dir)
-	if rmErr := os.Remove(s.cfg.Dir); rmErr != nil && !errors.Is(rmErr, unix.ENOTEMPTY) && !errors.Is(rmErr, fs.ErrNotExist) {
-		err = errors.Join(err, rmErr)
-	}
-	if err = errors.Join(err, lock.Close()); err != nil {
-		s.cfg.Log.Warn("bridge directory stays behind", "dir", s.cfg.Dir, "err", err)
-	}
+	return listener, nil
 }

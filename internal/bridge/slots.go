@@ -15,8 +15,6 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 )
 
-const spillName = "bridge-slots"
-
 // Slot is one weight file, open in the daemon. It is safe for concurrent use; after its Slots are closed every call
 // fails. Length and offsets are in bytes.
 type Slot struct {
@@ -97,23 +95,30 @@ type Slots struct {
 	closed    bool
 }
 
-// CreateSlots makes the three files of the given length in dir, with all their space allocated. If dir's file system is
-// too full they go to a folder of spillDir, with a log line, and their names are absolute paths. Files that an earlier
-// session left under the same names are replaced. The caller closes the Slots, which removes the files.
-func CreateSlots(dir, spillDir string, bytes int64, log *slog.Logger) (*Slots, error) {
+// Place says where weight files lie and for whom.
+type Place struct {
+	Dir     string // the bridge directory
+	Spill   string // takes the files when Dir's file system is too full; empty: none does
+	SpillAs string // Spill as the program knows it; empty: the same path
+	Owner   *Owner // nil: the daemon's user
+}
+
+// CreateSlots makes the three files of the given length in the place's directory, with all their space allocated. If its file
+// system is too full they go to the spill directory, with a log line, and their names are absolute paths. Files that an
+// earlier session left under the same names are replaced. The caller closes the Slots, which removes the files.
+func CreateSlots(at Place, bytes int64, log *slog.Logger) (*Slots, error) {
 	if bytes < 0 {
 		return nil, fmt.Errorf("create weight files: length %d is negative", bytes)
 	}
-	s, err := createSlots(dir, false, bytes)
-	if noSpace(err) && spillDir != "" {
-		spill := filepath.Join(spillDir, spillName)
-		log.Warn("weight files do not fit into the bridge directory, the state directory takes them",
-			"dir", dir, "spill_dir", spill, "bytes", 3*bytes, "err", err)
-		if spill, err = filepath.Abs(spill); err == nil {
-			err = os.MkdirAll(spill, 0o700)
+	s, err := at.create(at.Dir, "", bytes)
+	if noSpace(err) && at.Spill != "" {
+		log.Warn("weight files do not fit into the bridge directory, the spill directory takes them",
+			"dir", at.Dir, "spill_dir", at.Spill, "bytes", 3*bytes, "err", err)
+		if at.Spill, err = filepath.Abs(at.Spill); err == nil {
+			err = makeSpill(at.Spill, at.Owner)
 		}
 		if err == nil {
-			s, err = createSlots(spill, true, bytes)
+			s, err = at.create(at.Spill, at.spillName(), bytes)
 		}
 	}
 	if noSpace(err) {
@@ -125,21 +130,83 @@ func CreateSlots(dir, spillDir string, bytes int64, log *slog.Logger) (*Slots, e
 	return s, err
 }
 
-func createSlots(dir string, absolute bool, bytes int64) (*Slots, error) {
+func (at Place) spillName() string {
+	if at.SpillAs != "" {
+		return at.SpillAs
+	}
+	return at.Spill
+}
+
+// fileNames are the names of the three files: the program's, then the two that take turns.
+var fileNames = [...]string{wire.LocalName, wire.Merged0Name, wire.Merged1Name}
+
+// create makes the files in dir, which the program knows as prefix; empty: it finds them in the bridge directory.
+func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
 	s := &Slots{committed: -1}
-	for i, into := range []**Slot{&s.local, &s.merged[0], &s.merged[1]} {
-		name := [...]string{wire.LocalName, wire.Merged0Name, wire.Merged1Name}[i]
-		slot := &Slot{name: name, path: filepath.Join(dir, name), size: bytes}
-		if absolute {
-			slot.name = slot.path
-		}
+	for i, into := range s.files() {
+		slot := newSlot(dir, prefix, fileNames[i], bytes)
 		var err error
 		if slot.file, err = allocate(slot.path, bytes); err != nil {
 			return nil, errors.Join(fmt.Errorf("create weight file %s: %w", slot.path, err), s.Close())
 		}
 		*into = slot
+		if err := at.Owner.own(slot.path); err != nil {
+			return nil, errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.Close())
+		}
 	}
 	return s, nil
+}
+
+func newSlot(dir, prefix, name string, bytes int64) *Slot {
+	return &Slot{name: filepath.Join(prefix, name), path: filepath.Join(dir, name), size: bytes}
+}
+
+func (s *Slots) files() []**Slot { return []**Slot{&s.local, &s.merged[0], &s.merged[1]} }
+
+// OpenSlots opens the files of a session that an earlier life of the daemon made, named as it told the program: local, and
+// committed, empty if nothing was. A missing file, or one of another length, is an error, and the files stay. The caller closes
+// the Slots, which removes the files.
+func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
+	dir, prefix := at.Dir, ""
+	if local != wire.LocalName {
+		dir, prefix = at.Spill, at.spillName()
+	}
+	if local != filepath.Join(prefix, wire.LocalName) {
+		return nil, fmt.Errorf("open weight files: %s is not where they are kept now", local)
+	}
+	s := &Slots{committed: -1}
+	for i, into := range s.files() {
+		slot := newSlot(dir, prefix, fileNames[i], bytes)
+		var err error
+		if slot.file, err = os.OpenFile(slot.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
+			return nil, errors.Join(fmt.Errorf("open weight file: %w", err), s.abandon())
+		}
+		*into = slot
+		if err := slot.check(); err != nil {
+			return nil, errors.Join(err, s.abandon())
+		}
+	}
+	switch committed {
+	case s.merged[0].name:
+		s.committed = 0
+	case s.merged[1].name:
+		s.committed = 1
+	case "":
+	default:
+		return nil, errors.Join(fmt.Errorf("open weight files: %s is none of them", committed), s.abandon())
+	}
+	return s, nil
+}
+
+// abandon frees the descriptors and leaves the files.
+func (s *Slots) abandon() error {
+	var errs []error
+	for _, slot := range s.files() {
+		if *slot != nil {
+			errs = append(errs, (*slot).file.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // allocate makes the file anew and reserves its space, so that no later write can find the file system full.

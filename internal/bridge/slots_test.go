@@ -16,7 +16,7 @@ import (
 
 func createSlots(t *testing.T, dir string, size int64) *bridge.Slots {
 	t.Helper()
-	s, err := bridge.CreateSlots(dir, "", size, slog.New(slog.DiscardHandler))
+	s, err := bridge.CreateSlots(bridge.Place{Dir: dir}, size, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestSpill(t *testing.T) {
 		t.Skipf("needs a file system that it can fill: mount tmpfs: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(small, unix.MNT_DETACH) })
-	s, err := bridge.CreateSlots(small, spill, 600<<10, slog.New(slog.DiscardHandler))
+	s, err := bridge.CreateSlots(bridge.Place{Dir: small, Spill: spill}, 600<<10, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,145 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+)
+
+// makeDir makes the directory, or takes over what a dead daemon left, with or without its weight files, and returns it
+// locked against a second daemon.
+func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make bridge directory: %w: name another one with --bridge-dir", err)
+	}
+	if err := checkParent(filepath.Dir(dir)); err != nil {
+		return nil, fmt.Errorf("take bridge directory %s: %w", dir, err)
+	}
+	// A link could lead a daemon of another user's choice of directory.
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open bridge directory: %w", err)
+	}
+	var stat unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &stat)
+	switch {
+	case err != nil:
+	case int(stat.Uid) != os.Geteuid():
+		err = fmt.Errorf("it belongs to user %d: name another one with --bridge-dir", stat.Uid)
+	case unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil:
+		err = errors.New("another daemon uses it: name another one with --bridge-dir")
+	default:
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = removeFiles(dir, keepSlots)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take bridge directory %s: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// checkParent refuses a directory whose owner could put another one in the place of ours while it is used: in
+// /dev/shm everybody may have made it before us, and programs find socket and weights by path.
+func checkParent(parent string) error {
+	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // the link itself, and where it leads
+		info, err := look(parent)
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return fmt.Errorf("%s belongs to user %d, who could replace what lies in it: name another one with --bridge-dir", parent, st.Uid)
+		}
+		if info.IsDir() && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+			return fmt.Errorf("%s may be written by everybody: run chmod o-w %s, or name another one with --bridge-dir", parent, parent)
+		}
+	}
+	return nil
+}
+
+// removeFiles removes the bridge's own files only: the user may have named a directory that holds others.
+func removeFiles(dir string, keepSlots bool) error {
+	names := []string{wire.SocketName}
+	if !keepSlots {
+		names = append(names, wire.LocalName, wire.Merged0Name, wire.Merged1Name)
+	}
+	var errs []error
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Claim makes the directories, or takes over those that a dead daemon left, and locks the bridge directory against a second
+// daemon. With keepSlots the weight files in them stay, for OpenSlots. A program's container needs the directories before it
+// is made. A second call does nothing. What was claimed and never run must be given back with Release.
+func (s *Server) Claim(keepSlots bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil {
+		return nil
+	}
+	lock, err := makeDir(s.cfg.Dir, s.cfg.Owner.dirMode(), keepSlots)
+	if err != nil {
+		return err
+	}
+	if err := s.claimSpill(keepSlots); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	s.lock = lock
+	return nil
+}
+
+// claimSpill makes the spill directory ready for a program that sees it under another path.
+func (s *Server) claimSpill(keepSlots bool) error {
+	if s.cfg.SpillDir == "" {
+		return nil
+	}
+	if s.cfg.SpillAs != "" {
+		if err := makeSpill(s.cfg.SpillDir, s.cfg.Owner); err != nil {
+			return err
+		}
+	}
+	return removeFiles(s.cfg.SpillDir, keepSlots)
+}
+
+// makeSpill makes a directory for weight files whose users reach it by their mode only.
+func makeSpill(dir string, owner *Owner) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, owner.dirMode())
+	}
+	if err != nil {
+		return fmt.Errorf("make directory for weight files: %w", err)
+	}
+	return nil
+}
+
+// Release removes the directory and gives up its lock, if it is claimed. Run does it by itself.
+func (s *Server) Release() {
+	s.mu.Lock()
+	lock := s.lock
+	s.lock = nil
+	s.mu.Unlock()
+	if lock == nil {
+		return
+	}
+	err := removeFiles(s.cfg.Dir, false)
+	if rmErr := os.Remove(s.cfg.Dir); rmErr != nil && !errors.Is(rmErr, unix.ENOTEMPTY) && !errors.Is(rmErr, fs.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	if err = errors.Join(err, lock.Close()); err != nil {
+		s.cfg.Log.Warn("bridge directory stays behind", "dir", s.cfg.Dir, "err", err)
+	}
+}

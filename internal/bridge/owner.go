@@ -1,0 +1,39 @@
+package bridge
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Owner is the user that a program runs as, when that is not the daemon's own: socket and weight files are given to it, and
+// the directories, which stay the daemon's, let it pass. Nil is the daemon's own user.
+type Owner struct{ UID, GID int }
+
+// foreign tells whether files must be given away.
+func (o *Owner) foreign() bool { return o != nil && o.UID != os.Geteuid() }
+
+// check refuses an owner that this process can't give files to.
+func (o *Owner) check() error {
+	if !o.foreign() || os.Geteuid() == 0 {
+		return nil
+	}
+	return fmt.Errorf("the program is to run as user %d, but only root may hand it the bridge's files: run the daemon as root, or run the program as this user with --ml-user %d:%d",
+		o.UID, os.Geteuid(), os.Getegid())
+}
+
+// dirMode is the mode of a directory whose files the program opens by name.
+func (o *Owner) dirMode() fs.FileMode {
+	if o.foreign() {
+		return 0o711
+	}
+	return 0o700
+}
+
+// own gives a file to the program's user.
+func (o *Owner) own(path string) error {
+	if !o.foreign() {
+		return nil
+	}
+	return os.Lchown(path, o.UID, o.GID)
+}

@@ -1,0 +1,248 @@
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/bridge"
+	"github.com/swarmd/swarmd/internal/bridge/program"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+)
+
+// leave makes slots as a daemon does that is killed: the files stay.
+func leave(t *testing.T, at bridge.Place, size int64) *bridge.Slots {
+	t.Helper()
+	s, err := bridge.CreateSlots(at, size, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSlotsAreOpenedAgain(t *testing.T) {
+	at := bridge.Place{Dir: t.TempDir()}
+	old := leave(t, at, 8)
+	if _, err := old.Local().WriteAt([]byte("offered!"), 0); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = old.Merging().WriteAt([]byte("round  1"), 0)
+	old.Commit()
+	_, _ = old.Merging().WriteAt([]byte("round  2"), 0)
+	committed := old.Commit()
+
+	s, err := bridge.OpenSlots(at, 8, "local", committed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 8)
+	for slot, want := range map[*bridge.Slot]string{s.Local(): "offered!", s.Committed(): "round  2", s.Merging(): "round  1"} {
+		if _, err := slot.ReadAt(b, 0); err != nil || string(b) != want {
+			t.Errorf("%s holds %q, %v, want %q", slot.Name(), b, err, want)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(at.Dir); len(left) != 0 {
+		t.Errorf("closing left %v", left)
+	}
+}
+
+func TestSlotsThatAreNotThoseOfBefore(t *testing.T) {
+	at := bridge.Place{Dir: t.TempDir(), Spill: t.TempDir(), SpillAs: "/platform/swarmml/spill"}
+	leave(t, at, 8)
+	for _, c := range []struct {
+		what, local, committed, want string
+		size                         int64
+	}{
+		{"other length", "local", "", "want 9", 9},
+		{"no such slot", "local", "merged-2", "none of them", 8},
+		{"a path out of it", "../local", "", "not where", 8},
+		{"files that are not there", "/platform/swarmml/spill/local", "", "no such file", 8},
+	} {
+		_, err := bridge.OpenSlots(at, c.size, c.local, c.committed)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.what, err, c.want)
+		}
+	}
+	if err := os.Remove(filepath.Join(at.Dir, "merged-1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bridge.OpenSlots(at, 8, "local", ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(at.Dir, "local")); err != nil {
+		t.Errorf("a failed look removed the files: %v", err)
+	}
+}
+
+// TestSpillIsNamedAsTheProgramSeesIt uses a small tmpfs where it may mount one.
+func TestSpillIsNamedAsTheProgramSeesIt(t *testing.T) {
+	small := t.TempDir()
+	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("needs a file system that it can fill: mount tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(small, unix.MNT_DETACH) })
+	at := bridge.Place{Dir: small, Spill: filepath.Join(t.TempDir(), "slots"), SpillAs: "/platform/swarmml/spill", Owner: &bridge.Owner{UID: 4242, GID: 4243}}
+	if os.Geteuid() != 0 {
+		at.Owner = nil
+	}
+	old := leave(t, at, 600<<10)
+	local, committed := old.Local().Name(), old.Commit()
+	if local != "/platform/swarmml/spill/local" || committed != "/platform/swarmml/spill/merged-0" {
+		t.Errorf("the program is told %s and %s", local, committed)
+	}
+	checkOwner(t, filepath.Join(at.Spill, "local"), at.Owner, 0o600)
+	s, err := bridge.OpenSlots(at, 600<<10, local, committed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.CommittedName() != committed {
+		t.Errorf("committed %s, want %s", s.CommittedName(), committed)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func checkOwner(t *testing.T, path string, owner *bridge.Owner, mode fs.FileMode) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Error(err)
+		return
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if owner != nil {
+		uid, gid = owner.UID, owner.GID
+	}
+	if int(st.Uid) != uid || int(st.Gid) != gid || fs.FileMode(st.Mode).Perm() != mode {
+		t.Errorf("%s belongs to %d:%d with mode %o, want %d:%d and %o", path, st.Uid, st.Gid, st.Mode&0o777, uid, gid, mode)
+	}
+}
+
+// TestProgramOfAnotherUser: what it must reach is its own, the directory is the daemon's.
+func TestProgramOfAnotherUser(t *testing.T) {
+	owner := &bridge.Owner{UID: 4242, GID: 4243}
+	dir := filepath.Join(t.TempDir(), "bridge")
+	spill := filepath.Join(t.TempDir(), "spill")
+	e := &engine{}
+	s, err := bridge.NewServer(bridge.Config{Dir: dir, SpillDir: spill, SpillAs: "/spill", Owner: owner, Log: slog.New(slog.DiscardHandler), Handler: e})
+	if os.Geteuid() != 0 {
+		if err == nil || !strings.Contains(err.Error(), "--ml-user") {
+			t.Errorf("a daemon that is not root: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	slots, err := s.CreateSlots(16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = slots.Close() })
+	checkOwner(t, dir, nil, 0o711)
+	checkOwner(t, spill, nil, 0o711)
+	for _, name := range []string{"bridge.sock", "local", "merged-0", "merged-1"} {
+		checkOwner(t, filepath.Join(dir, name), owner, 0o600)
+	}
+}
+
+// run serves until the test ends.
+func run(t *testing.T, s *bridge.Server) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	select {
+	case <-s.Ready():
+	case err := <-done:
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTakenOverDirectory: the files of a session that lives on stay, and its program is known.
+func TestTakenOverDirectory(t *testing.T) {
+	e := &engine{}
+	dir := filepath.Join(t.TempDir(), "bridge")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, bridge.Place{Dir: dir}, 8)
+	if err := os.WriteFile(filepath.Join(dir, "bridge.sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inode := inodeOf(t, dir)
+	s, err := bridge.NewServer(bridge.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Handler: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.server = s
+	if err := s.Claim(true); err != nil {
+		t.Fatal(err)
+	}
+	if e.slots, err = s.OpenSlots(8, "local", ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.slots.Close() })
+	const layout = "other"
+	s.Resume("0123456789abcdef", layout, 50)
+	run(t, s)
+	if got := inodeOf(t, dir); got != inode {
+		t.Error("the directory that a container has mounted was replaced")
+	}
+	_, err = program.Open(t.Context(), dir, program.OpenOptions{
+		MinPeers: 1, SyncFrequency: 1, Weight: 1, Tensors: []wire.Tensor{{Name: "w", DType: "float32", Shape: []int64{2}}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "another layout") {
+		t.Errorf("a second program: %v, want that the session is known", err)
+	}
+}
+
+func inodeOf(t *testing.T, path string) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Ino
+}
+
+func TestClaimLocksAndReleases(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bridge")
+	servers := [2]*bridge.Server{}
+	for i := range servers {
+		var err error
+		servers[i], err = bridge.NewServer(bridge.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Handler: &engine{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := servers[0].Claim(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers[1].Claim(true); err == nil || !strings.Contains(err.Error(), "another daemon") {
+		t.Errorf("a second daemon: %v", err)
+	}
+	servers[0].Release()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("released, but still there: %v", err)
+	}
+}
