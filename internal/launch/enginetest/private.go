@@ -1,0 +1,137 @@
+package enginetest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// PrivateEngine is an engine of a test's own, which may be stopped, killed and started. Its containers have the networks
+// none and host only. It and all that it runs are gone when the test ends.
+type PrivateEngine struct {
+	t          testing.TB
+	dir        string
+	o          options
+	log        logBuffer
+	containerd *server
+	dockerd    *server // nil while it is stopped
+	env        []string
+}
+
+// Private starts an engine: a dockerd and a containerd with sockets, roots and cgroups of their own. It loads TestImage from
+// the machine's engine, which takes some seconds. The test is skipped where the programs or the rights to run them are missing.
+func Private(t testing.TB, opts ...Option) *PrivateEngine {
+	t.Helper()
+	needRoot(t)
+	for _, name := range []string{"dockerd", "containerd"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("needs %s: run scripts/engine", name)
+		}
+	}
+	from := Engine(t)
+	p := &PrivateEngine{t: t, dir: newHome(t), o: gather(opts)}
+	p.env = environ(p.o.path)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("---- private engine\n%s", last(p.log.String(), 40))
+		}
+	})
+	p.startContainerd()
+	p.Start()
+	if err := load(t.Context(), from, p.Engine(), p.o.images); err != nil {
+		t.Fatalf("load into the private engine: %v", err)
+	}
+	return p
+}
+
+func needRoot(t testing.TB) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: an engine of the test's own")
+	}
+}
+
+// environ is the environment of an engine: none of the user's own settings.
+func environ(path []string) []string {
+	path = append(path, os.Getenv("PATH"))
+	return []string{"PATH=" + strings.Join(path, string(os.PathListSeparator)), "HOME=/nonexistent"}
+}
+
+// path is short: sockets have 107 bytes.
+func (p *PrivateEngine) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *PrivateEngine) startContainerd() {
+	p.t.Helper()
+	socket := p.path("containerd.sock")
+	config := `version = 2
+root = "` + p.path("c/root") + `"
+state = "` + p.path("c/state") + `"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+  address = "` + socket + `"
+[ttrpc]
+  address = "` + socket + `.ttrpc"
+`
+	if err := os.WriteFile(p.path("containerd.toml"), []byte(config), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.containerd = startServer(p.t, &p.log, p.env, "containerd", "--config", p.path("containerd.toml"))
+}
+
+// Host is the engine's address, a DOCKER_HOST.
+func (p *PrivateEngine) Host() string { return "unix://" + p.path("docker.sock") }
+
+// Engine is a new connection, which closes with the test.
+func (p *PrivateEngine) Engine() *engine.Engine { p.t.Helper(); return Dial(p.t, p.Host()) }
+
+// Start starts the engine after Stop or Kill and waits until it answers.
+func (p *PrivateEngine) Start() {
+	p.t.Helper()
+	if p.dockerd != nil {
+		p.t.Fatal("the private engine runs already")
+	}
+	args := []string{
+		"dockerd", "--containerd=" + p.path("containerd.sock"), "--data-root=" + p.path("root"), "--exec-root=" + p.path("exec"),
+		"--pidfile=" + p.path("pid"), "--host=" + p.Host(), "--config-file=" + p.path("daemon.json"), "--bridge=none", "--iptables=false", "--ip6tables=false",
+		"--ip-forward=false", "--ip-masq=false", "--userland-proxy=false", "--storage-driver=overlay2", "--shutdown-timeout=2",
+		"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/" + cgroup(p.dir),
+	}
+	if p.o.liveRestore {
+		args = append(args, "--live-restore")
+	}
+	if err := os.WriteFile(p.path("daemon.json"), []byte("{}"), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.dockerd = startServer(p.t, &p.log, p.env, args...)
+	p.dockerd.await(p.t, p.Host())
+}
+
+// Stop ends the engine with SIGTERM, as systemd does. Without LiveRestore its containers are stopped too.
+func (p *PrivateEngine) Stop() {
+	p.t.Helper()
+	p.dockerd.end(p.t, syscall.SIGTERM)
+	p.dockerd = nil
+}
+
+// Kill ends the engine with SIGKILL. Containers go on; the next Start takes them up with LiveRestore, else ends them.
+func (p *PrivateEngine) Kill() {
+	p.t.Helper()
+	p.dockerd.end(p.t, syscall.SIGKILL)
+	p.dockerd = nil
+}
+
+// Restart is Stop and Start.
+func (p *PrivateEngine) Restart() { p.t.Helper(); p.Stop(); p.Start() }
+
+// Log is what the engine has said.
+func (p *PrivateEngine) Log() string { return p.log.String() }
+
+func last(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
