@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,6 +128,7 @@ func TestClean(t *testing.T) {
 // TestPrivate stops, kills and restarts engines with a container in them. Afterwards no directory and no process is left.
 func TestPrivate(t *testing.T) {
 	var dirs []string
+	before := links(t)
 	for _, live := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "live-restore"}[live], func(t *testing.T) {
 			var opts []enginetest.Option
@@ -149,6 +151,22 @@ func TestPrivate(t *testing.T) {
 		})
 	}
 	noneLeft(t, dirs...)
+	if after := links(t); !after["docker0"] && before["docker0"] {
+		t.Errorf("the machine's engine lost its bridge: %v, before: %v", after, before)
+	}
+}
+
+func links(t *testing.T) map[string]bool {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, l := range all {
+		names[l.Name] = true
+	}
+	return names
 }
 
 // noneLeft wants no directory, process or mount of engines.

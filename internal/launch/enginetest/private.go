@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,8 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// PrivateEngine is an engine of a test's own, which may be stopped, killed and started. Its containers have the networks
-// none and host only. It and all that it runs are gone when the test ends.
+// PrivateEngine is an engine of a test's own, which may be stopped, killed and started. It knows the networks none and host
+// only, and its host network is an empty one of its own. It and all that it runs are gone when the test ends.
 type PrivateEngine struct {
 	t          testing.TB
 	dir        string
@@ -42,6 +43,7 @@ func Private(t testing.TB, opts ...Option) *PrivateEngine {
 		}
 	})
 	p.startContainerd()
+	p.containerd.awaitFile(t, p.path("containerd.sock"))
 	p.Start()
 	if err := load(t.Context(), from, p.Engine(), p.o.images); err != nil {
 		t.Fatalf("load into the private engine: %v", err)
@@ -80,7 +82,9 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 	if err := os.WriteFile(p.path("containerd.toml"), []byte(config), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	p.containerd = startServer(p.t, &p.log, p.env, "containerd", "--config", p.path("containerd.toml"))
+	// The engine lives in a network namespace of its own: at its start a dockerd without a bridge removes docker0, which may be
+	// the machine's engine's.
+	p.containerd = startServer(p.t, &p.log, p.env, "unshare", "--net", "containerd", "--config", p.path("containerd.toml"))
 }
 
 // Host is the engine's address, a DOCKER_HOST.
@@ -96,6 +100,7 @@ func (p *PrivateEngine) Start() {
 		p.t.Fatal("the private engine runs already")
 	}
 	args := []string{
+		"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", p.containerd.cmd.Process.Pid),
 		"dockerd", "--containerd=" + p.path("containerd.sock"), "--data-root=" + p.path("root"), "--exec-root=" + p.path("exec"),
 		"--pidfile=" + p.path("pid"), "--host=" + p.Host(), "--config-file=" + p.path("daemon.json"), "--bridge=none", "--iptables=false", "--ip6tables=false",
 		"--ip-forward=false", "--ip-masq=false", "--userland-proxy=false", "--storage-driver=overlay2", "--shutdown-timeout=2",

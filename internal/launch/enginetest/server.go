@@ -210,6 +210,28 @@ func (s *server) end(t testing.TB, sig syscall.Signal) {
 	}
 }
 
+// awaitFile waits until the process has made a file.
+func (s *server) awaitFile(t testing.TB, path string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	err := until(ctx, func() error { _, err := os.Stat(path); return errors.Join(err, s.ended(cancel)) })
+	if err != nil {
+		t.Fatalf("start %s: %v\n%s", s.name, err, s.log)
+	}
+}
+
+// ended stops the waiting for a process that is no more.
+func (s *server) ended(stop func()) error {
+	select {
+	case <-s.done:
+		stop()
+		return fmt.Errorf("%s ended: %s", s.name, s.cmd.ProcessState)
+	default:
+		return nil
+	}
+}
+
 // await waits until an engine answers.
 func (s *server) await(t testing.TB, host string) {
 	t.Helper()
@@ -220,16 +242,7 @@ func (s *server) await(t testing.TB, host string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	err = until(ctx, func() error {
-		select {
-		case <-s.done:
-			cancel()
-			return fmt.Errorf("%s ended: %s", s.name, s.cmd.ProcessState)
-		default:
-		}
-		_, err := c.Ping(ctx)
-		return err
-	})
+	err = until(ctx, func() error { _, err := c.Ping(ctx); return errors.Join(err, s.ended(cancel)) })
 	if err != nil {
 		t.Fatalf("no engine at %s: %v\n%s", host, err, s.log)
 	}
