@@ -6,13 +6,16 @@ export GOTOOLCHAIN := local
 TOOLS := $(SWARM_CACHE)/tools/$(shell cat scripts/tools/go.mod scripts/tools/go.sum | sha256sum | cut -c1-16)
 
 .DEFAULT_GOAL := build
-.PHONY: build spire demo test check bench wheel test-go test-python test-long fmt lint meta generate drift tools tools-dir clean help
+.PHONY: build spire image demo test check bench wheel test-go test-python test-long fmt lint meta generate drift tools tools-dir clean help
 
 build: ## build bin/swarmd and bin/swarmctl (the default)
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/swarmd ./cmd/swarmctl
 
 spire: ## build SPIRE's server and agent into bin/ (or link those on PATH)
 	scripts/spire bin
+
+image: build ## build the container images on Debian, or on another image: make image BASE=NAME
+	scripts/images
 
 demo: build ## train the digits example across three peers that share no data, and show the result
 	scripts/demo
