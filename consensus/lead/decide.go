@@ -235,7 +235,7 @@ func (d *decider) finish(reason string) {
 
 // quorum tells whether a round that has minPeers waits for more, and for whom.
 func (d *decider) quorum(w Waiting) (Waiting, bool) {
-	expected := int(d.c.ExpectedPeers) - len(w.Sitting)
+	expected := int(d.c.ExpectedPeers) - len(w.Sitting) - d.left()
 	first := d.c.Committed == nil
 	missing := first && len(w.Have) < expected
 	if len(w.For) == 0 && !missing || expected > 0 && len(w.Have) >= expected {
@@ -251,6 +251,17 @@ func (d *decider) quorum(w Waiting) (Waiting, bool) {
 		w.Kind, w.Need = WaitExpected, expected
 	}
 	return w, true
+}
+
+// left counts the nodes that had a session in this run, said goodbye and have not come back: they are not expected.
+func (d *decider) left() int {
+	left := map[string]bool{}
+	for _, s := range d.c.Sessions {
+		if n := d.in.View.Nodes[s.Node]; s.Run == d.c.Run && n != nil && n.Left() {
+			left[s.Node] = true
+		}
+	}
+	return len(left)
 }
 
 // quorumWait is the full wait in the first and every fifth round, so that slow peers are heard; in between no more than

@@ -74,7 +74,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Leader {
 // Touch records a sign of life of a node. It does not block.
 func (l *Leader) Touch(node string) {
 	l.liveness.Touch(node, time.Now())
-	if n := l.raft.View().Nodes[node]; n != nil && !n.Live && l.raft.View().Banned(n.PeerID) == nil {
+	if n := l.raft.View().Nodes[node]; n != nil && !n.Live && !n.Left() && l.raft.View().Banned(n.PeerID) == nil {
 		l.awake()
 	}
 }

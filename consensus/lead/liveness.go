@@ -46,8 +46,8 @@ func (l *Liveness) Changes(view *state.State, now time.Time) []state.SetLive {
 	defer l.mu.Unlock()
 	var changes []state.SetLive
 	for _, n := range view.NodesByRole("") {
-		if view.Banned(n.PeerID) != nil {
-			continue // dead by decision, whatever is heard of it
+		if view.Banned(n.PeerID) != nil || n.Left() {
+			continue // dead by decision or by its own word, whatever is heard of it
 		}
 		if n.Live && l.since[n.Name] != n.LiveSinceMS {
 			// It registered, or this leader sees it for the first time: that is a sign of life too.

@@ -28,6 +28,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	RegisterNode{}.Type():   decodeAs[RegisterNode],
 	ForgetNode{}.Type():     decodeAs[ForgetNode],
 	SetLive{}.Type():        decodeAs[SetLive],
+	LeaveNode{}.Type():      decodeAs[LeaveNode],
 	BanNode{}.Type():        decodeAs[BanNode],
 	UnbanNode{}.Type():      decodeAs[UnbanNode],
 	OpenSession{}.Type():    decodeAs[OpenSession],

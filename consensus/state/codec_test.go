@@ -46,6 +46,7 @@ var everyCommand = []state.Command{
 		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: terms("a", 2), SyncFrequency: 10, Weight: 7,
 		Walls: "container, open: network lan, mount /mnt/ü", AtMS: 15,
 	},
+	state.LeaveNode{Node: "sl-0", TokenHash: hexOf("ab", 64), Reason: "training is over", AtMS: 16},
 }
 
 // TestGoldenCommands holds that commands in old logs stay readable: lines of the golden file are never changed, only added.

@@ -115,6 +115,9 @@ func show(s *state.State, name string) string {
 		if !n.Live {
 			mark = "-"
 		}
+		if n.Left() {
+			mark = "left(" + n.LeftReason + ")"
+		}
 		nodes = append(nodes, mark+n.Name)
 	}
 	fmt.Fprintf(&b, "> nodes %s\n", strings.Join(nodes, " "))
@@ -174,6 +177,8 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 		}
 	case "forget":
 		return state.ForgetNode{Node: arg, AtMS: at}
+	case "leave":
+		return state.LeaveNode{Node: arg, TokenHash: hexOf(field(line, "token", "1"), 64), Reason: field(line, "reason", "stopped"), AtMS: at}
 	case "ban":
 		return state.BanNode{PeerID: arg, Reason: field(line, "reason", ""), By: "spiffe://a.example/swarm/swci", AtMS: at}
 	case "unban":

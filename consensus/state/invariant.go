@@ -18,7 +18,7 @@ func Check(s *State) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
 		n := s.Nodes[name]
-		if n == nil || n.Name != name || !ValidNodeName(name) || n.PeerID == "" || len(n.TokenHashes) > maxTokens {
+		if n == nil || n.Name != name || !ValidNodeName(name) || n.PeerID == "" || len(n.TokenHashes) > maxTokens || !n.checkLeft() {
 			errs = append(errs, fmt.Errorf("bad node under %q", clip(name, 80)))
 		}
 	}
@@ -73,8 +73,8 @@ func (s *State) checkSessions(c *Contract) error {
 		if session.State != SessionOpen && session.State != SessionClosed || (session.State == SessionClosed) != session.Closed {
 			return fmt.Errorf("session %s: state %q", id, clip(session.State, 80))
 		}
-		if session.Run != c.Run || holders[session.Node] || s.Nodes[session.Node] == nil {
-			return fmt.Errorf("session %s: old run, second session or unknown node %s", id, session.Node)
+		if n := s.Nodes[session.Node]; session.Run != c.Run || holders[session.Node] || n == nil || n.Left() {
+			return fmt.Errorf("session %s: old run, second session, or node %s is unknown or has left", id, session.Node)
 		}
 		holders[session.Node] = true
 		if c.Terms != nil && !c.Terms.Same(session.Terms) {

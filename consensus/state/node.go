@@ -30,14 +30,16 @@ type Node struct {
 	TokenHashes []string `json:"token_hashes,omitempty"`
 	Live        bool     `json:"live,omitempty"`
 	LiveSinceMS int64    `json:"live_since_ms,omitempty"` // when Live last changed
+	// LeftReason is not empty after a goodbye, until the node registers again: it is not live, and that is no fault.
+	LeftReason string `json:"left_reason,omitempty"`
 }
 
 // HasToken tells whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
 // their hashes are compared, so the comparison's time tells nothing.
 func (n *Node) HasToken(hash string) bool { return hash != "" && slices.Contains(n.TokenHashes, hash) }
 
-// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live and LiveSinceMS are ignored: a node that
-// registers is alive. Sessions of the node stay as they are.
+// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live, LiveSinceMS and LeftReason are ignored: a
+// node that registers is alive. Sessions of the node stay as they are.
 type RegisterNode struct {
 	Node      Node   `json:"node"`
 	TokenHash string `json:"token_hash"` // hex SHA-256
@@ -75,7 +77,7 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)
 	}
 	n := c.Node
-	n.TokenHashes, n.Live, n.LiveSinceMS = []string{c.TokenHash}, true, c.AtMS
+	n.TokenHashes, n.Live, n.LiveSinceMS, n.LeftReason = []string{c.TokenHash}, true, c.AtMS, ""
 	if old != nil {
 		for _, h := range old.TokenHashes {
 			if h != c.TokenHash && len(n.TokenHashes) < maxTokens {
@@ -169,7 +171,7 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
-// SetLive records that a node was found dead or alive.
+// SetLive records that a node was found dead or alive. One that left is neither: it stays as it is until it registers.
 type SetLive struct {
 	Node string `json:"node"`
 	Live bool   `json:"live"`
@@ -187,7 +189,7 @@ func (c SetLive) apply(s *State) (Result, error) {
 	if err := s.CheckBan(old.PeerID); err != nil && c.Live {
 		return Result{}, err
 	}
-	if old.Live == c.Live {
+	if old.Live == c.Live || old.Left() {
 		return Result{}, nil
 	}
 	n := *old

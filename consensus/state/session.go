@@ -179,6 +179,9 @@ func (o OpenSession) check(s *State) error {
 	if err := s.CheckBan(n.PeerID); err != nil {
 		return err
 	}
+	if n.Left() {
+		return nodeLeft(n)
+	}
 	if n.Role != RoleSL {
 		return reject(ReasonNotLearner, "", "node %s is no SL", o.Node)
 	}

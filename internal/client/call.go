@@ -110,7 +110,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		}
 		last = f
 		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
-		if f.Reason == ReasonTokenRefused && how.speaks && !registered && c.canRegister() {
+		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.canRegister() {
 			if err := c.registerAgain(ctx, used); err != nil {
 				return fmt.Errorf("register again: %w", err)
 			}

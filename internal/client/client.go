@@ -52,6 +52,7 @@ type Client struct {
 	link     *link // connections with the SVID of now
 	token    string
 	speaker  *Registration // what Register was given, nil before
+	leaving  bool          // LeaveNode was called: nothing registers again
 
 	// registering serialises registrations, so that many refused calls register once.
 	registering sync.Mutex

@@ -22,6 +22,7 @@ const (
 	ReasonSVIDExpired     = "SVID_EXPIRED"
 	ReasonNonceRefused    = "NONCE_REFUSED"
 	ReasonTokenRefused    = "TOKEN_REFUSED"
+	ReasonNodeLeft        = "NODE_LEFT"
 	ReasonWrongSwarm      = "WRONG_SWARM"
 	ReasonContractUnknown = "CONTRACT_UNKNOWN"
 	// ReasonUnreachable is made here: no SN of the list could be reached before the context ended.

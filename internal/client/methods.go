@@ -116,7 +116,15 @@ func (c *Client) ResetContract(ctx context.Context, contract string, force bool)
 }
 
 // LeaveNode says goodbye for this node: it is left out at once instead of being found dead, and its absence is no fault.
+// From then on no call registers the node again by itself, so a heartbeat in flight can't undo it; Register does. It blocks
+// until an SN has committed it or ctx ends.
 func (c *Client) LeaveNode(ctx context.Context, reason string) error {
+	// A registration that is under way comes first: its token is the newest then.
+	c.registering.Lock()
+	c.mu.Lock()
+	c.leaving = true
+	c.mu.Unlock()
+	c.registering.Unlock()
 	_, err := call(ctx, c, manner{speaks: true}, &swarmv1.LeaveNodeRequest{Reason: reason},
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
 			return s.node.LeaveNode(ctx, r)

@@ -43,6 +43,9 @@ type Registration struct {
 func (c *Client) Register(ctx context.Context, reg Registration) error {
 	c.registering.Lock()
 	defer c.registering.Unlock()
+	c.mu.Lock()
+	c.leaving = false
+	c.mu.Unlock()
 	return c.register(ctx, reg)
 }
 
@@ -71,7 +74,7 @@ func (c *Client) currentToken() string {
 func (c *Client) canRegister() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.speaker != nil
+	return c.speaker != nil && !c.leaving
 }
 
 // registerAgain registers unless another call has done so since the refused token was read.
@@ -79,8 +82,11 @@ func (c *Client) registerAgain(ctx context.Context, refused string) error {
 	c.registering.Lock()
 	defer c.registering.Unlock()
 	c.mu.Lock()
-	reg, token := c.speaker, c.token
+	reg, token, leaving := c.speaker, c.token, c.leaving
 	c.mu.Unlock()
+	if leaving {
+		return errors.New("the node is leaving")
+	}
 	if token != refused {
 		return nil
 	}

@@ -44,7 +44,7 @@ func nodeToProto(n *state.Node) *swarmv1.Node {
 	return &swarmv1.Node{
 		Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, PeerId: n.PeerID, Host: n.Host,
 		P2PPort: uint32(n.P2PPort), ApiPort: uint32(n.APIPort), FsPort: uint32(n.FSPort),
-		Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, Sentinel: n.Sentinel, Runtime: n.Runtime,
+		Live: n.Live, LiveSinceUnixMs: n.LiveSinceMS, LeftReason: n.LeftReason, Sentinel: n.Sentinel, Runtime: n.Runtime,
 	}
 }
 

@@ -77,7 +77,7 @@ func TestNodeRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What a node may not say of itself is not taken from the wire.
-	want.Live, want.LiveSinceMS, want.Sentinel, want.TokenHashes = false, 0, false, nil
+	want.Live, want.LiveSinceMS, want.LeftReason, want.Sentinel, want.TokenHashes = false, 0, "", false, nil
 	if d := cmp.Diff(got, want); d != "" {
 		t.Error(d)
 	}

@@ -102,7 +102,7 @@ func stateRows() []row {
 	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonKeyTaken, state.ReasonSessionTaken)
 	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
 	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned)
-	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonContractOver,
+	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
 		state.ReasonTermsMismatch, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
 		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonTooManyBans, state.ReasonLastSN, state.ReasonQuorum)
 	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)

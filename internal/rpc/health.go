@@ -46,7 +46,11 @@ func (s *Server) GetHealth(ctx context.Context, _ *connect.Request[swarmv1.GetHe
 		reason = "not known: the SNs have no leader; a majority of them must run"
 	}
 	for _, n := range reporters(s.cfg.Core.View()) {
-		out.Nodes = append(out.Nodes, &swarmv1.NodeHealth{Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, Reason: reason})
+		h := &swarmv1.NodeHealth{Name: n.Name, Role: n.Role, SpiffeId: n.SPIFFEID, Reason: reason}
+		if n.Left() {
+			tellLeft(h, n)
+		}
+		out.Nodes = append(out.Nodes, h)
 	}
 	return connect.NewResponse(out), nil
 }
@@ -80,12 +84,23 @@ func (s *Server) LeadHealth(context.Context, consensus.Peer, []byte) ([]byte, er
 	now, view := s.cfg.Now(), s.cfg.Core.View()
 	for _, n := range reporters(view) {
 		h := s.healths.judge(n, now)
+		if n.Left() {
+			tellLeft(h, n)
+		}
 		if view.Banned(n.PeerID) != nil {
 			h.Healthy, h.UntilUnixMs, h.Reason = false, 0, "it is banned; to let it in again: swarmctl unban node "+n.Name
+			h.LeftReason = ""
 		}
 		out.Nodes = append(out.Nodes, h)
 	}
 	return proto.Marshal(out)
+}
+
+// tellLeft says of a node's health that it is gone by its own word.
+func tellLeft(h *swarmv1.NodeHealth, n *state.Node) {
+	h.Healthy, h.UntilUnixMs, h.Warnings = false, 0, nil
+	h.LeftReason = n.LeftReason
+	h.Reason = "left: " + n.LeftReason
 }
 
 // reporters are the nodes that send heartbeats to the leader, sorted by role and name.

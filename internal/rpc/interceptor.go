@@ -19,10 +19,18 @@ import (
 
 type speakerKey struct{}
 
-// speaker returns the name of the node that the call speaks for; the interceptor has checked its token.
-func speaker(ctx context.Context) string {
-	name, _ := ctx.Value(speakerKey{}).(string)
-	return name
+// spokesman is for whom a call speaks; the interceptor has checked its token.
+type spokesman struct {
+	node      string
+	tokenHash string // of the token that the call carries
+}
+
+// speaker returns the name of the node that the call speaks for.
+func speaker(ctx context.Context) string { return spokesmanFrom(ctx).node }
+
+func spokesmanFrom(ctx context.Context) spokesman {
+	who, _ := ctx.Value(speakerKey{}).(spokesman)
+	return who
 }
 
 // guard is the interceptor that holds the access table, the swarm ID and the token, maps errors and logs at debug.
@@ -90,10 +98,11 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 		return ctx, nil
 	}
 	name := h.Get(HeaderNode)
-	if err := g.checkToken(caller, name, h.Get(HeaderToken)); err != nil {
+	hash, err := g.checkToken(caller, name, h.Get(HeaderToken))
+	if err != nil {
 		return ctx, err
 	}
-	return context.WithValue(ctx, speakerKey{}, name), nil
+	return context.WithValue(ctx, speakerKey{}, spokesman{name, hash}), nil
 }
 
 func roleDenied(role identity.Role, procedure string) error {
@@ -114,26 +123,28 @@ func checkSwarm(own, got string, anySwarm bool) error {
 }
 
 // checkToken accepts a call that speaks for a node: the token is the one that registration returned last, and the
-// connection has the SPIFFE ID that registered. One answer for all refusals but a ban's: the remedy is the same.
-func (g *guard) checkToken(caller Caller, name, token string) error {
+// connection has the SPIFFE ID that registered. One answer for all refusals but a ban's: the remedy is the same. It returns
+// the token's hash.
+func (g *guard) checkToken(caller Caller, name, token string) (string, error) {
 	node := g.core.View().Nodes[name]
 	if node == nil {
-		return fmt.Errorf("%w: node %.64q is not registered", ErrTokenRefused, name)
+		return "", fmt.Errorf("%w: node %.64q is not registered", ErrTokenRefused, name)
 	}
 	if node.SPIFFEID != caller.ID.String() {
-		return fmt.Errorf("%w: node %q is registered under another SPIFFE ID than %s", ErrTokenRefused, name, caller.ID)
+		return "", fmt.Errorf("%w: node %q is registered under another SPIFFE ID than %s", ErrTokenRefused, name, caller.ID)
 	}
 	if err := g.core.View().CheckBan(node.PeerID); err != nil {
-		return err
+		return "", err
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) == 0 || len(raw) > 64 {
-		return fmt.Errorf("%w: malformed token", ErrTokenRefused)
+		return "", fmt.Errorf("%w: malformed token", ErrTokenRefused)
 	}
-	if !node.HasToken(tokenHash(raw)) {
-		return fmt.Errorf("%w: not the token of node %q's last registration", ErrTokenRefused, name)
+	hash := tokenHash(raw)
+	if !node.HasToken(hash) {
+		return "", fmt.Errorf("%w: not the token of node %q's last registration", ErrTokenRefused, name)
 	}
-	return nil
+	return hash, nil
 }
 
 // tokenHash is what the replicated state holds of a token.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 
 	"connectrpc.com/connect"
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
@@ -133,7 +134,20 @@ func (s *Server) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.Fo
 	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil
 }
 
-// LeaveNode takes a node's goodbye.
-func (s *Server) LeaveNode(context.Context, *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, nil)
+// LeaveNode takes a node's goodbye. That of a token which is not the node's newest changes nothing: a later life of the node
+// has registered since.
+func (s *Server) LeaveNode(ctx context.Context, req *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
+	who := spokesmanFrom(ctx)
+	reason := strings.TrimSpace(spoken(req.Msg.GetReason(), state.MaxLeaveReason))
+	if reason == "" {
+		reason = "it gave no reason"
+	}
+	res, err := s.propose(ctx, state.LeaveNode{Node: who.node, TokenHash: who.tokenHash, Reason: reason, AtMS: s.nowMS()})
+	if err != nil {
+		return nil, err
+	}
+	if res.Changed {
+		s.cfg.Log.InfoContext(ctx, "node left", "node", who.node, "why", reason)
+	}
+	return connect.NewResponse(&swarmv1.LeaveNodeResponse{}), nil
 }

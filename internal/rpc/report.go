@@ -102,6 +102,9 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 	if err := checkPassedOn(view, m.GetSn(), from.PeerID); err != nil {
 		return nil, refusal(err)
 	}
+	if node.Left() {
+		return nil, nil // A heartbeat that its goodbye has overtaken: no error, as nobody is there to act on it.
+	}
 	s.cfg.Lead.Touch(node.Name)
 	s.healths.take(view, node, m.GetReport().GetHealth(), m.GetSn(), s.cfg.Now())
 	var bad error

@@ -19,6 +19,7 @@ func healthCommands() []*Command {
 		Pattern: "get health", Group: "Nodes", Shell: true,
 		Summary: "Show which nodes are healthy, and why others are not",
 		Details: "A node is healthy while its certificate is valid and renewed on schedule (more than a third of its life is left) and a raft leader heard of it within the last minute. Every known SN is asked itself; the others are shown as the raft leader knows them. FOR is how long a node stays healthy unless its certificate is renewed, CERT how long the certificate is valid.\n\n" +
+			"A node that said goodbye when its work was done or it was stopped is shown as left, and counts as neither.\n\n" +
 			"Ends with exit code 1 if any node is not healthy. `swarmd health` on a node's machine asks that node alone, without the swarm.",
 		Example: "get health",
 		JSON:    healthJSON{},
@@ -28,7 +29,7 @@ func healthCommands() []*Command {
 
 // healthJSON is `get health -o json`.
 type healthJSON struct {
-	Healthy bool             `json:"healthy" doc:"all nodes are"`
+	Healthy bool             `json:"healthy" doc:"all nodes are that have not left"`
 	Nodes   []nodeHealthJSON `json:"nodes" doc:"by role and name"`
 }
 
@@ -38,6 +39,7 @@ type nodeHealthJSON struct {
 	Role       string   `json:"role" doc:"sn, sl or swop"`
 	Healthy    bool     `json:"healthy" doc:"certificate valid and renewed on schedule, seen by a raft leader within a minute"`
 	Reason     string   `json:"reason" doc:"why it is not, in words; empty while it is"`
+	LeftReason string   `json:"left_reason" doc:"why it said goodbye, empty unless it did: it is not healthy then, and that is no fault"`
 	Until      *string  `json:"until" doc:"when it stops being healthy unless its certificate is renewed, null while it is not; RFC 3339, UTC"`
 	SpiffeID   string   `json:"spiffe_id" doc:"of its certificate"`
 	Source     string   `json:"source" doc:"where its certificate comes from, in its own words"`
@@ -56,7 +58,7 @@ func getHealth(ctx context.Context, s *Session, args Args) error {
 		nodes := joinHealth(answers)
 		sick := 0
 		for _, n := range nodes {
-			if !n.GetHealthy() {
+			if !n.GetHealthy() && n.GetLeftReason() == "" {
 				sick++
 			}
 		}
@@ -102,6 +104,9 @@ func newer(a, b *swarmv1.NodeHealth) bool {
 	if a.GetLeaderSeenUnixMs() != b.GetLeaderSeenUnixMs() {
 		return a.GetLeaderSeenUnixMs() > b.GetLeaderSeenUnixMs()
 	}
+	if (a.GetLeftReason() != "") != (b.GetLeftReason() != "") {
+		return a.GetLeftReason() != "" // who heard no goodbye knows less
+	}
 	return !a.GetHealthy() && b.GetHealthy()
 }
 
@@ -110,7 +115,7 @@ func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
 		out := healthJSON{Healthy: all, Nodes: []nodeHealthJSON{}}
 		for _, n := range nodes {
 			out.Nodes = append(out.Nodes, nodeHealthJSON{
-				Name: n.GetName(), Role: n.GetRole(), Healthy: n.GetHealthy(), Reason: n.GetReason(), Until: stamp(n.GetUntilUnixMs()),
+				Name: n.GetName(), Role: n.GetRole(), Healthy: n.GetHealthy(), Reason: n.GetReason(), LeftReason: n.GetLeftReason(), Until: stamp(n.GetUntilUnixMs()),
 				SpiffeID: n.GetSpiffeId(), Source: n.GetSource(), NotBefore: stamp(n.GetSvidNotBeforeUnixMs()), NotAfter: stamp(n.GetSvidNotAfterUnixMs()),
 				LeaderSeen: stamp(n.GetLeaderSeenUnixMs()), Warnings: append([]string{}, n.GetWarnings()...),
 			})
@@ -124,7 +129,11 @@ func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
 		if seen != "" {
 			seen += " ago"
 		}
-		t.add(n.GetName(), n.GetRole(), yesNo(n.GetHealthy()), ahead(now, n.GetUntilUnixMs()), ahead(now, n.GetSvidNotAfterUnixMs()), seen, n.GetReason())
+		healthy := yesNo(n.GetHealthy())
+		if n.GetLeftReason() != "" {
+			healthy = "left"
+		}
+		t.add(n.GetName(), n.GetRole(), healthy, ahead(now, n.GetUntilUnixMs()), ahead(now, n.GetSvidNotAfterUnixMs()), seen, n.GetReason())
 	}
 	if err := t.print(s.Env.Stdout); err != nil {
 		return err

@@ -14,7 +14,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned or dead and since when, and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node says goodbye when its work is done or it is stopped) and since when, and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -43,20 +43,21 @@ type forgottenJSON struct {
 
 // nodeJSON is one element of `list nodes -o json`.
 type nodeJSON struct {
-	Name      string  `json:"name" doc:"the node's, unique in the swarm"`
-	Role      string  `json:"role" doc:"sn, sl or swop"`
-	Host      string  `json:"host" doc:"advertised address or host name"`
-	P2PPort   uint32  `json:"p2p_port" doc:"of an SN, else 0"`
-	APIPort   uint32  `json:"api_port" doc:"of an SN, else 0"`
-	FSPort    uint32  `json:"fs_port" doc:"of the file server"`
-	Banned    bool    `json:"banned" doc:"its node key is shut out"`
-	Live      bool    `json:"live" doc:"it is heard of"`
-	LiveSince *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
-	Sentinel  bool    `json:"sentinel" doc:"the SN that founded the swarm"`
-	Leader    bool    `json:"leader" doc:"the raft leader now"`
-	Runtime   string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
-	SpiffeID  string  `json:"spiffe_id" doc:"of its SVID"`
-	PeerID    string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Name       string  `json:"name" doc:"the node's, unique in the swarm"`
+	Role       string  `json:"role" doc:"sn, sl or swop"`
+	Host       string  `json:"host" doc:"advertised address or host name"`
+	P2PPort    uint32  `json:"p2p_port" doc:"of an SN, else 0"`
+	APIPort    uint32  `json:"api_port" doc:"of an SN, else 0"`
+	FSPort     uint32  `json:"fs_port" doc:"of the file server"`
+	Banned     bool    `json:"banned" doc:"its node key is shut out"`
+	Live       bool    `json:"live" doc:"it is heard of"`
+	LiveSince  *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
+	LeftReason string  `json:"left_reason" doc:"why it said goodbye, empty unless it did: that it is not live is no fault then"`
+	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
+	Leader     bool    `json:"leader" doc:"the raft leader now"`
+	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
+	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
+	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
 }
 
 func listNodes(ctx context.Context, s *Session, args Args) error {
@@ -88,6 +89,8 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 				state = "banned"
 			case n.GetLive():
 				state = "alive"
+			case n.GetLeftReason() != "":
+				state = "left"
 			}
 			t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), n.GetLiveSinceUnixMs()), nodeNote(n))
 		}
@@ -102,7 +105,7 @@ func nodeToJSON(n *swarmv1.Node) nodeJSON {
 	return nodeJSON{
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
-		Banned: n.GetBanned(), Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
+		Banned: n.GetBanned(), Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 	}
 }
@@ -124,6 +127,8 @@ func nodeNote(n *swarmv1.Node) string {
 		return "sentinel"
 	case n.GetLeader():
 		return "leader"
+	case !n.GetBanned():
+		return n.GetLeftReason()
 	}
 	return ""
 }

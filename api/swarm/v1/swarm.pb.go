@@ -217,6 +217,7 @@ type NodeHealth struct {
 	SvidNotAfterUnixMs  int64                  `protobuf:"varint,9,opt,name=svid_not_after_unix_ms,json=svidNotAfterUnixMs,proto3" json:"svid_not_after_unix_ms,omitempty"`
 	LeaderSeenUnixMs    int64                  `protobuf:"varint,10,opt,name=leader_seen_unix_ms,json=leaderSeenUnixMs,proto3" json:"leader_seen_unix_ms,omitempty"` // when a raft leader last heard of the node; 0: never
 	Warnings            []string               `protobuf:"bytes,11,rep,name=warnings,proto3" json:"warnings,omitempty"`                                              // an expiry that is near, say
+	LeftReason          string                 `protobuf:"bytes,12,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`                        // not empty: it said goodbye, and why; that it is not healthy is no fault then
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -326,6 +327,13 @@ func (x *NodeHealth) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *NodeHealth) GetLeftReason() string {
+	if x != nil {
+		return x.LeftReason
+	}
+	return ""
 }
 
 // Node is one registered member of the swarm.
@@ -3413,7 +3421,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06leader\x18\x03 \x01(\tR\x06leader\"\x12\n" +
 	"\x10GetHealthRequest\"?\n" +
 	"\x11GetHealthResponse\x12*\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\xf4\x02\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\x95\x03\n" +
 	"\n" +
 	"NodeHealth\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -3427,7 +3435,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16svid_not_after_unix_ms\x18\t \x01(\x03R\x12svidNotAfterUnixMs\x12-\n" +
 	"\x13leader_seen_unix_ms\x18\n" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
-	"\bwarnings\x18\v \x03(\tR\bwarnings\"\x9f\x03\n" +
+	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
+	"\vleft_reason\x18\f \x01(\tR\n" +
+	"leftReason\"\x9f\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +

@@ -1,0 +1,72 @@
+package client_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// smallTerms are those of a model of ten numbers.
+func smallTerms(t *testing.T) *swarmv1.Terms {
+	t.Helper()
+	l := must(merge.NewLayout([]merge.Tensor{{Name: "w", DType: must(merge.ParseDType("float32"))(t), Shape: []int64{10}}}))(t)
+	return &swarmv1.Terms{LayoutDigest: l.Digest().String(), Layout: l.Canonical(), Method: "mean", MinPeers: 1}
+}
+
+// A heartbeat that is refused while the node leaves must not register it again.
+func TestNothingRegistersAgainAfterAGoodbye(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	c := s.client("/swarm/sl", nil, s.start("sn-0").addr)
+	reg := registration(t, "sl-0")
+	if err := c.Register(t.Context(), reg); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.LeaveNode(t.Context(), "stopped"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Report(t.Context(), &swarmv1.ReportRequest{}); err != nil {
+		t.Errorf("a late heartbeat: %v", err)
+	}
+	if err := c.LeaveNode(t.Context(), "stopped"); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	must(s.core.Propose(t.Context(), state.ForgetNode{Node: "sl-0"}))(t)
+	_, err := c.Report(t.Context(), &swarmv1.ReportRequest{})
+	if client.Reason(err) != client.ReasonTokenRefused || s.core.View().Nodes["sl-0"] != nil {
+		t.Errorf("a heartbeat after a goodbye: %v, node %+v", err, s.core.View().Nodes["sl-0"])
+	}
+	if err := c.Register(t.Context(), reg); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.core.View().Nodes["sl-0"]; n == nil || n.Left() {
+		t.Errorf("after it registered: %+v", n)
+	}
+}
+
+// A node that is taken for gone, but is not, registers again by itself.
+func TestRegistersAgainWhenItCountsAsLeft(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	c := s.client("/swarm/sl", nil, s.start("sn-0").addr)
+	if err := c.Register(t.Context(), registration(t, "sl-0")); err != nil {
+		t.Fatal(err)
+	}
+	hash := s.core.View().Nodes["sl-0"].TokenHashes[0]
+	must(s.core.Propose(t.Context(), state.LeaveNode{Node: "sl-0", TokenHash: hash, Reason: "stopped"}))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := c.OpenSession(ctx, &swarmv1.OpenSessionRequest{
+		Session: strings.Repeat("a", 32), Contract: "study", SyncFrequency: 16, Weight: 1, Terms: smallTerms(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.core.View().Nodes["sl-0"]; n.Left() || !n.Live {
+		t.Errorf("%+v", n)
+	}
+}
