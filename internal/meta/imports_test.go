@@ -27,7 +27,7 @@ var ranks = []struct {
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/plain"}},
 	{"4-b", []string{"internal/swci/report", "internal/swci/cluster"}},
-	{"4-c", []string{"internal/swci/local", "internal/swci/bench"}},
+	{"4-c", []string{"internal/swci/local", "internal/swci/bench", "internal/swci/shell"}},
 	{"4", []string{"internal/daemon", "internal/swci"}},
 	{"5", []string{"cmd/swarmd", "cmd/swarmctl"}},
 }

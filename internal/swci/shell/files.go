@@ -1,0 +1,140 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/plain"
+)
+
+const (
+	// DefaultScript is the startup script that is run when there is one.
+	DefaultScript = "swci-init"
+	maxScript     = 1 << 20 // bytes
+)
+
+// userDirs are where scripts for the original look for the user directory.
+var userDirs = []string{"/platform/swci/usr", "/platform/swarm/usr"}
+
+func (c Config) scriptName() string {
+	if c.Script != "" {
+		return c.Script
+	}
+	return DefaultScript
+}
+
+// script reads the startup script. One that was not asked for may be absent.
+func (c Config) script() (text string, found bool, err error) {
+	if c.Script == "" && c.Dir == "" {
+		return "", false, nil
+	}
+	bad := exit.New(exit.Failed, "it must be a file directly in the folder that --usr-dir names", "--init-script-name: %s: bad file", c.Script)
+	if c.Dir == "" || c.Script != "" && filepath.Base(c.Script) != c.Script {
+		return "", false, bad
+	}
+	f, err := os.Open(filepath.Join(c.Dir, c.scriptName()))
+	if err != nil {
+		if c.Script == "" {
+			return "", false, nil
+		}
+		return "", false, bad
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", false, bad
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxScript+1))
+	if err != nil {
+		return "", false, fmt.Errorf("read startup script: %w", err)
+	}
+	if len(data) > maxScript {
+		return "", false, exit.New(exit.Failed, "", "startup script %s has more than %d bytes", c.scriptName(), maxScript)
+	}
+	return string(data), true, nil
+}
+
+// CheckScript fails when the startup script that cfg names can't be run.
+func CheckScript(dir, script string) error {
+	_, _, err := Config{Dir: dir, Script: script}.script()
+	return err
+}
+
+// Chdir makes path the working directory. The user directory is also known by its names in the original's containers.
+func (s *Shell) Chdir(path string) error {
+	for _, d := range userDirs {
+		rest, inside := strings.CutPrefix(filepath.Clean(path), d)
+		if inside && s.cfg.Dir != "" && (rest == "" || rest[0] == '/') {
+			path = filepath.Join(s.cfg.Dir, rest)
+		}
+	}
+	if err := os.Chdir(path); err != nil {
+		return fmt.Errorf("change directory: %w", err)
+	}
+	return nil
+}
+
+// List shows the files that args name, the working directory without any. Of ls's options it knows -l and -a.
+func List(w io.Writer, args []string) error {
+	var long, all bool
+	var paths []string
+	for _, a := range args {
+		switch opts, isOpt := strings.CutPrefix(a, "-"); {
+		case isOpt && opts != "" && strings.Trim(opts, "la") == "":
+			long, all = long || strings.Contains(opts, "l"), all || strings.Contains(opts, "a")
+		case isOpt:
+			return exit.New(exit.Usage, "ls knows -l and -a", "unknown option %s", a)
+		default:
+			paths = append(paths, a)
+		}
+	}
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	for _, p := range paths {
+		infos, err := list(p)
+		if err != nil {
+			return fmt.Errorf("list files: %w", err)
+		}
+		for _, i := range infos {
+			switch {
+			case !all && strings.HasPrefix(i.Name(), ".") && i.Name() != p:
+			case long:
+				fmt.Fprintf(w, "%s %12d %s %s\n", i.Mode(), i.Size(), i.ModTime().Format("2006-01-02 15:04"), plain.Line(i.Name()))
+			default:
+				fmt.Fprintln(w, plain.Line(i.Name()))
+			}
+		}
+	}
+	return nil
+}
+
+// list returns what is in a folder by name, or the file itself.
+func list(path string) ([]os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []os.FileInfo{info}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var infos []os.FileInfo
+	for _, e := range entries {
+		if i, err := e.Info(); err == nil { // else it has just been removed
+			infos = append(infos, i)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	slices.SortFunc(infos, func(a, b os.FileInfo) int { return strings.Compare(a.Name(), b.Name()) })
+	return infos, nil
+}

@@ -1,0 +1,153 @@
+package shell
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/swarmd/swarmd/internal/swci/plain"
+)
+
+// maxLine bounds one line of a script or pipe, in bytes.
+const maxLine = 64 << 10
+
+// input opens what follows the startup script: a terminal, or lines from elsewhere, which are treated as a script's.
+func (s *Shell) input(ctx context.Context) (reader, func(), error) {
+	f, isFile := s.cfg.In.(*os.File)
+	if !isFile {
+		return s.scripted("standard input", s.cfg.In), func() {}, nil
+	}
+	in, err := newBreakable(ctx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.cfg.TTY {
+		return s.scripted("standard input", in), in.close, nil
+	}
+	c := &console{f: f, out: s.cfg.Out}
+	c.term = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{keys{in}, s.cfg.Out}, "")
+	return c, in.close, nil
+}
+
+// scripted reads the lines of a script or pipe and echoes each behind the prompt.
+func (s *Shell) scripted(name string, r io.Reader) reader {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	return &script{name: name, lines: lines, out: s.cfg.Out}
+}
+
+type script struct {
+	name  string
+	lines *bufio.Scanner
+	n     int
+	out   io.Writer
+}
+
+func (s *script) next(prompt string) (string, error) {
+	s.n++
+	if !s.lines.Scan() {
+		err := s.lines.Err()
+		switch {
+		case err == nil:
+			err = io.EOF
+		case errors.Is(err, bufio.ErrTooLong):
+			err = fmt.Errorf("%s has more than %d bytes", s.place(), maxLine)
+		}
+		return "", err
+	}
+	fmt.Fprintln(s.out, prompt+plain.Line(s.lines.Text()))
+	return s.lines.Text(), nil
+}
+
+func (s *script) place() string { return fmt.Sprintf("%s:%d", s.name, s.n) }
+
+// console edits lines on a terminal, with a history. The terminal is raw only while a line is typed: a command's output
+// and Ctrl-C are then as everywhere.
+type console struct {
+	f    *os.File
+	out  io.Writer
+	term *term.Terminal
+}
+
+func (c *console) next(prompt string) (string, error) {
+	fd := int(c.f.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", fmt.Errorf("prepare terminal: %w", err)
+	}
+	defer func() { _ = term.Restore(fd, before) }()
+	if width, height, err := term.GetSize(fd); err == nil && width > 0 {
+		_ = c.term.SetSize(width, height)
+	}
+	c.term.SetPrompt(prompt)
+	line, err := c.term.ReadLine()
+	if err != nil {
+		fmt.Fprint(c.out, "\r\n") // the shell that called is not to write behind the prompt
+	}
+	return line, err
+}
+
+func (c *console) place() string { return "" }
+
+// keys makes Ctrl-C clear the line that is typed: to term.Terminal it is the end of the input.
+type keys struct{ r io.Reader }
+
+// Read implements io.Reader.
+func (k keys) Read(p []byte) (int, error) {
+	n, err := k.r.Read(p[:(len(p)+1)/2])
+	typed := bytes.ReplaceAll(p[:n:n], []byte{ctrlC}, []byte{ctrlU, ctrlK})
+	return copy(p, typed), err
+}
+
+const (
+	ctrlC = 0x03
+	ctrlK = 0x0b // delete to the end of the line
+	ctrlU = 0x15 // delete to its beginning
+)
+
+// breakable reads a file until the context ends, even while nothing is there to be read.
+type breakable struct {
+	f, wake *os.File
+	cause   func() error
+	close   func()
+}
+
+func newBreakable(ctx context.Context, f *os.File) (*breakable, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	return &breakable{f: f, wake: r, cause: func() error { return context.Cause(ctx) }, close: func() {
+		if stop() {
+			_ = w.Close()
+		}
+		_ = r.Close()
+	}}, nil
+}
+
+// Read implements io.Reader.
+func (b *breakable) Read(p []byte) (int, error) {
+	fds := []unix.PollFd{{Fd: int32(b.f.Fd()), Events: unix.POLLIN}, {Fd: int32(b.wake.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, fmt.Errorf("wait for input: %w", err)
+		}
+		if fds[1].Revents != 0 {
+			return 0, b.cause()
+		}
+		if fds[0].Revents != 0 {
+			return b.f.Read(p)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+// Package shell is the prompt of `swarmctl run-swci`: it reads lines from a startup script, then from a terminal or a pipe,
+// and hands their words to whoever knows the commands.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/plain"
+)
+
+// Config is what a shell needs of the outside world.
+type Config struct {
+	In  io.Reader // a file (terminal, pipe) is given up when the context ends; another reader is not
+	Out io.Writer // everything: lines as read, results, errors
+	TTY bool      // In and Out are one terminal: lines are edited there and not echoed again
+	Dir string    // user directory, absolute; becomes the working directory; "" for none
+	// Script is the startup script, a file directly in Dir. Empty: DefaultScript, if there is one.
+	Script string
+	// Run executes one command. Its output is shown indented.
+	Run func(ctx context.Context, words []string, out io.Writer) error
+	// Interrupts has SIGINT tell what it calls with, until release; nil leaves signals alone.
+	Interrupts func(func()) (release func())
+}
+
+// Shell is one session at the prompt.
+type Shell struct {
+	cfg      Config
+	n        int // commands executed
+	failFast bool
+	over     bool
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // of the command that runs, else of the shell
+}
+
+// New returns a shell; Run runs it.
+func New(cfg Config) *Shell { return &Shell{cfg: cfg} }
+
+// Run reads and executes lines until EXIT, the end of the input, or a failure after EXIT ON FAILURE, which is returned. It
+// blocks. When ctx ends its cause is returned.
+func (s *Shell) Run(ctx context.Context) error {
+	text, found, err := s.cfg.script()
+	if err != nil {
+		return err
+	}
+	if s.cfg.Dir != "" {
+		if err := os.Chdir(s.cfg.Dir); err != nil {
+			return fmt.Errorf("enter user directory: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.interruptible(cancel)
+	if s.cfg.Interrupts != nil {
+		defer s.cfg.Interrupts(s.interrupt)()
+	}
+	if found {
+		err := s.follow(ctx, s.scripted(s.cfg.scriptName(), strings.NewReader(text)))
+		if err != nil && !errors.Is(err, errAbandoned) {
+			return err
+		}
+	}
+	if s.over {
+		return nil
+	}
+	in, done, err := s.input(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = s.follow(ctx, in)
+	if errors.Is(err, errAbandoned) {
+		return exit.ErrInterrupted
+	}
+	return err
+}
+
+// errAbandoned ends a script whose command was interrupted.
+var errAbandoned = errors.New("interrupted")
+
+// reader gives the next line, having shown prompt and line. io.EOF ends it.
+type reader interface {
+	next(prompt string) (line string, err error)
+	// place tells where the last line stands; "" on a terminal.
+	place() string
+}
+
+// follow executes what in gives until it ends.
+func (s *Shell) follow(ctx context.Context, in reader) error {
+	for !s.over {
+		line, err := in.next(s.prompt())
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read command: %w", err)
+		}
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		err = s.execute(ctx, line)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case s.failFast:
+			where := "the prompt"
+			if in.place() != "" {
+				where = in.place()
+			}
+			return exit.New(exit.Failed, "", "stopped at %s: the command failed, and EXIT ON FAILURE is on", where)
+		case errors.Is(err, exit.ErrInterrupted) && in.place() != "":
+			return errAbandoned
+		}
+	}
+	return nil
+}
+
+// execute runs one command line and shows its results.
+func (s *Shell) execute(ctx context.Context, line string) error {
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer s.interruptible(s.interruptible(cancel))
+	out := &indented{w: s.cfg.Out}
+	words, err := Words(line)
+	if err == nil {
+		err = s.cfg.Run(own, words, out)
+	}
+	out.end()
+	if err != nil && own.Err() != nil {
+		err = context.Cause(own)
+	}
+	if err != nil {
+		s.complain(err)
+	}
+	s.n++
+	return err
+}
+
+// interruptible names what the next SIGINT cancels, and returns what was named before.
+func (s *Shell) interruptible(next context.CancelCauseFunc) (before context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.cancel = s.cancel, next
+	return before
+}
+
+func (s *Shell) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel(exit.ErrInterrupted)
+}
+
+// Exit ends the shell after the command that calls it.
+func (s *Shell) Exit() { s.over = true }
+
+// ExitOnFailure tells whether a failing command ends the shell.
+func (s *Shell) ExitOnFailure(on bool) { s.failFast = on }
+
+// Report shows what a command of the shell itself did, as the original does: beside another prompt.
+func (s *Shell) Report(text string) { fmt.Fprintln(s.cfg.Out, s.prompt()+plain.Line(text)) }
+
+// Print shows text as it is, not indented.
+func (s *Shell) Print(text string) { fmt.Fprint(s.cfg.Out, text) }
+
+func (s *Shell) prompt() string { return fmt.Sprintf("SWCI:%d > ", s.n) }
+
+// selfNamed matches the program's name before a command: at the prompt it is not typed.
+var selfNamed = regexp.MustCompile(`\bswarmctl ([a-z]|[A-Z]+\b)`)
+
+func (s *Shell) complain(err error) {
+	for i, line := range strings.Split(err.Error(), "\n") {
+		if i == 0 {
+			line = "ERROR : " + line
+		}
+		fmt.Fprintln(s.cfg.Out, plain.Line(selfNamed.ReplaceAllString(line, "$1")))
+	}
+	if hint := exit.Hint(err); hint != "" {
+		fmt.Fprintln(s.cfg.Out, "    hint: "+plain.Line(selfNamed.ReplaceAllString(hint, "$1")))
+	}
+}
+
+// indented puts four spaces before every line that is not empty. Safe for concurrent use.
+type indented struct {
+	w io.Writer
+
+	mu  sync.Mutex
+	mid bool // the last byte was not the end of a line
+}
+
+// Write implements io.Writer.
+func (i *indented) Write(p []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var b strings.Builder
+	for line := range strings.Lines(string(p)) {
+		if !i.mid && line != "\n" {
+			b.WriteString("    ")
+		}
+		b.WriteString(line)
+		i.mid = !strings.HasSuffix(line, "\n")
+	}
+	if _, err := io.WriteString(i.w, b.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// end finishes a line that was begun.
+func (i *indented) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mid {
+		fmt.Fprintln(i.w)
+	}
+}

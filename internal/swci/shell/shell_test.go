@@ -1,0 +1,275 @@
+package shell_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/shell"
+)
+
+// fixture is a shell whose commands do what their first word says.
+type fixture struct {
+	cfg   shell.Config
+	out   bytes.Buffer
+	shell *shell.Shell
+	// interrupt is what Ctrl-C does, once the shell runs.
+	interrupt func()
+	running   chan struct{} // told when `hang` begins
+}
+
+func setup(in string) *fixture {
+	f := &fixture{running: make(chan struct{}, 1)}
+	f.cfg = shell.Config{
+		In: strings.NewReader(in), Out: &f.out, Run: f.run,
+		Interrupts: func(g func()) func() {
+			f.interrupt = g
+			return func() { f.interrupt = nil }
+		},
+	}
+	return f
+}
+
+func (f *fixture) start(ctx context.Context) error {
+	f.shell = shell.New(f.cfg)
+	return f.shell.Run(ctx)
+}
+
+func (f *fixture) run(ctx context.Context, words []string, out io.Writer) error {
+	switch words[0] {
+	case "say":
+		fmt.Fprintln(out, strings.Join(words[1:], "|"))
+	case "begin":
+		fmt.Fprint(out, "no end of line")
+	case "fail":
+		return exit.New(exit.Conflict, "try: swarmctl say sorry", "it failed\nand more; usage: swarmctl fail")
+	case "exit":
+		f.shell.Exit()
+	case "strict":
+		f.shell.ExitOnFailure(true)
+		f.shell.Report("EXIT ON FAILURE IS TURNED ON")
+	case "cd":
+		return f.shell.Chdir(words[1])
+	case "ls":
+		return shell.List(out, words[1:])
+	case "hang":
+		f.running <- struct{}{}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func TestTranscript(t *testing.T) {
+	f := setup("# a comment\n\n  say one 'two three'\nbegin\nfail\nsay 'open\nstrict\nsay \x1b[2Jlast\nfail\nsay never\n")
+	err := f.start(t.Context())
+	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "standard input:9") {
+		t.Errorf("error: %v", err)
+	}
+	want := `SWCI:0 > # a comment
+SWCI:0 >
+SWCI:0 >   say one 'two three'
+    one|two three
+SWCI:1 > begin
+    no end of line
+SWCI:2 > fail
+ERROR : it failed
+and more; usage: fail
+    hint: try: say sorry
+SWCI:3 > say 'open
+ERROR : a quote is not closed
+SWCI:4 > strict
+SWCI:4 > EXIT ON FAILURE IS TURNED ON
+SWCI:5 > say last
+    last
+SWCI:6 > fail
+ERROR : it failed
+and more; usage: fail
+    hint: try: say sorry
+`
+	got := strings.ReplaceAll(f.out.String(), "SWCI:0 > \n", "SWCI:0 >\n")
+	got = strings.ReplaceAll(got, "\x1b[2J", "") // the fixture's command prints what it is given
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+}
+
+func TestStartupScript(t *testing.T) {
+	tests := []struct {
+		name, script, text, in, want string
+		bad                          bool
+	}{
+		{"runs before what follows", "", "say script", "say prompt", "SWCI:0 > say script\n    script\nSWCI:1 > say prompt\n    prompt\n", false},
+		{"ends the shell by exit", "", "exit\nsay never", "say never", "SWCI:0 > exit\n", false},
+		{"of another name", "mine", "say mine", "", "SWCI:0 > say mine\n    mine\n", false},
+		{"that is not there", "absent", "", "", "", true},
+		{"elsewhere", "../usr/swci-init", "say it", "", "", true},
+		{"that is a directory", "sub", "", "", "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir()) // which the shell leaves
+			f := setup(tt.in)
+			f.cfg.Dir, f.cfg.Script = filepath.Join(t.TempDir(), "usr"), tt.script
+			if err := os.MkdirAll(filepath.Join(f.cfg.Dir, "sub"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if name := filepath.Base(tt.script); tt.text != "" {
+				if tt.script == "" {
+					name = shell.DefaultScript
+				}
+				if err := os.WriteFile(filepath.Join(f.cfg.Dir, name), []byte(tt.text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := f.start(t.Context())
+			if bad := err != nil && strings.Contains(err.Error(), "--init-script-name: "+tt.script+": bad file"); bad != tt.bad {
+				t.Errorf("error: %v, want bad file: %v", err, tt.bad)
+			}
+			if diff := cmp.Diff(tt.want, f.out.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("is optional under its default name", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		f := setup("")
+		f.cfg.Dir = t.TempDir()
+		if err := f.start(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUserDirectoryByItsOldNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := setup("cd /platform/swarm/usr/sub\nls\ncd /\ncd /platform/swci/usr\nls -l sub\ncd absent\nls -x\n")
+	f.cfg.Dir = t.TempDir()
+	if err := os.Mkdir(filepath.Join(f.cfg.Dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b", "a", ".hidden"} {
+		if err := os.WriteFile(filepath.Join(f.cfg.Dir, "sub", name), []byte("12"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"SWCI:1 > ls\n    a\n    b\nSWCI:2", "    -rw-r--r--            2 ", "ERROR : change directory: chdir absent", "ERROR : unknown option -x"} {
+		if !strings.Contains(f.out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, f.out.String())
+		}
+	}
+}
+
+func TestCtrlCEndsACommandAndItsScript(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := setup("say prompt")
+	f.cfg.Dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(f.cfg.Dir, "swci-init"), []byte("hang\nsay never"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-f.running
+		f.interrupt()
+	}()
+	if err := f.start(t.Context()); err != nil {
+		t.Error(err)
+	}
+	want := "SWCI:0 > hang\nERROR : interrupted\nSWCI:1 > say prompt\n    prompt\n"
+	if diff := cmp.Diff(want, f.out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCtrlCEndsWhatIsPipedIn(t *testing.T) {
+	f := setup("hang\nsay never")
+	go func() {
+		<-f.running
+		f.interrupt()
+	}()
+	if err := f.start(t.Context()); !errors.Is(err, exit.ErrInterrupted) {
+		t.Errorf("error: %v", err)
+	}
+	if strings.Contains(f.out.String(), "never") {
+		t.Errorf("it went on:\n%s", f.out.String())
+	}
+}
+
+func TestAnIdlePipeIsLeftWhenTheContextEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	defer r.Close()
+	f := setup("")
+	f.cfg.In = r
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.start(ctx) }()
+	if _, err := w.WriteString("hang\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-f.running
+	cancel(exit.ErrInterrupted)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, exit.ErrInterrupted) {
+			t.Errorf("error: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the shell reads on")
+	}
+}
+
+func TestWords(t *testing.T) {
+	for line, want := range map[string][]string{
+		"":                       nil,
+		"  a \t b ":              {"a", "b"},
+		`a "b c" 'd "e'`:         {"a", "b c", `d "e`},
+		`a\ b "\"" '\' "" x"y"z`: {"a b", `"`, `\`, "", "xyz"},
+		"a#b":                    {"a#b"},
+	} {
+		got, err := shell.Words(line)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	for _, line := range []string{`"`, `'a`, `a\`} {
+		if got, err := shell.Words(line); err == nil {
+			t.Errorf("%q: %q, want an error", line, got)
+		}
+	}
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add(`a "b c" \d 'e'`)
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := shell.Words(line)
+		if err != nil {
+			return
+		}
+		// Words, quoted again, are the same words.
+		var quoted []string
+		for _, w := range words {
+			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+		}
+		again, err := shell.Words(strings.Join(quoted, " "))
+		if err != nil || !slices.Equal(words, again) {
+			t.Errorf("%q: %q, then %q %v", line, words, again, err)
+		}
+	})
+}
