@@ -45,13 +45,20 @@ func (e *Engine) Outcome() (Outcome, error) {
 }
 
 // finishLocked marks that the program has the final model and tells the contract.
-func (e *Engine) finishLocked(s *session) {
+func (e *Engine) finishLocked(s *session, r *Result) {
 	if s.finished {
 		return
 	}
-	s.finished = true
+	s.finished, s.final = true, r
+	s.recordLocked()
 	e.cfg.Log.Info("final model is with the program", "contract", s.contract,
 		"round", s.held.round, "digest", s.held.digest)
+	s.tellFinishedLocked()
+}
+
+// tellFinishedLocked tells the contract that this node is done.
+func (s *session) tellFinishedLocked() {
+	e := s.engine
 	s.spawnLocked(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, tellLimit)
 		defer cancel()
@@ -112,6 +119,9 @@ func (e *Engine) Linger(ctx context.Context) error {
 
 // neededLocked names a node that may still come for the final model, "" when there is none.
 func (s *session) neededLocked() string {
+	if s.view == nil {
+		return "a node that this one has not heard of yet"
+	}
 	if s.view.Run != s.run {
 		return ""
 	}
@@ -132,10 +142,10 @@ func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.current
-	if s == nil || s.slots == nil || s.contract != req.Contract || s.run != req.Run {
+	if s == nil || s.contract != req.Contract || s.run != req.Run {
 		return nil, 0, fmt.Errorf("no session of contract %s, run %d, at %s", req.Contract, req.Run, e.cfg.Peer)
 	}
-	if s.held.round != req.Round || s.held.digest != req.Digest {
+	if s.slots == nil || s.held.round != req.Round || s.held.digest != req.Digest {
 		if f, size, err := e.openKept(req); err == nil {
 			return f, size, nil
 		}

@@ -10,7 +10,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 )
 
-// Config is what an Engine works with. All fields but the durations are required.
+// Config is what an Engine works with. All fields are required unless they say otherwise.
 type Config struct {
 	Peer      string // this node's name
 	Control   Control
@@ -18,7 +18,13 @@ type Config struct {
 	Exchange  Exchange
 	// NewSlots makes the weight files of a session with a model of so many bytes; the engine closes them.
 	NewSlots func(bytes int64) (Slots, error)
-	Log      *slog.Logger
+	// OpenSlots opens those of an earlier life of the daemon, named as the program was told; only Resume needs it.
+	OpenSlots func(bytes int64, local, committed string) (Slots, error)
+	Log       *slog.Logger
+	// Journal keeps what a later life of the daemon needs to take a session up; nil: nothing is kept.
+	Journal *Journal
+	// Walls says what keeps programs in, for the other peers to see.
+	Walls string
 	// ModelDir keeps committed models on disk; empty: none are kept.
 	ModelDir string
 	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
@@ -37,6 +43,7 @@ type Engine struct {
 	cfg  Config
 	wake chan struct{} // capacity 1: something changed, reconcile
 	beat chan struct{} // capacity 1: report now
+	runs chan struct{} // closed when Run has begun
 
 	mu      sync.Mutex      // guards what follows
 	ctx     context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
@@ -57,16 +64,20 @@ func New(cfg Config) *Engine {
 	if cfg.GiveUpFetch <= 0 {
 		cfg.GiveUpFetch = 2 * time.Minute
 	}
-	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), viewed: make(chan struct{})}
+	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), runs: make(chan struct{}), viewed: make(chan struct{})}
 }
 
 // Run reconciles and sends heartbeats until ctx ends; it leaves no goroutine behind and closes the slots. Program calls
-// are refused before it runs and after it has returned.
+// are refused before it runs and after it has returned. It may be called once.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	e.mu.Lock()
 	e.ctx = ctx
+	if e.current != nil {
+		e.current.goOnLocked(ctx)
+	}
 	e.mu.Unlock()
+	close(e.runs)
 	defer e.stop(cancel)
 	e.tasks.Go(func() { e.heartbeats(ctx) })
 	for {
@@ -82,6 +93,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Running is closed once Run takes calls of programs.
+func (e *Engine) Running() <-chan struct{} { return e.runs }
 
 func (e *Engine) stop(cancel context.CancelFunc) {
 	cancel()
@@ -157,9 +171,9 @@ func signal(c chan struct{}) {
 
 // Error is a refusal or an end of a session with what a program needs: a stable reason, one line, and a remedy.
 type Error struct {
-	Code    string // UPPER_SNAKE
-	Message string
-	Help    string // one line; may be empty
+	Code    string `json:"reason"` // UPPER_SNAKE
+	Message string `json:"message"`
+	Help    string `json:"remedy,omitempty"` // one line; may be empty
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -38,8 +38,14 @@ func (s *session) giveUpLocked(err error) {
 		return
 	}
 	s.err = err
+	s.recordLocked()
 	s.notifyLocked()
 	s.engine.cfg.Log.Error("session given up", "contract", s.contract, "session", s.id, "err", err)
+	s.tellFailureLocked(err)
+}
+
+// tellFailureLocked tells the contract why the session ended.
+func (s *session) tellFailureLocked(err error) {
 	s.spawnLocked(func() {
 		defer s.cancel()
 		if err := s.engine.cfg.Control.End(s.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.ctx.Err() == nil {

@@ -61,6 +61,7 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 		return nil, s.err
 	}
 	e.current, e.seen = s, true
+	s.recordLocked()
 	s.spawnLocked(func() { e.watch(s) })
 	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.layout.Bytes())
 	e.poke()
@@ -85,8 +86,9 @@ func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, er
 			LayoutDigest: req.Layout.Digest().String(), Layout: req.Layout.Canonical(), Method: req.Method, MinPeers: req.MinPeers,
 		},
 		ExpectedPeers: e.cfg.ExpectedPeers, SyncFrequency: req.SyncFrequency, Adaptive: req.Adaptive, CheckinMode: req.CheckinMode,
-		Weight: req.Weight, TotalEpochs: req.TotalEpochs,
+		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Walls: e.cfg.Walls,
 	}
+	s.openJSON, s.localName = pack(s.open), slots.LocalName()
 	return s, nil
 }
 
@@ -139,6 +141,7 @@ func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32)
 	case s.offered != nil && seq == s.offered.seq:
 	case s.offered == nil && seq == s.lastSeq+1:
 		s.offered = &offer{seq: seq, weight: weight}
+		s.recordLocked()
 		e.poke()
 	default:
 		return nil, &Error{"BAD_SEQ", fmt.Sprintf("sync number %d, want %d", seq, s.lastSeq+1), "number Sync calls 1, 2, 3, … without gaps"}
@@ -216,10 +219,16 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 		e.mu.Unlock()
 		return nil, err
 	}
-	s.closing = true
-	if mode != "" {
-		s.open.CheckinMode = mode
+	if s.finished && s.final != nil {
+		e.mu.Unlock()
+		return s.final, nil // asked again: the answer was lost
 	}
+	s.closing = true
+	if mode != "" && mode != s.open.CheckinMode {
+		s.open.CheckinMode = mode
+		s.openJSON = pack(s.open)
+	}
+	s.recordLocked()
 	committed := s.closed
 	req := &swarmv1.CloseSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
 	e.mu.Unlock()
@@ -246,7 +255,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 		return nil
 	})
 	if err == nil {
-		e.finishLocked(s)
+		e.finishLocked(s, r)
 	}
 	return r, err
 }

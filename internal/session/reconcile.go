@@ -64,7 +64,10 @@ func (s *session) adoptLocked() {
 	e, dst := s.engine, s.slots.Merging()
 	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, Bytes: s.layout.Bytes()}
 	s.spawnLocked(func() {
-		err := s.fetch(s.ctx, holders, req, dst)
+		var err error
+		if !s.own(dst, req) {
+			err = s.fetch(s.ctx, holders, req, dst)
+		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
 			s.missLocked(want, err)
@@ -85,6 +88,7 @@ func (s *session) adoptLocked() {
 func (s *session) holdLocked(m model) {
 	s.heldSlot = s.slots.Commit()
 	s.held, s.missed, s.lostSince = m, nil, time.Time{}
+	s.recordLocked()
 	s.keepLocked()
 	s.notifyLocked()
 	signal(s.engine.beat)
@@ -152,6 +156,7 @@ func (s *session) answerLocked() {
 	if o := s.offered; o != nil && (s.held.round > s.base.round || s.view.Over) {
 		s.last = s.resultLocked(o.seq)
 		s.lastSeq, s.offered, s.base = o.seq, nil, s.held
+		s.recordLocked()
 		s.engine.cfg.Log.Info("model handed to the program", "contract", s.contract, "round", c.Round,
 			"participants", len(c.Participants), "contributed", s.last.Contributed)
 		s.notifyLocked()

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -37,10 +38,15 @@ type session struct {
 	contract string
 	run      uint64
 	open     *swarmv1.OpenSessionRequest
+	openJSON json.RawMessage // open as it is recorded
 	layout   *merge.Layout
 	slots    Slots
 	cancel   context.CancelFunc // ends the watch, the exchange and the fetch
 	ctx      context.Context    //nolint:containedctx // the session's own lifetime, shared by its three tasks
+
+	resumed   bool   // from an earlier life of the daemon
+	known     uint64 // index of the newest view of that life
+	localName string // the local slot's name, for the record
 
 	view    *swarmv1.ContractView // newest view
 	changed chan struct{}         // closed and replaced at each change that a waiting program may care for
@@ -57,6 +63,7 @@ type session struct {
 	closing   bool    // the program called Close
 	closed    bool    // the contract knows
 	finished  bool    // the program was given the final model
+	final     *Result // the answer that gave it
 	told      bool    // the contract was told so, or could not be
 	err       error   // why the session ended, nil while it lives
 
@@ -70,13 +77,13 @@ type session struct {
 
 // Result is the answer to a Sync or Close.
 type Result struct {
-	Round        uint64
-	Slot         string // name of the slot that holds the model
-	Digest       string
-	Interval     uint32
-	Participants []string
-	Contributed  bool
-	TrainingOver bool
+	Round        uint64   `json:"round"`
+	Slot         string   `json:"slot"` // name of the slot that holds the model
+	Digest       string   `json:"digest"`
+	Interval     uint32   `json:"interval"`
+	Participants []string `json:"participants,omitempty"`
+	Contributed  bool     `json:"contributed,omitempty"`
+	TrainingOver bool     `json:"training_over,omitempty"`
 }
 
 func (s *session) ended() bool { return s.err != nil || s.finished }
@@ -94,6 +101,7 @@ func (s *session) terminateLocked(err error) {
 		return
 	}
 	s.err = err
+	s.recordLocked()
 	s.notifyLocked()
 }
 
@@ -125,7 +133,7 @@ func (s *session) closeSlots() {
 // viewLocked takes a view of the contract unless a newer one is known: views come from more than one call and SN, and one
 // that lags would take back the session's run, or a model that the program has.
 func (s *session) viewLocked(v *swarmv1.ContractView) {
-	if s.view != nil && v.Index < s.view.Index {
+	if s.view != nil && v.Index < s.view.Index || !s.recognisedLocked(v) {
 		return
 	}
 	s.view = v

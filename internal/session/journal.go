@@ -1,0 +1,137 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	recordVersion = 1
+	maxRecord     = 8 << 20 // bytes; the layout is most of it
+)
+
+// Journal keeps in one file what a later life of the daemon needs to take up an ML program that lives on without it: see
+// Record. The file is replaced in one step, so it outlives the daemon's death at any moment; it is not synced, since a machine
+// that dies takes the program along. Safe for concurrent use.
+type Journal struct {
+	path string
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	rec     Record
+	written []byte // what the file holds, nil if there is none
+	changed time.Time
+	failing bool
+}
+
+// OpenJournal reads what an earlier life left at path. A file that can't be used is as good as none, and said in the log.
+func OpenJournal(path string, log *slog.Logger) *Journal {
+	j := &Journal{path: path, log: log}
+	rec, changed, err := readRecord(path)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("the record of this node's earlier life can't be used; its program is not taken up", "file", path, "err", err)
+		}
+		return j
+	}
+	j.rec, j.changed = rec, changed
+	return j
+}
+
+func readRecord(path string) (Record, time.Time, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Record{}, time.Time{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Record{}, time.Time{}, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err != nil {
+		return Record{}, time.Time{}, err
+	}
+	if len(b) > maxRecord {
+		return Record{}, time.Time{}, fmt.Errorf("it is longer than %d bytes", maxRecord)
+	}
+	rec, err := ParseRecord(b)
+	return rec, info.ModTime(), err
+}
+
+// Record returns what is kept now; the zero Record if nothing is.
+func (j *Journal) Record() Record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.rec
+}
+
+// Changed returns when the record that an earlier life left was written, the zero time if there was none.
+func (j *Journal) Changed() time.Time { return j.changed }
+
+// Begin notes that a program is about to be started, and forgets everything about an earlier one.
+func (j *Journal) Begin(life, program string) {
+	j.put(func(r *Record) { *r = Record{Version: recordVersion, Life: life, Program: program} })
+}
+
+// End notes that the program has ended and nothing of it is left.
+func (j *Journal) End(exitCode int) {
+	j.put(func(r *Record) { r.Life, r.Exit = "", &exitCode })
+}
+
+// Forget removes the record.
+func (j *Journal) Forget() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.rec, j.written = Record{}, nil
+	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		j.log.Warn("remove the record of this node's session", "file", j.path, "err", err)
+	}
+}
+
+// session notes how the session stands.
+func (j *Journal) session(s *Saved) {
+	if j != nil {
+		j.put(func(r *Record) { r.Version, r.Session = recordVersion, s })
+	}
+}
+
+func (j *Journal) put(change func(r *Record)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	change(&j.rec)
+	b, err := json.Marshal(j.rec)
+	if err == nil && bytes.Equal(b, j.written) {
+		return
+	}
+	if err == nil {
+		err = replaceFile(j.path, b)
+	}
+	if err == nil {
+		j.written, j.failing = b, false
+		return
+	}
+	// A record that lags would make a later life ask the program for what it has given: better none.
+	_ = os.Remove(j.path)
+	if j.written = nil; !j.failing {
+		j.failing = true
+		j.log.Error("keep the record of this node's session; should the daemon die now, its program ends with it", "file", j.path, "err", err)
+	}
+}
+
+// replaceFile puts a file in place in one step. There is one writer, so the temporary file has a name that the next one reuses.
+func replaceFile(path string, b []byte) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,192 @@
+package session
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Bounds of what is read back.
+const (
+	maxRecordText  = 4 << 10
+	maxRecordPeers = 10_000
+)
+
+// Record is what is kept of a program and its session. The file is this node's own, but a disk may hold anything.
+type Record struct {
+	Version int    `json:"version"`
+	Life    string `json:"life,omitempty"`    // of the program, the label of its container; empty: nothing runs
+	Program string `json:"program,omitempty"` // tells whether a later life would start the same
+	Exit    *int   `json:"exit,omitempty"`    // the program's exit code, once it has ended
+	Session *Saved `json:"session,omitempty"` // nil: the program has opened none
+}
+
+// Saved is how a session stands.
+type Saved struct {
+	ID       string          `json:"id"`
+	Contract string          `json:"contract"`
+	Run      uint64          `json:"run"`
+	Index    uint64          `json:"index"`              // of the newest view of the contract
+	Open     json.RawMessage `json:"open"`               // OpenSessionRequest, the layout with it
+	Progress json.RawMessage `json:"progress,omitempty"` // what the program has reported
+	Local    string          `json:"local,omitempty"`    // the slots' names as the program knows them
+	HeldSlot string          `json:"held_slot,omitempty"`
+	Base     ModelName       `json:"base"` // what training started from
+	Held     ModelName       `json:"held"` // what HeldSlot holds
+	Offered  *Offer          `json:"offered,omitempty"`
+	LastSeq  uint64          `json:"last_seq"`
+	Last     *Result         `json:"last,omitempty"` // the answer to LastSeq
+	Closing  bool            `json:"closing,omitempty"`
+	Finished bool            `json:"finished,omitempty"` // the program was given the final model
+	Final    *Result         `json:"final,omitempty"`    // the answer that gave it
+	Error    *Error          `json:"error,omitempty"`    // why it ended before
+
+	open     *swarmv1.OpenSessionRequest
+	progress *swarmv1.Progress
+	layout   *merge.Layout
+}
+
+// ModelName names a committed model; the zero value is "none yet".
+type ModelName struct {
+	Round  uint64 `json:"round"`
+	Digest string `json:"digest,omitempty"` // hex BLAKE3
+}
+
+func (m model) name() ModelName { return ModelName{Round: m.round, Digest: m.digest} }
+
+func (n ModelName) model() model { return model{round: n.Round, digest: n.Digest} }
+
+// Offer is a Sync that the program waits for.
+type Offer struct {
+	Seq    uint64 `json:"seq"`
+	Weight uint32 `json:"weight"`
+}
+
+// ParseRecord reads a record and checks all of it.
+func ParseRecord(b []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return Record{}, fmt.Errorf("parse record: %w", err)
+	}
+	if r.Version != recordVersion {
+		return Record{}, fmt.Errorf("it has version %d, this swarmd knows %d", r.Version, recordVersion)
+	}
+	if len(r.Life) > maxRecordText || len(r.Program) > maxRecordText {
+		return Record{}, errors.New("it names no program")
+	}
+	if r.Session == nil {
+		return r, nil
+	}
+	if err := r.Session.check(); err != nil {
+		return Record{}, fmt.Errorf("its session: %w", err)
+	}
+	return r, nil
+}
+
+// check validates the record of a session and unpacks what it holds.
+func (r *Saved) check() error {
+	if id, err := hex.DecodeString(r.ID); err != nil || len(id) != 16 {
+		return fmt.Errorf("%.40q is no session", r.ID)
+	}
+	r.open, r.progress = &swarmv1.OpenSessionRequest{}, &swarmv1.Progress{}
+	if err := protojson.Unmarshal(r.Open, r.open); err != nil {
+		return fmt.Errorf("parse its opening: %w", err)
+	}
+	if len(r.Progress) > 0 {
+		if err := protojson.Unmarshal(r.Progress, r.progress); err != nil {
+			return fmt.Errorf("parse its progress: %w", err)
+		}
+	}
+	var err error
+	if r.layout, err = merge.ParseLayout(r.open.GetTerms().GetLayout()); err != nil {
+		return err
+	}
+	if r.open.Session != r.ID || r.open.Contract != r.Contract || r.Contract == "" {
+		return errors.New("its opening belongs to another session")
+	}
+	for _, m := range []ModelName{r.Base, r.Held} {
+		if m == (ModelName{}) {
+			continue
+		}
+		if _, err := merge.ParseDigest(m.Digest); err != nil || m.Round == 0 {
+			return fmt.Errorf("round %d has no model %.80q", m.Round, m.Digest)
+		}
+	}
+	if r.Held.Round > 0 && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
+		return errors.New("it contradicts itself")
+	}
+	return errors.Join(r.Last.check(), r.Final.check(), checkText(r.Local), checkText(r.HeldSlot))
+}
+
+// check bounds what goes to the program again.
+func (r *Result) check() error {
+	if r == nil {
+		return nil
+	}
+	if len(r.Participants) > maxRecordPeers {
+		return fmt.Errorf("a round of %d participants", len(r.Participants))
+	}
+	if _, err := merge.ParseDigest(r.Digest); err != nil && r.Round > 0 {
+		return err
+	}
+	return checkText(r.Slot)
+}
+
+func checkText(s string) error {
+	if len(s) > maxRecordText {
+		return fmt.Errorf("a name of %d bytes", len(s))
+	}
+	return nil
+}
+
+// recordLocked keeps how the session stands now. The program must not learn anything that is not kept.
+func (s *session) recordLocked() {
+	e := s.engine
+	if e.cfg.Journal == nil || e.current != s || e.ctx == nil { // a daemon that stops ends its program too
+		return
+	}
+	r := &Saved{
+		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.GetIndex(), s.known), Open: s.openJSON, Progress: pack(s.progress),
+		Base: s.base.name(), Held: s.held.name(), HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
+		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName,
+	}
+	if s.offered != nil {
+		r.Offered = &Offer{Seq: s.offered.seq, Weight: s.offered.weight}
+	}
+	if s.err != nil {
+		r.Error = plain(s.err)
+	}
+	e.cfg.Journal.session(r)
+}
+
+// plain is an error as it can be kept.
+func plain(err error) *Error {
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own
+	}
+	out := &Error{Code: "SESSION_ENDED", Message: err.Error()}
+	var r interface {
+		Reason() string
+		Remedy() string
+	}
+	if errors.As(err, &r) {
+		out.Code, out.Help = r.Reason(), r.Remedy()
+	}
+	return out
+}
+
+// pack writes a message as JSON. Those that come here always can be.
+func pack(m proto.Message) json.RawMessage {
+	b, err := protojson.Marshal(m)
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,129 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// codeSlotsLost is the reason of a session whose weight files did not outlive the daemon.
+const codeSlotsLost = "SLOTS_LOST"
+
+// Resume takes up the session that an earlier life of this node recorded and whose program lives on. It looks at the weight
+// files: a committed model that is not what the record says is fetched again; without the files the session fails, and its
+// program learns that from its next call. Call it before Run, which goes on with the session.
+func (e *Engine) Resume(r *Saved) {
+	s := &session{
+		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: r.open, openJSON: r.Open, layout: r.layout,
+		changed: make(chan struct{}), progress: r.progress, localName: r.Local, base: r.Base.model(), lastSeq: r.LastSeq, last: r.Last,
+		closing: r.Closing, finished: r.Finished, final: r.Final,
+	}
+	if r.Offered != nil {
+		s.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}
+	}
+	if r.Error != nil && !r.Finished {
+		s.err = r.Error
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.current, e.seen = s, true
+	if s.err == nil {
+		s.takeSlotsLocked(r)
+	}
+}
+
+// takeSlotsLocked opens the weight files of the session's earlier life.
+func (s *session) takeSlotsLocked(r *Saved) {
+	log := s.engine.cfg.Log
+	slots, err := s.engine.cfg.OpenSlots(s.layout.Bytes(), r.Local, r.HeldSlot)
+	switch {
+	case err == nil:
+		s.slots = slots
+	case s.finished: // the final model lies on disk too
+		s.held = r.Held.model()
+		return
+	default:
+		log.Error("the session can't be taken up without its weight files", "contract", s.contract, "session", s.id, "err", err)
+		s.err = &Error{codeSlotsLost, "the weight files of this session were lost while the daemon was away: " + err.Error(), "start the training again"}
+		return
+	}
+	if r.Held.Round > 0 {
+		if err := verify(slots.Committed(), s.layout, r.Held.Digest); err != nil {
+			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
+			s.unheldLocked()
+			return
+		}
+		s.held, s.heldSlot = r.Held.model(), r.HeldSlot
+	}
+}
+
+// unheldLocked makes the session ask for its last model once more.
+func (s *session) unheldLocked() {
+	if s.last == nil || s.offered != nil || s.closing {
+		return
+	}
+	s.offered = &offer{seq: s.lastSeq, weight: s.open.Weight}
+	s.lastSeq, s.last, s.base = s.lastSeq-1, nil, model{}
+}
+
+// goOnLocked sets a resumed session going in the life of Run.
+func (s *session) goOnLocked(life context.Context) {
+	s.ctx, s.cancel = context.WithCancel(life)
+	e := s.engine
+	if s.err != nil {
+		if own, ok := errors.AsType[*Error](s.err); ok && own.Code == codeSlotsLost { // nobody knows yet
+			s.tellFailureLocked(s.err)
+		}
+		return
+	}
+	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.phaseLocked(),
+		"round", s.held.round)
+	s.spawnLocked(func() { e.watch(s) })
+	if s.finished {
+		s.tellFinishedLocked()
+	}
+	e.poke()
+}
+
+// recognisedLocked tells whether a view may be taken for the newest: a session that was taken up knows only the index of the
+// last one of before, and must stand in all that follow.
+func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
+	if v.Index < s.known {
+		return false
+	}
+	for _, m := range v.Sessions {
+		if m.Id == s.id {
+			return true
+		}
+	}
+	if s.resumed && v.Run == s.run && !s.finished {
+		s.terminateLocked(&Error{"SESSION_ENDED", fmt.Sprintf("contract %s does not know this session any more", s.contract), "start the training again"})
+	}
+	return true
+}
+
+// own looks whether the merging slot or the disk of a session that was taken up holds the committed model already: the
+// daemon may have died between its merge and the swarm's commit.
+func (s *session) own(dst Slot, req FetchRequest) bool {
+	if !s.resumed {
+		return false
+	}
+	if verify(dst, s.layout, req.Digest) == nil {
+		return true
+	}
+	f, size, err := s.engine.openKept(req)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return size == req.Bytes && copyInto(dst, f) == nil && verify(dst, s.layout, req.Digest) == nil
+}
+
+// copyInto writes a whole file into a slot.
+func copyInto(dst Slot, src io.Reader) error {
+	_, err := io.CopyBuffer(io.NewOffsetWriter(dst, 0), struct{ io.Reader }{src}, make([]byte, copyBuffer))
+	return err
+}

@@ -1,0 +1,524 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge"
+)
+
+const floats = 2
+
+// lives is a node whose daemon is killed and started again while its program lives on.
+type lives struct {
+	t      *testing.T
+	dir    string
+	w      *ledSwarm
+	files  map[string]*memory // the weight files, which outlive the daemon
+	killAt int                // the event at which the daemon dies; 0: never
+
+	mu     sync.Mutex
+	events int
+	life   *life
+	fresh  chan struct{} // closed and replaced when a new life has begun
+	old    sync.WaitGroup
+}
+
+// life is one daemon. It reaches the swarm until it is killed.
+type life struct {
+	*lives
+	number int
+	engine *session.Engine
+	cancel context.CancelFunc
+	dead   bool
+}
+
+func newLives(t *testing.T, w *ledSwarm, killAt int) *lives {
+	l := &lives{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, fresh: make(chan struct{})}
+	for _, name := range []string{"local", "merged-0", "merged-1"} {
+		l.files[name] = &memory{make([]byte, 4*floats)}
+	}
+	l.begin(0)
+	t.Cleanup(func() {
+		l.current().cancel()
+		l.old.Wait()
+	})
+	return l
+}
+
+func (l *lives) record(number int) string {
+	return filepath.Join(l.dir, fmt.Sprintf("session-%d.json", number))
+}
+
+// begin starts a daemon on what the one before has left.
+func (l *lives) begin(number int) {
+	n := &life{lives: l, number: number}
+	log := slog.New(slog.DiscardHandler)
+	journal := session.OpenJournal(l.record(number), log)
+	open := func(turn int) (session.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
+	n.engine = session.New(session.Config{
+		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Walls: "container, no network",
+		NewSlots: func(int64) (session.Slots, error) { return open(0) },
+		OpenSlots: func(_ int64, local, committed string) (session.Slots, error) {
+			if local != "local" {
+				return nil, fmt.Errorf("no %s here", local)
+			}
+			return open(slices.Index([]string{"", "merged-0", "merged-1"}, committed))
+		},
+	})
+	if rec := journal.Record(); rec.Session != nil {
+		n.engine.Resume(rec.Session)
+	}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	n.cancel = cancel
+	l.old.Go(func() { _ = n.engine.Run(ctx) }) // never fails
+	<-n.engine.Running()
+	l.mu.Lock()
+	l.life = n
+	close(l.fresh)
+	l.fresh = make(chan struct{})
+	l.mu.Unlock()
+}
+
+func (l *lives) current() *life {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.life
+}
+
+// step counts an event, kills the daemon at the chosen one, and tells whether this daemon is dead.
+func (n *life) step(ctx context.Context) error {
+	n.mu.Lock()
+	n.events++
+	dies := n.events == n.killAt
+	if dies {
+		n.dead = true
+		b, err := os.ReadFile(n.record(n.number)) // what lies on disk at this moment
+		if err == nil {
+			err = os.WriteFile(n.record(n.number+1), b, 0o600)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			n.t.Error(err)
+		}
+	}
+	dead := n.dead
+	n.mu.Unlock()
+	if dies {
+		n.cancel()
+		n.old.Go(func() {
+			time.Sleep(3 * time.Second) // as a supervisor takes
+			n.begin(n.number + 1)
+		})
+	}
+	if dead {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (n *life) Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	if err := n.step(ctx); err != nil {
+		return nil, err
+	}
+	v, err := n.w.Open(ctx, req)
+	return v, errors.Join(err, n.step(ctx))
+}
+
+func (n *life) Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+	if err := n.step(ctx); err != nil {
+		return nil, err
+	}
+	v, err := n.w.Close(ctx, req)
+	return v, errors.Join(err, n.step(ctx))
+}
+
+func (n *life) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+	if err := n.step(ctx); err != nil {
+		return err
+	}
+	return errors.Join(n.w.End(ctx, req), n.step(ctx))
+}
+
+func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+	if err := n.step(ctx); err != nil {
+		return err
+	}
+	return errors.Join(n.w.Report(ctx, req), n.step(ctx))
+}
+
+func (n *life) Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error {
+	return n.w.Watch(ctx, contract, func(v *swarmv1.ContractView) {
+		if n.step(ctx) == nil {
+			fn(v)
+		}
+	})
+}
+
+func (n *life) Waiting(ctx context.Context, c string) (string, error) { return n.w.Waiting(ctx, c) }
+func (n *life) SentBytes() uint64                                     { return 0 }
+
+func (n *life) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	b := make([]byte, job.Layout.Bytes())
+	_, _ = job.Source.ReadAt(b, 0)
+	half := len(b) / 2
+	for _, at := range []int{0, half} { // a daemon can die in the middle of it
+		if n.step(ctx) != nil {
+			return nil, nil
+		}
+		_, _ = job.Merging.WriteAt(b[at:at+half], int64(at))
+	}
+	if n.step(ctx) != nil {
+		return nil, nil
+	}
+	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+}
+
+func (n *life) Fetch(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
+	if err := n.step(ctx); err != nil {
+		return err
+	}
+	return n.w.Fetch(ctx, from, req, dst)
+}
+
+// turning are the weight files as one daemon uses them.
+type turning struct {
+	files map[string]*memory
+	turn  int // 0: nothing is committed, 1: merged-0 is, 2: merged-1
+}
+
+func (s *turning) Local() session.Slot { return s.files["local"] }
+func (s *turning) LocalName() string   { return "local" }
+func (s *turning) Merging() session.Slot {
+	return s.files[[]string{"merged-0", "merged-1", "merged-0"}[s.turn]]
+}
+
+func (s *turning) Committed() session.Slot {
+	return s.files[[]string{"", "merged-0", "merged-1"}[s.turn]]
+}
+
+func (s *turning) Commit() string {
+	s.turn = []int{1, 2, 1}[s.turn]
+	return []string{"", "merged-0", "merged-1"}[s.turn]
+}
+func (s *turning) Close() error { return nil }
+
+// ledSwarm is a swarm whose leader plans and commits by itself.
+type ledSwarm struct {
+	*swarm
+	walls string
+}
+
+func (w *ledSwarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	w.update(func(v *swarmv1.ContractView) {
+		w.walls = req.Walls
+		v.Sessions = []*swarmv1.Session{
+			{Id: req.Session, Node: "me", Live: true, State: "open"},
+			{Id: "other", Node: "other", Live: true, State: "open"},
+		}
+	})
+	return w.now(), nil
+}
+
+func (w *ledSwarm) now() *swarmv1.ContractView {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view
+}
+
+func (w *ledSwarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+	w.update(func(v *swarmv1.ContractView) {
+		for _, s := range v.Sessions { // the other node has finished too
+			s.State, s.EndReason = "ended", req.Reason
+		}
+	})
+	return w.swarm.End(ctx, req)
+}
+
+func (w *ledSwarm) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+	if len(req.Sessions) == 0 {
+		return nil
+	}
+	r := req.Sessions[0]
+	v := w.now()
+	if len(v.Sessions) == 0 || v.Sessions[0].Id != r.Session {
+		return nil
+	}
+	switch {
+	case r.Done != nil && v.Plan != nil && r.Done.Round == v.Plan.Round:
+		w.update(func(v *swarmv1.ContractView) {
+			commit(v, r.Done.Round, v.Plan.Participants[0].Seq, r.Done.ModelDigest)
+			v.Plan = nil
+			v.Over = v.Sessions[0].State == "closed"
+		})
+	case r.Ready != nil && v.Plan == nil && !v.Over && r.Ready.BaseRound == v.GetCommitted().GetRound():
+		w.update(func(v *swarmv1.ContractView) {
+			plan(v, v.GetCommitted().GetRound()+1, 1, r.Ready.Seq)
+		})
+	}
+	return w.swarm.Report(ctx, req)
+}
+
+// call makes a program's call until a daemon has answered it.
+func call[T any](l *lives, fn func(ctx context.Context, e *session.Engine) (T, error)) (T, error) {
+	for {
+		l.mu.Lock()
+		n, fresh := l.life, l.fresh
+		l.mu.Unlock()
+		poll, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
+		v, err := fn(poll, n.engine)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			continue
+		}
+		l.mu.Lock()
+		dead := n.dead
+		l.mu.Unlock()
+		if !dead {
+			return v, err
+		}
+		select { // what a dead daemon has to say nobody hears
+		case <-fresh:
+		case <-l.t.Context().Done():
+			return v, err
+		}
+	}
+}
+
+// train is the program: three syncs, then the end. It returns the digests that it was given.
+func train(t *testing.T, l *lives) []string {
+	t.Helper()
+	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{floats}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := call(l, func(ctx context.Context, e *session.Engine) (*session.Opened, error) {
+		return e.Open(ctx, session.OpenRequest{
+			Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout,
+		})
+	})
+	if err != nil {
+		t.Fatal("open:", err)
+	}
+	var digests []string
+	take := func(what string, r *session.Result, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		f := l.files[r.Slot]
+		if f == nil || digestOf(f.b) != r.Digest {
+			t.Fatalf("%s: slot %q does not hold the model of round %d", what, r.Slot, r.Round)
+		}
+		digests = append(digests, fmt.Sprintf("%d %s", r.Round, r.Digest))
+	}
+	for seq := uint64(1); seq <= 3; seq++ {
+		copy(l.files["local"].b, fmt.Sprintf("%d---%d--", seq, seq))
+		r, err := call(l, func(ctx context.Context, e *session.Engine) (*session.Result, error) {
+			return e.Sync(ctx, opened.Session, seq, 1)
+		})
+		take(fmt.Sprintf("sync %d", seq), r, err)
+		_, err = call(l, func(_ context.Context, e *session.Engine) (any, error) {
+			return nil, e.Report(opened.Session, &swarmv1.Progress{Round: r.Round, Loss: 0.5, HasLoss: true})
+		})
+		if err != nil {
+			t.Fatal("report:", err)
+		}
+		time.Sleep(time.Second)
+	}
+	copy(l.files["local"].b, "the  end")
+	r, err := call(l, func(ctx context.Context, e *session.Engine) (*session.Result, error) {
+		return e.Close(ctx, opened.Session, "")
+	})
+	take("close", r, err)
+	return digests
+}
+
+// TestDaemonKilledAtEveryStep: wherever the daemon dies, the next one takes the session up and the program is given the very
+// models that it would have been given.
+func TestDaemonKilledAtEveryStep(t *testing.T) {
+	var want []string
+	steps, killed := 0, 0
+	once := func(t *testing.T, killAt int) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &ledSwarm{swarm: newSwarm()}
+			l := newLives(t, w, killAt)
+			got := train(t, l)
+			if _, err := call(l, func(ctx context.Context, e *session.Engine) (any, error) { return nil, e.Linger(ctx) }); err != nil {
+				t.Errorf("linger: %v", err)
+			}
+			if o, err := l.current().engine.Outcome(); o != session.Finished || w.ended != "finished" {
+				t.Errorf("outcome %v, %v, the contract was told %q", o, err, w.ended)
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if want == nil {
+				want, steps = got, l.events
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got models\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			if w.walls != "container, no network" {
+				t.Errorf("walls %q", w.walls)
+			}
+			killed += l.life.number
+		})
+	}
+	once(t, 0)
+	if len(want) != 4 || steps < 20 {
+		t.Fatalf("%d events gave %v", steps, want)
+	}
+	for killAt := 1; killAt <= steps; killAt++ {
+		t.Run(fmt.Sprint(killAt), func(t *testing.T) { once(t, killAt) })
+	}
+	if killed < steps*3/4 { // how many events there are depends on how goroutines take turns
+		t.Errorf("in %d of %d runs the daemon was not killed", steps-killed, steps)
+	}
+}
+
+// recorded is a session that was left after its first round.
+func recorded(t *testing.T, w *ledSwarm) (*lives, *session.Saved, *session.Result) {
+	t.Helper()
+	l := newLives(t, w, 0)
+	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{floats}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := l.current().engine
+	opened, err := e.Open(t.Context(), session.OpenRequest{Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(l.files["local"].b, "round  1")
+	r, err := e.Sync(t.Context(), opened.Session, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(l.record(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.kill(b)
+	rec, err := session.ParseRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, rec.Session, r
+}
+
+// kill ends the daemon and leaves b to the next one.
+func (l *lives) kill(b []byte) {
+	l.t.Helper()
+	n := l.current()
+	l.mu.Lock()
+	n.dead = true
+	l.mu.Unlock()
+	n.cancel()
+	l.old.Wait()
+	if err := os.WriteFile(l.record(n.number+1), b, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// TestChangedModelIsFetchedAgain: what lies in the weight file is held to the record.
+func TestChangedModelIsFetchedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, rec, first := recorded(t, w)
+		w.models[first.Digest] = []byte("round  1")
+		copy(l.files[first.Slot].b, "tampered")
+		l.begin(1)
+		r, err := l.current().engine.Sync(t.Context(), rec.ID, 1, 1)
+		if err != nil || r.Digest != first.Digest || digestOf(l.files[r.Slot].b) != first.Digest {
+			t.Errorf("got %+v, %v, want the model of round 1 again", r, err)
+		}
+	})
+}
+
+func TestResetWhileTheDaemonWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, rec, _ := recorded(t, w)
+		w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions, v.Committed = 2, nil, nil })
+		l.begin(1)
+		_, err := l.current().engine.Sync(t.Context(), rec.ID, 2, 1)
+		if own, ok := errors.AsType[*session.Error](err); !ok || own.Code != "RESET" {
+			t.Errorf("got %v, want RESET", err)
+		}
+	})
+}
+
+func TestForgottenWhileTheDaemonWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, rec, _ := recorded(t, w)
+		w.update(func(v *swarmv1.ContractView) { v.Sessions = v.Sessions[1:] })
+		l.begin(1)
+		_, err := l.current().engine.Sync(t.Context(), rec.ID, 2, 1)
+		if own, ok := errors.AsType[*session.Error](err); !ok || own.Code != "SESSION_ENDED" {
+			t.Errorf("got %v, want SESSION_ENDED", err)
+		}
+	})
+}
+
+// TestWeightFilesAreGone: the program is told, and so is the contract.
+func TestWeightFilesAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, rec, _ := recorded(t, w)
+		b, err := os.ReadFile(l.record(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(l.record(1), []byte(strings.Replace(string(b), `"local":"local"`, `"local":"/elsewhere/local"`, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.begin(1)
+		_, err = l.current().engine.Sync(t.Context(), rec.ID, 2, 1)
+		if own, ok := errors.AsType[*session.Error](err); !ok || own.Code != "SLOTS_LOST" {
+			t.Errorf("got %v, want SLOTS_LOST", err)
+		}
+		synctest.Wait()
+		if !strings.Contains(w.ended, "weight files") {
+			t.Errorf("the contract was told %q", w.ended)
+		}
+	})
+}
+
+// TestViewsOfBeforeAreOld: an SN that lags must not take a model back that the earlier life had.
+func TestViewsOfBeforeAreOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, _, _ := recorded(t, w)
+		old := w.now()
+		w.mu.Lock()
+		w.view = &swarmv1.ContractView{Name: "c", Run: 1, Index: 1} // before the session was opened
+		w.mu.Unlock()
+		l.begin(1)
+		synctest.Wait()
+		if o, err := l.current().engine.Outcome(); o != session.Open {
+			t.Fatalf("an old view ended the session: %v, %v", o, err)
+		}
+		w.mu.Lock()
+		w.view = old
+		w.mu.Unlock()
+		w.update(func(*swarmv1.ContractView) {})
+		synctest.Wait()
+		if v := l.current().engine.View(); v.GetIndex() <= old.Index {
+			t.Errorf("view %v, want the newest", v)
+		}
+	})
+}
