@@ -138,6 +138,10 @@ func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
 	if a.cfg.StateDir, err = filepath.Abs(cfg.StateDir); err != nil {
 		return nil, fmt.Errorf("start SPIRE agent: %w", err)
 	}
+	if cfg.GenJoinToken != nil && cfg.GenJoinToken.Log == nil {
+		source := *cfg.GenJoinToken
+		source.Log, a.cfg.GenJoinToken = cfg.Log, &source
+	}
 	given := func(name, otherwise string) string {
 		if v, ok := argument(cfg.Args, name); ok {
 			return v

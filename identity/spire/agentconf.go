@@ -37,6 +37,15 @@ type agentFile struct {
 	} `hcl:"agent"`
 }
 
+// Server returns the address of the SPIRE server that the options or the configuration file name, "" if neither does.
+func (cfg *AgentConfig) Server() (string, error) {
+	if cfg.ServerAddress != "" || cfg.ConfigFile == "" {
+		return cfg.ServerAddress, nil
+	}
+	f, err := readAgentFile(cfg.ConfigFile, switched(cfg.Args, "expandEnv"))
+	return f.Agent.ServerAddress, err
+}
+
 func readAgentFile(path string, expandEnv bool) (agentFile, error) {
 	var f agentFile
 	raw, err := readBounded(path)
@@ -70,6 +79,10 @@ func readKept(dir string) keptData {
 	if err != nil {
 		return keptData{}
 	}
+	return parseKept(raw)
+}
+
+func parseKept(raw []byte) keptData {
 	var stored struct {
 		SVID   [][]byte `json:"svid"`
 		Bundle [][]byte `json:"bundle"`
@@ -100,6 +113,9 @@ func parsePEM(text []byte) *x509.Certificate {
 	}
 	return cert
 }
+
+// Kept tells whether an agent goes on with what it has kept in agent-data.json, so that it needs no join token.
+func Kept(data []byte) bool { return parseKept(data).usable(time.Now()) }
 
 // domain returns the trust domain that the agent belongs to, "" before its first join.
 func (k keptData) domain() string {

@@ -21,6 +21,7 @@ var joinOptions = []AgentOption{
 	{"gen-join-token", true, "have a join token made by the SPIRE server: on this machine, or on its own over ssh"},
 	{"spire-docker-name", false, "`CONTAINER` of the SPIRE server, to make a join token in"},
 	{"spire-server-socket", false, "API socket of a SPIRE server on this machine, to make a join token (default: that of run-spire-server, or " + DefaultServerSocket + ")"},
+	{"join-file", false, "`FILE` with a join token and its trust bundle, as `swarmd spire-token --json` prints it; nobody else is asked then"},
 	{"ssh-user", false, "user for ssh to the SPIRE server's machine"},
 	{"ssh-port", false, "port for ssh to the SPIRE server's machine"},
 }
@@ -84,7 +85,10 @@ func ParseAgent(given map[string]string, serverDir string) (*AgentConfig, error)
 	if _, err := os.Stat(socket); err != nil && given["spire-server-socket"] == "" {
 		socket = DefaultServerSocket
 	}
-	source := &TokenSource{Socket: socket, Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress}
+	source := &TokenSource{
+		File: given["join-file"], Socket: socket, Docker: given["spire-docker-name"], SSHUser: given["ssh-user"], ServerAddress: cfg.ServerAddress,
+		Wait: tokenWait,
+	}
 	if source.SSHPort, err = port("--ssh-port", given["ssh-port"]); err != nil {
 		return nil, err
 	}

@@ -8,10 +8,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,19 +25,36 @@ import (
 
 const (
 	tokenLimit = 30 * time.Second // for one way to get a token
+	tokenPause = time.Second      // between tries
+	tokenWait  = time.Minute      // in which a server that was started together with its nodes ought to be there
 	maxOutput  = 1 << 20          // bytes that are read of a program's answer
 )
 
-// TokenSource says where an agent gets its join token from: the server's API socket on this machine, the server's
-// container here, or either of them on the server's machine over ssh without a password.
+// TokenSource says where an agent gets its join token from: a file in which somebody left one, or else the server's API
+// socket on this machine, the server's container here, or either of them on the server's machine over ssh without a
+// password.
 type TokenSource struct {
+	File          string // a Join as JSON, which the maker of this container has left; "": none. With it nothing else is tried
 	Socket        string // the server's API socket on this machine; "": none
 	Docker        string // name of the server's container; "": the server runs without one
+	Exec          Exec   // runs a program in a container on this machine; nil: there is no way to
 	SSHUser       string // user on the server's machine; "": ssh's own choice
 	SSHPort       int    // 0: ssh's own choice
 	ServerAddress string // the server's machine; "": no ssh
 	TrustDomain   string // that of a server whose certificates do not name it; "": they must
+
+	// Wait is how long Join goes on trying: a server that is started together with its nodes needs a moment until it can make
+	// tokens. 0: every way is tried once.
+	Wait time.Duration
+	Log  *slog.Logger // is told what Join waits for; nil: nobody is
 }
+
+// Exec runs a program in a running container and returns what it printed to its standard output. A program that the
+// container does not have is ErrNoProgram. It must bound what it reads.
+type Exec func(ctx context.Context, container string, argv []string) ([]byte, error)
+
+// ErrNoProgram is returned by an Exec if there is no such program in the container.
+var ErrNoProgram = errors.New("there is no such program in the container")
 
 // Join is all that an agent needs to join a trust domain without trusting anybody blindly.
 type Join struct {
@@ -46,11 +65,43 @@ type Join struct {
 	Origin      string `json:"-"`            // where it comes from, in words
 }
 
-// Join asks for a token for the agent of a node, in the order of TokenSource's comment. A node that has no registration
-// entry of its own, or no name, gets one for the entry that all nodes of the role share. The error names every way that was tried and why it failed.
+// Join asks for a token for the agent of a node, in the order of TokenSource's comment, again and again for as long as Wait
+// says. A node that has no registration entry of its own, or no name, gets one for the entry that all nodes of the role
+// share. The error names every way that was tried and why it failed.
 func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string) (Join, error) {
+	ways := t.ways(role, name)
+	remedy := fmt.Sprintf("or make a token on the server's machine with `swarmd spire-token %s` and give it by -joinToken", node(role, name))
+	if len(ways) == 0 {
+		return Join{}, fmt.Errorf("generate join token: there is nobody to ask: give -serverAddress of a machine that ssh reaches without a password, or --spire-docker-name, %s", remedy)
+	}
+	limit := time.Now().Add(t.Wait)
+	for said := ""; ; {
+		join, tried := try(ctx, ways)
+		if tried == nil {
+			return join, nil
+		}
+		if ctx.Err() != nil {
+			return Join{}, ctx.Err()
+		}
+		if time.Now().Add(tokenPause).After(limit) {
+			return Join{}, fmt.Errorf("generate join token: every way failed, %s; tried:\n%s", remedy, strings.Join(tried, "\n"))
+		}
+		if why := strings.TrimSpace(strings.Join(tried, ";")); why != said && t.Log != nil {
+			said = why
+			t.Log.Warn("waiting for a SPIRE server that makes a join token", "for", time.Until(limit).Round(time.Second).String(), "why", why)
+		}
+		select {
+		case <-ctx.Done():
+			return Join{}, ctx.Err()
+		case <-time.After(tokenPause):
+		}
+	}
+}
+
+// try goes all ways once; it returns why each of them failed, or nothing if one did not.
+func try(ctx context.Context, ways []way) (Join, []string) {
 	var tried []string
-	for _, way := range t.ways(role, name) {
+	for _, way := range ways {
 		limited, cancel := context.WithTimeout(ctx, tokenLimit)
 		join, err := way.get(limited)
 		cancel()
@@ -58,16 +109,12 @@ func (t *TokenSource) Join(ctx context.Context, role identity.Role, name string)
 			join.Origin = way.name
 			return join, nil
 		}
-		if ctx.Err() != nil {
-			return Join{}, ctx.Err()
-		}
 		tried = append(tried, fmt.Sprintf("  %s: %v", way.name, err))
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	remedy := fmt.Sprintf("or make a token on the server's machine with `swarmd spire-token %s` and give it by -joinToken", node(role, name))
-	if len(tried) == 0 {
-		return Join{}, fmt.Errorf("generate join token: there is nobody to ask: give -serverAddress of a machine that ssh reaches without a password, or --spire-docker-name, %s", remedy)
-	}
-	return Join{}, fmt.Errorf("generate join token: every way failed, %s; tried:\n%s", remedy, strings.Join(tried, "\n"))
+	return Join{}, tried
 }
 
 // node is a node as people write it: ROLE or ROLE/NAME.
@@ -84,12 +131,20 @@ type way struct {
 }
 
 func (t *TokenSource) ways(role identity.Role, name string) []way {
+	if t.File != "" {
+		return []way{{"file " + t.File, func(context.Context) (Join, error) { return fromFile(t.File) }}}
+	}
 	var ways []way
 	if t.Socket != "" {
 		ways = append(ways, way{"API socket " + t.Socket, func(ctx context.Context) (Join, error) { return fromSocket(ctx, t.Socket, role, name) }})
 	}
 	if t.Docker != "" {
-		ways = append(ways, way{"docker exec " + t.Docker, func(ctx context.Context) (Join, error) { return t.fromDocker(ctx, nil, role, name) }})
+		ways = append(ways, way{"docker exec " + t.Docker, func(ctx context.Context) (Join, error) {
+			if t.Exec == nil {
+				return Join{}, errors.New("this program reaches no container engine")
+			}
+			return t.fromDocker(ctx, t.Exec, role, name)
+		}})
 	}
 	if t.ServerAddress != "" {
 		ways = append(ways, way{"ssh " + t.destination(), func(ctx context.Context) (Join, error) {
@@ -98,12 +153,33 @@ func (t *TokenSource) ways(role identity.Role, name string) []way {
 			}
 			ssh := t.ssh()
 			if t.Docker != "" {
-				return t.fromDocker(ctx, ssh, role, name)
+				return t.fromDocker(ctx, remoteExec(ssh), role, name)
 			}
-			return t.fromSwarmd(ctx, ssh, node(role, name))
+			return fromSwarmd(func(argv ...string) ([]byte, error) { return output(ctx, append(ssh, argv...)) }, node(role, name))
 		}})
 	}
 	return ways
+}
+
+// remoteExec is an Exec through ssh and the docker program there.
+func remoteExec(ssh []string) Exec {
+	return func(ctx context.Context, container string, argv []string) ([]byte, error) {
+		out, err := output(ctx, slices.Concat(ssh, []string{"docker", "exec", container}, argv))
+		// As a shell has it: found but not run, and not found; docker says either.
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && (exit.ExitCode() == 126 || exit.ExitCode() == 127) {
+			err = fmt.Errorf("%w: %w", ErrNoProgram, err)
+		}
+		return out, err
+	}
+}
+
+// fromFile reads what the maker of this container has left.
+func fromFile(path string) (Join, error) {
+	raw, err := readBounded(path)
+	if err != nil {
+		return Join{}, err
+	}
+	return parseJoin(raw, path)
 }
 
 func fromSocket(ctx context.Context, socket string, role identity.Role, name string) (Join, error) {
@@ -152,14 +228,21 @@ func (t *TokenSource) ssh() []string {
 
 var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
 
-// fromDocker does what the original's scripts do: it asks the server's own program in its container, through prefix.
-func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, role identity.Role, name string) (Join, error) {
+// fromDocker asks swarmd in the server's container, or, where there is none, the server's own program, as the original's
+// scripts do.
+func (t *TokenSource) fromDocker(ctx context.Context, run Exec, role identity.Role, name string) (Join, error) {
 	// The other side of ssh is a shell.
 	if !word.MatchString(t.Docker) {
 		return Join{}, fmt.Errorf("--spire-docker-name %q is no name of a container", t.Docker)
 	}
-	server := append(prefix, "docker", "exec", t.Docker, "spire-server")
-	bundle, err := output(ctx, append(server[:len(server):len(server)], "bundle", "show"))
+	join, err := fromSwarmd(func(argv ...string) ([]byte, error) { return run(ctx, t.Docker, argv) }, node(role, name))
+	if !errors.Is(err, ErrNoProgram) {
+		return join, err
+	}
+	server := func(argv ...string) ([]byte, error) {
+		return run(ctx, t.Docker, append([]string{"spire-server"}, argv...))
+	}
+	bundle, err := server("bundle", "show")
 	if err != nil {
 		return Join{}, err
 	}
@@ -174,14 +257,14 @@ func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, role iden
 		return Join{}, fmt.Errorf("no certificate of the trust bundle names its trust domain: give -trustDomain (%w)", err)
 	}
 	j.Agent = AgentPath(role, name)
-	shown, err := output(ctx, append(server[:len(server):len(server)], "entry", "show", "-parentID", "spiffe://"+j.TrustDomain+j.Agent))
+	shown, err := server("entry", "show", "-parentID", "spiffe://"+j.TrustDomain+j.Agent)
 	if err != nil {
 		return Join{}, err
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(shown), []byte("Found 0 ")) {
 		j.Agent = AgentPath(role, "")
 	}
-	text, err := output(ctx, append(server[:len(server):len(server)], "token", "generate", "-spiffeID", "spiffe://"+j.TrustDomain+j.Agent))
+	text, err := server("token", "generate", "-spiffeID", "spiffe://"+j.TrustDomain+j.Agent)
 	if err != nil {
 		return Join{}, err
 	}
@@ -197,20 +280,25 @@ func (t *TokenSource) fromDocker(ctx context.Context, prefix []string, role iden
 }
 
 // fromSwarmd asks swarmd on the server's machine.
-func (t *TokenSource) fromSwarmd(ctx context.Context, prefix []string, node string) (Join, error) {
-	raw, err := output(ctx, append(prefix, "swarmd", "spire-token", "--json", node))
+func fromSwarmd(run func(argv ...string) ([]byte, error), node string) (Join, error) {
+	raw, err := run("swarmd", "spire-token", "--json", node)
 	if err != nil {
 		return Join{}, err
 	}
+	return parseJoin(raw, "`swarmd spire-token --json`")
+}
+
+// parseJoin reads a Join that from gave.
+func parseJoin(raw []byte, from string) (Join, error) {
 	var j Join
 	if err := json.Unmarshal(raw, &j); err != nil {
-		return Join{}, errors.New("`swarmd spire-token --json` printed no JSON")
+		return Join{}, fmt.Errorf("%s gave no JSON", from)
 	}
 	if !word.MatchString(j.Token) {
-		return Join{}, errors.New("`swarmd spire-token --json` printed no token")
+		return Join{}, fmt.Errorf("%s gave no token", from)
 	}
 	if _, err := spiffeid.TrustDomainFromString(j.TrustDomain); err != nil {
-		return Join{}, fmt.Errorf("`swarmd spire-token --json`: %w", err)
+		return Join{}, fmt.Errorf("%s: %w", from, err)
 	}
 	if _, err := bundleDomain(j.Bundle); err != nil {
 		return Join{}, err

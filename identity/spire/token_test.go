@@ -1,11 +1,21 @@
 package spire_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
@@ -26,12 +36,26 @@ func fakes(t *testing.T, scripts map[string]string) string {
 	return dir
 }
 
+// localExec is an Exec through the fake docker.
+func localExec(ctx context.Context, container string, argv []string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, "docker", append([]string{"exec", container}, argv...)...).Output()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ok && exit.ExitCode() == 126:
+		return nil, spire.ErrNoProgram
+	case ok:
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return out, err
+}
+
 const fakeSSH = `while [ "$1" != -- ]; do shift; done; shift; shift; exec sh -c "$*"`
 
-// fakeDocker knows one container.
+// fakeDocker knows one container, and the container one program.
 func fakeDocker(binary, socket string) string {
 	return `[ "$1" = exec ] || { echo "what is $1?" >&2; exit 2; }
 [ "$2" = spire ] || { echo "Error response from daemon: No such container: $2" >&2; exit 1; }
+[ "$3" = spire-server ] || { echo "OCI runtime exec failed: exec: \"$3\": executable file not found" >&2; exit 126; }
 shift; shift; shift; exec ` + binary + ` "$@" -socketPath ` + socket
 }
 
@@ -44,9 +68,9 @@ func TestTokenSource(t *testing.T) {
 		origin string
 	}{
 		"socket":             {spire.TokenSource{Socket: s.socket, Docker: "other", ServerAddress: "h"}, "API socket " + s.socket},
-		"docker":             {spire.TokenSource{Socket: nodocker, Docker: "spire"}, "docker exec spire"},
-		"docker over ssh":    {spire.TokenSource{Docker: "spire", ServerAddress: "h.example"}, "docker exec spire"},
-		"trust domain given": {spire.TokenSource{Docker: "spire", TrustDomain: "ignored.example"}, "docker exec spire"},
+		"docker":             {spire.TokenSource{Socket: nodocker, Docker: "spire", Exec: localExec}, "docker exec spire"},
+		"docker over ssh":    {spire.TokenSource{Docker: "spire", ServerAddress: "h.example"}, "ssh h.example"},
+		"trust domain given": {spire.TokenSource{Docker: "spire", Exec: localExec, TrustDomain: "ignored.example"}, "docker exec spire"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			join, err := tc.source.Join(t.Context(), identity.RoleSL, "hospital-a")
@@ -75,7 +99,7 @@ func TestTokenSource(t *testing.T) {
 func TestTokenSourceFitsTheEntries(t *testing.T) {
 	s := start(t, spire.ServerConfig{TrustDomain: "a.example", Nodes: []string{"sl/hospital-a"}}, spiretest.TempDir(t)).ready(t)
 	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket), "ssh": fakeSSH})
-	for way, source := range map[string]spire.TokenSource{"socket": {Socket: s.socket}, "docker": {Docker: "spire"}} {
+	for way, source := range map[string]spire.TokenSource{"socket": {Socket: s.socket}, "docker": {Docker: "spire", Exec: localExec}} {
 		for name, want := range map[string]string{"hospital-a": "/swarm/sl-agent/hospital-a", "hospital-b": "/swarm/sl-agent", "": "/swarm/sl-agent"} {
 			join, err := source.Join(t.Context(), identity.RoleSL, name)
 			if err != nil || join.Agent != want {
@@ -92,7 +116,7 @@ func TestTokenOverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	fakes(t, map[string]string{"ssh": "PATH=" + remote + ":$PATH\n" + fakeSSH, "docker": "echo 'no daemon' >&2; exit 1"})
-	source := spire.TokenSource{Docker: "spire", ServerAddress: "h.example"}
+	source := spire.TokenSource{Docker: "spire", Exec: localExec, ServerAddress: "h.example"}
 	join, err := source.Join(t.Context(), identity.RoleSN, "")
 	if err != nil || join.Origin != "ssh h.example" || join.TrustDomain != "a.example" || len(join.Token) != 36 {
 		t.Fatalf("got %+v, %v", join, err)
@@ -111,12 +135,14 @@ func TestTokenSourceRefusals(t *testing.T) {
 	}{
 		"nothing": {spire.TokenSource{}, `^generate join token: there is nobody to ask: .*-serverAddress.*--spire-docker-name.*swarmd spire-token sl/a`},
 		"all": {
-			spire.TokenSource{Socket: none, Docker: "spire", ServerAddress: "h.example", SSHUser: "bob", SSHPort: 2222},
+			spire.TokenSource{Socket: none, Docker: "spire", Exec: localExec, ServerAddress: "h.example", SSHUser: "bob", SSHPort: 2222},
 			`(?s)every way failed.*swarmd spire-token sl/a.*API socket ` + none + `: no such socket.*docker exec spire: exit status 1: Error response from daemon: No such container: spire\n` +
 				`.*ssh bob@h\.example:2222: exit status 255: Permission denied \(publickey\)\.$`,
 		},
+		"no engine":           {spire.TokenSource{Docker: "spire"}, `docker exec spire: this program reaches no container engine`},
+		"no file":             {spire.TokenSource{File: none, Docker: "spire"}, `(?s)every way failed.*file ` + none + `: .*no such file`},
 		"host is an option":   {spire.TokenSource{ServerAddress: "-oProxyCommand=x"}, `"-oProxyCommand=x" is no host`},
-		"words for the shell": {spire.TokenSource{Docker: "a;reboot"}, `"a;reboot" is no name of a container`},
+		"words for the shell": {spire.TokenSource{Docker: "a;reboot", Exec: localExec}, `"a;reboot" is no name of a container`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			join, err := tc.source.Join(t.Context(), identity.RoleSL, "a")
@@ -126,9 +152,54 @@ func TestTokenSourceRefusals(t *testing.T) {
 		})
 	}
 	t.Setenv("PATH", t.TempDir())
-	source := spire.TokenSource{Docker: "spire"}
-	if _, err := source.Join(t.Context(), identity.RoleSL, "a"); err == nil || !strings.Contains(err.Error(), `there is no program "docker" on PATH`) {
-		t.Errorf("no docker: %v", err)
+	source := spire.TokenSource{ServerAddress: "h.example"}
+	if _, err := source.Join(t.Context(), identity.RoleSL, "a"); err == nil || !strings.Contains(err.Error(), `there is no program "ssh" on PATH`) {
+		t.Errorf("no ssh: %v", err)
+	}
+}
+
+// TestTokenSourceWaits lets the server of the second try be there.
+func TestTokenSourceWaits(t *testing.T) {
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, spiretest.TempDir(t)).ready(t)
+	fakes(t, map[string]string{"docker": fakeDocker(s.binary, s.socket)})
+	var tries []string
+	late := func(ctx context.Context, container string, argv []string) ([]byte, error) {
+		tries = append(tries, container)
+		if len(tries) == 1 {
+			return nil, errors.New("container spire is not running")
+		}
+		return localExec(ctx, container, argv)
+	}
+	var log bytes.Buffer
+	source := spire.TokenSource{Docker: "spire", Exec: late, Wait: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	join, err := source.Join(t.Context(), identity.RoleSL, "")
+	if err != nil || len(join.Token) != 36 {
+		t.Errorf("got %+v, %v", join, err)
+	}
+	if !strings.Contains(log.String(), "container spire is not running") {
+		t.Errorf("it does not say what it waits for:\n%s", log.String())
+	}
+}
+
+// TestTokenFromFile is what a node in a container does: its launcher asked for the token on the host.
+func TestTokenFromFile(t *testing.T) {
+	s := start(t, spire.ServerConfig{TrustDomain: "a.example"}, spiretest.TempDir(t)).ready(t)
+	made, err := (&spire.TokenSource{Socket: s.socket}).Join(t.Context(), identity.RoleSL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "join.json")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made.Origin = "file " + file
+	got, err := (&spire.TokenSource{File: file, Socket: s.socket}).Join(t.Context(), identity.RoleSL, "")
+	if diff := cmp.Diff(made, got); err != nil || diff != "" {
+		t.Errorf("error %v, difference (-want +got):\n%s", err, diff)
 	}
 }
 
