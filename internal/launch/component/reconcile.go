@@ -1,0 +1,91 @@
+package component
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// startSlack is how old a container without a node name must be, if it was never started, to be a dead launcher's and not
+// one that is about to start it.
+const startSlack = 10 * time.Minute
+
+// reconcile removes what earlier launchers of this node left: containers that were never started, or have ended. One that
+// runs keeps the node's name.
+func (l *launcher) reconcile(ctx context.Context) error {
+	found, err := l.engine.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("label", engine.LabelRole+"="+l.spec.Role), filters.Arg("label", engine.LabelScope+"="+l.spec.Scope),
+	)})
+	if err != nil {
+		return engine.Explain(fmt.Errorf("look for containers of %s: %w", l.what(), err))
+	}
+	for _, c := range found {
+		if c.Labels[engine.LabelNode] != l.spec.Node {
+			continue
+		}
+		switch c.State {
+		case "created", "exited", "dead":
+		default:
+			if l.spec.Node == "" {
+				continue // as many as one likes
+			}
+			return &engine.Error{
+				Err:  fmt.Errorf("node %s runs already in container %s", l.spec.Node, short(c.ID)),
+				Help: "stop it first: stop-swarm, or docker rm -f " + short(c.ID) + "; or give this one another --name",
+			}
+		}
+		if l.spec.Node == "" && (c.State != "created" || time.Since(time.Unix(c.Created, 0)) < startSlack) {
+			continue
+		}
+		l.log.Info("removing what an earlier run of this node left", "container", short(c.ID), "state", c.State)
+		if err := l.engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{RemoveVolumes: true}); err != nil && !isGone(err) {
+			return engine.Explain(fmt.Errorf("remove container %s, which an earlier run left: %w", short(c.ID), err))
+		}
+	}
+	return nil
+}
+
+// isGone tells whether an error says that the thing is not there, or is being removed by somebody else.
+func isGone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsConflict(err) }
+
+// labelUser is on a volume: the user whose files it holds.
+const labelUser = "io.swarmd.user"
+
+// volume makes one of our volumes unless it is there, and refuses one that is another's.
+func (l *launcher) volume(ctx context.Context, name string) error {
+	v, err := l.engine.VolumeInspect(ctx, name)
+	if errdefs.IsNotFound(err) {
+		labels := l.spec.ourLabels()
+		labels[labelUser] = l.plan.user
+		if _, err := l.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels}); err != nil {
+			return engine.Explain(fmt.Errorf("make volume %s: %w", name, err))
+		}
+		l.made = append(l.made, name)
+		return nil
+	}
+	if err != nil {
+		return engine.Explain(fmt.Errorf("look at volume %s: %w", name, err))
+	}
+	for _, label := range []string{engine.LabelRole, engine.LabelScope, engine.LabelNode} {
+		if v.Labels[label] != l.spec.ourLabels()[label] {
+			return &engine.Error{
+				Err:  fmt.Errorf("volume %s is not the state of %s: its label %s is %q", name, l.what(), label, v.Labels[label]),
+				Help: "give the node another --name, or remove it if it is not needed: docker volume rm " + name,
+			}
+		}
+	}
+	if was := v.Labels[labelUser]; was != l.plan.user {
+		return &engine.Error{
+			Err:  fmt.Errorf("volume %s holds files of user %s, and %s would run as user %s", name, was, l.what(), l.plan.user),
+			Help: "give -u with the former user, or forget the node's state: docker volume rm " + name,
+		}
+	}
+	return nil
+}

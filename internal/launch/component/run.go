@@ -1,0 +1,141 @@
+package component
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"golang.org/x/term"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// cleanLimit bounds the removal of what a failed start has made, after ctx has ended too.
+const cleanLimit = 15 * time.Second
+
+// Run makes the component's container, starts it, and shows its output until it ends, or prints its ID and leaves it
+// running if it is detached. exit is the component's exit code, 0 for a detached one. What an earlier container of the same
+// node left behind is removed first; one that runs is an error. When ctx ends before the start nothing is left; after it an
+// attached component is stopped, gracefully, and Run returns when it has ended. Errors carry a remedy (engine.Explain).
+func Run(ctx context.Context, e *engine.Engine, s Spec, user IO) (exit int, err error) {
+	l, err := newLauncher(ctx, e, s, user)
+	if err != nil {
+		return 0, err
+	}
+	if err := l.reconcile(ctx); err != nil {
+		return 0, err
+	}
+	if err := l.create(ctx); err != nil {
+		return 0, l.undo(ctx, err)
+	}
+	if l.spec.Detach {
+		if err := e.ContainerStart(ctx, l.id, container.StartOptions{}); err != nil {
+			return 0, l.undo(ctx, engine.Explain(fmt.Errorf("start %s: %w", l.what(), err)))
+		}
+		_, err := fmt.Fprintln(user.Stdout, l.id)
+		return 0, err
+	}
+	return l.attached(ctx)
+}
+
+// launcher is one run.
+type launcher struct {
+	engine *engine.Engine
+	spec   Spec
+	host   host
+	plan   *plan
+	io     IO
+	log    *slog.Logger
+
+	id   string   // of the container that was made
+	made []string // volumes that were made for it
+}
+
+func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launcher, error) {
+	if user.Getenv == nil {
+		user.Getenv = os.Getenv
+	}
+	if s.Scope == "" {
+		s.Scope = engine.Scope(user.Getenv)
+	}
+	terminal := isTerminal(user.Stdin)
+	s.Options = s.Terminal(terminal)
+	if s.TTY && s.Interactive && !s.Detach && !terminal {
+		return nil, errors.New("-t: standard input is no terminal: leave -t out, or give -d")
+	}
+	l := &launcher{engine: e, spec: s, host: thisHost(ctx, user.Getenv), io: user, log: user.Log}
+	if s.StateDir != "" {
+		if err := os.MkdirAll(s.StateDir, 0o700); err != nil {
+			return nil, fmt.Errorf("--state-dir: %w", err)
+		}
+	}
+	image, err := e.ImageInspect(ctx, s.image(user.Getenv))
+	if err != nil {
+		return nil, engine.Explain(fmt.Errorf("look for the image of %s: %w", l.what(), err))
+	}
+	if image.Config != nil {
+		l.host.imageUser = image.Config.User
+	}
+	if err := l.findServer(ctx); err != nil {
+		return nil, err
+	}
+	l.plan, err = build(l.spec, l.host)
+	return l, err
+}
+
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// what names the component for people.
+func (l *launcher) what() string {
+	if l.spec.Node == "" {
+		return l.spec.Role
+	}
+	return l.spec.Role + " " + l.spec.Node
+}
+
+// create makes volumes and container, and puts into them what the component finds at its start.
+func (l *launcher) create(ctx context.Context) error {
+	for _, name := range l.plan.volumes {
+		if err := l.volume(ctx, name); err != nil {
+			return err
+		}
+	}
+	p := l.plan
+	created, err := l.engine.ContainerCreate(ctx, p.config, p.host, p.network, nil, p.name)
+	if err != nil {
+		return engine.Explain(fmt.Errorf("create container of %s: %w", l.what(), err))
+	}
+	l.id = created.ID
+	for _, w := range created.Warnings {
+		l.log.Warn("the container engine warns", "warning", w)
+	}
+	return l.fill(ctx)
+}
+
+// undo removes what create has made and returns why, since the component has never run.
+func (l *launcher) undo(ctx context.Context, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+	defer cancel()
+	if l.id != "" {
+		if err := l.engine.ContainerRemove(ctx, l.id, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !isGone(err) {
+			l.log.Warn("the container stays behind", "container", short(l.id), "err", err)
+		}
+	}
+	for _, v := range l.made {
+		if err := l.engine.VolumeRemove(ctx, v, false); err != nil && !isGone(err) {
+			l.log.Warn("the volume stays behind", "volume", v, "err", err)
+		}
+	}
+	return why
+}
+
+// short is an ID as docker ps shows it.
+func short(id string) string { return id[:min(len(id), 12)] }
