@@ -1,0 +1,91 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// lacksInit tells whether an engine has no init process to put into containers, as Debian's without docker-init or tini.
+func lacksInit(err error) bool {
+	text := strings.ToLower(err.Error())
+	for _, name := range []string{"docker-init", "catatonit", "container-init", "init binary", "init path"} {
+		if strings.Contains(text, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// explainStart says what an engine's refusal to make or to start a container means for a program's options.
+func explainStart(err error, s Spec) error {
+	var known *engine.Error
+	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	text := strings.ToLower(err.Error())
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				return false
+			}
+		}
+		return true
+	}
+	said := oneLine(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
+	switch {
+	case errdefs.IsNotFound(err) && has("image"):
+		return errNoImage(s.Image)
+	case s.Name != "" && (errdefs.IsConflict(err) || has("already in use")) && has("name"):
+		return problem(fmt.Sprintf("choose another --ml-name, or remove that container: docker rm %s", s.Name), "container name %s is in use", s.Name)
+	case has("bind source path does not exist"), has("statfs", "no such file"):
+		return problem("create it, or correct --data-dir, --model-dir or --ml-v", "bad mount: %s", said)
+	case has("network", "not found"):
+		return errNoNetwork(s.Network)
+	case has("could not select device driver"):
+		return problem("install the NVIDIA container toolkit and restart the engine, or leave --gpu out",
+			"the container engine has no driver for GPUs: %s", said)
+	case has("nvidia-container-cli"), has("nvidia-container-runtime"):
+		return gpuProblem(said)
+	case has("gathering device information"):
+		return problem("correct --ml-device", "bad device: %s", said)
+	case has("range of cpus"):
+		return problem("correct --ml-cpus", "bad CPU limit: %s", said)
+	case has("memory limit"):
+		return problem("raise --ml-memory", "bad memory limit: %s", said)
+	case has("executable file not found"), has("exec:", "no such file"):
+		return problem("correct --ml-entrypoint or --ml-cmd, or choose another --ml-image", "the command is not in image %s: %s", s.Image, said)
+	case has("exec:", "permission denied"):
+		return problem("make it executable, or name its interpreter with --ml-entrypoint", "the command can not be executed: %s", said)
+	}
+	return engine.Explain(fmt.Errorf("run a container of image %s: %w", s.Image, err))
+}
+
+func errNoNetwork(name string) error {
+	return problem(fmt.Sprintf("create it (docker network create %s) or correct --ml-network", name), "network %s does not exist", name)
+}
+
+// errNoImage names a missing image, and how it is had: ours are built, others are the user's to fetch.
+func errNoImage(image string) error {
+	help := fmt.Sprintf("load it (docker load) or fetch it (docker pull %s), or correct --ml-image", image)
+	for _, own := range []string{engine.ImagePYT, engine.ImageTF} {
+		if repository(image) == repository(own) {
+			help = "build it with make image, or load it with docker load"
+		}
+	}
+	return problem(help, "image %s is not at the container engine", image)
+}
+
+// repository is an image's name without its tag.
+func repository(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
+	}
+	return name
+}

@@ -1,0 +1,358 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// makeLimit bounds the making of a container, and its start: an engine may have to unpack or to wait for a disk.
+const makeLimit = 2 * time.Minute
+
+// Launcher runs programs at an engine. Safe for concurrent use.
+type Launcher struct {
+	engine *engine.Engine
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	traits *traits // nil: not asked yet
+}
+
+// traits are what engines differ in.
+type traits struct {
+	logging container.LogConfig
+	init    bool // it puts an init process into containers
+	podman  bool
+}
+
+// New returns a Launcher. The engine stays the caller's to close, after all programs have ended.
+func New(e *engine.Engine, log *slog.Logger) *Launcher {
+	return &Launcher{engine: e, log: log}
+}
+
+// Found is a container of an ML program that the engine has.
+type Found struct {
+	ID, Name              string
+	Node, Scope, Platform string
+	Life                  string
+	State                 string    // created, running, paused, exited, …
+	ExitCode              int       // if it has ended
+	Started               time.Time // zero if it never was
+	Finished              time.Time // zero if it was not started or runs
+}
+
+// Start runs a program. Errors carry a remedy (engine.Error) and leave nothing behind. It blocks while the engine makes the
+// container. When ctx ends the program gets SIGTERM and, after the grace, SIGKILL. The caller must Wait, or receive from Done.
+func (l *Launcher) Start(ctx context.Context, spec Spec) (*Program, error) {
+	spec, err := spec.complete()
+	if err != nil {
+		return nil, fmt.Errorf("start ML program: %w", err)
+	}
+	p, err := l.start(ctx, spec, engine.RoleML)
+	if err != nil {
+		return nil, fmt.Errorf("start ML program: %w", err)
+	}
+	return p, nil
+}
+
+func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t, err := l.know(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := l.launch(ctx, spec, role, t)
+	if err != nil && t.init && lacksInit(err) {
+		t.init = false
+		l.mu.Lock()
+		l.traits.init = false
+		l.mu.Unlock()
+		l.log.Debug("the engine has no init process for containers", "err", err)
+		id, err = l.launch(ctx, spec, role, t)
+	}
+	if err != nil {
+		return nil, explainStart(err, spec)
+	}
+	return l.take(ctx, id, spec, false), nil
+}
+
+// launch makes a container and starts it.
+func (l *Launcher) launch(ctx context.Context, spec Spec, role string, t traits) (id string, err error) {
+	config, host, err := spec.config(role, t)
+	if err != nil {
+		return "", err
+	}
+	if err := refuseSockets(l.engine.DaemonHost(), host.Mounts); err != nil {
+		return "", err
+	}
+	// A call that makes something is not broken off: nobody would know what it made.
+	calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
+	defer cancel()
+	made, err := l.engine.ContainerCreate(calls, config, host, nil, nil, spec.Name)
+	if err != nil {
+		l.removeLife(ctx, spec, role)
+		return "", err
+	}
+	for _, w := range made.Warnings {
+		l.logger(spec).Debug("the container engine warns", "warning", oneLine(w))
+	}
+	if err = ctx.Err(); err == nil {
+		err = l.engine.ContainerStart(calls, made.ID, container.StartOptions{})
+	}
+	if err != nil {
+		if rmErr := l.remove(context.WithoutCancel(ctx), made.ID); rmErr != nil {
+			l.logger(spec).Warn("remove a container that did not start", "container", short(made.ID), "err", rmErr)
+		}
+		return "", err
+	}
+	return made.ID, nil
+}
+
+// take watches over a container's program.
+func (l *Launcher) take(ctx context.Context, id string, spec Spec, adopted bool) *Program {
+	uid, gid := ids(spec.User)
+	out := launch.NewOutput(launch.OutputConfig{
+		Line: spec.Line, LogTail: spec.LogTail, LogFile: spec.LogFile, Owner: &launch.Owner{UID: uid, GID: gid},
+	})
+	own, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	p := &Program{
+		launcher: l, id: id, life: spec.Life, log: l.logger(spec), spec: spec, adopted: adopted, giveUp: giveUp,
+		out: out, logs: newLogs(l.engine, id, out, spec.LogSince), done: make(chan struct{}),
+	}
+	go func() {
+		defer giveUp()
+		p.run(own)
+	}()
+	go func() {
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			p.Stop(spec.Grace)
+		}
+	}()
+	return p
+}
+
+func (l *Launcher) logger(spec Spec) *slog.Logger {
+	if spec.Log != nil {
+		return spec.Log
+	}
+	return l.log
+}
+
+// Find lists the containers of a node's programs, in whatever state, and clears away checks that a killed daemon left.
+func (l *Launcher) Find(ctx context.Context, node, scope string) ([]Found, error) {
+	if scope == "" {
+		scope = engine.OSScope()
+	}
+	l.sweep(ctx, node, scope)
+	list, err := l.list(ctx, engine.RoleML, node, scope)
+	if err != nil {
+		return nil, engine.Explain(fmt.Errorf("find ML containers: %w", err))
+	}
+	found := make([]Found, 0, len(list))
+	for _, c := range list {
+		details, err := l.inspect(ctx, c.ID)
+		if errdefs.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, engine.Explain(fmt.Errorf("find ML containers: %w", err))
+		}
+		found = append(found, describe(details))
+	}
+	return found, nil
+}
+
+func describe(c container.InspectResponse) Found {
+	labels := c.Config.Labels
+	f := Found{
+		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Node: labels[engine.LabelNode], Scope: labels[engine.LabelScope],
+		Platform: labels[engine.LabelPlatform], Life: labels[engine.LabelLife], State: c.State.Status,
+		Started: engineTime(c.State.StartedAt),
+	}
+	if over(c.State) {
+		f.ExitCode, f.Finished = c.State.ExitCode, engineTime(c.State.FinishedAt)
+	}
+	return f
+}
+
+// engineTime reads a time of an inspection; engines write the year 1 for never.
+func engineTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() <= 1 {
+		return time.Time{}
+	}
+	return t
+}
+
+func (l *Launcher) list(ctx context.Context, role, node, scope string, more ...filters.KeyValuePair) ([]container.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	which := filters.NewArgs(append(more,
+		filters.Arg("label", engine.LabelRole+"="+role), filters.Arg("label", engine.LabelNode+"="+node), filters.Arg("label", engine.LabelScope+"="+scope),
+	)...)
+	list, err := l.engine.ContainerList(ctx, container.ListOptions{All: true, Filters: which})
+	if err != nil {
+		return nil, err
+	}
+	// What is removed without asking is looked at twice.
+	return slices.DeleteFunc(list, func(c container.Summary) bool {
+		return c.Labels[engine.LabelRole] != role || c.Labels[engine.LabelNode] != node || c.Labels[engine.LabelScope] != scope
+	}), nil
+}
+
+// Adopt takes up a container that an earlier daemon started, running or ended: its output goes on behind Spec.LogSince, and ctx
+// is as for Start. Of the Spec it uses Line, LogTail, LogFile, User, Grace, Log and LogSince. One that was never started is
+// an error: it is for Remove.
+func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, error) {
+	details, err := l.ours(ctx, f)
+	if err != nil {
+		return nil, engine.Explain(fmt.Errorf("take up ML program: %w", err))
+	}
+	if details.State.Status == container.StateCreated {
+		return nil, fmt.Errorf("take up ML program: container %s was never started", short(f.ID))
+	}
+	if spec.User, err = completeUser(spec.User); err != nil {
+		return nil, fmt.Errorf("take up ML program: %w", err)
+	}
+	if spec.Grace <= 0 {
+		spec.Grace = defaultGrace
+	}
+	spec.Life = describe(details).Life
+	return l.take(ctx, f.ID, spec, true), nil
+}
+
+// ours looks at a container and makes sure that it is the one that was found: of an ML program, node and scope alike.
+func (l *Launcher) ours(ctx context.Context, f Found) (container.InspectResponse, error) {
+	details, err := l.inspect(ctx, f.ID)
+	if err != nil {
+		return details, err
+	}
+	labels := details.Config.Labels
+	if labels[engine.LabelRole] != engine.RoleML || labels[engine.LabelNode] != f.Node || labels[engine.LabelScope] != f.Scope || f.Scope == "" {
+		return details, fmt.Errorf("container %s is not an ML program of node %s", short(f.ID), f.Node)
+	}
+	return details, nil
+}
+
+// Remove stops a program that Find found, with ten seconds of grace, and removes its container. One that is gone is no error.
+func (l *Launcher) Remove(ctx context.Context, f Found) error {
+	details, err := l.ours(ctx, f)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err == nil && details.State.Running {
+		seconds := int(defaultGrace / time.Second)
+		err = l.engine.ContainerStop(ctx, f.ID, container.StopOptions{Timeout: &seconds})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+	}
+	if err == nil {
+		err = l.remove(ctx, f.ID)
+	}
+	if err != nil {
+		return engine.Explain(fmt.Errorf("remove container %s: %w", short(f.ID), err))
+	}
+	return nil
+}
+
+// remove removes a container and what it alone uses, and kills what runs in it. It blocks until the container is gone, and
+// tries again for a while when the engine is away.
+func (l *Launcher) remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	for {
+		err := l.engine.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		// After success, or while another removes it, the next round finds it gone.
+		if !sleep(ctx, minPause/4) {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// removeLife removes what a failed call may have made after all.
+func (l *Launcher) removeLife(ctx context.Context, spec Spec, role string) {
+	ctx = context.WithoutCancel(ctx)
+	list, err := l.list(ctx, role, spec.Node, spec.Scope, filters.Arg("label", engine.LabelLife+"="+spec.Life))
+	if err != nil {
+		return // the engine is away; the next Find shows it
+	}
+	for _, c := range list {
+		_ = l.remove(ctx, c.ID)
+	}
+}
+
+// sweep removes checks that nobody waits for any more.
+func (l *Launcher) sweep(ctx context.Context, node, scope string) {
+	list, err := l.list(ctx, engine.RoleProbe, node, scope)
+	if err != nil {
+		return // what is asked next says it
+	}
+	for _, c := range list {
+		if err := l.remove(ctx, c.ID); err != nil {
+			l.log.Warn("remove the container of an old check", "container", short(c.ID), "err", err)
+		}
+	}
+}
+
+// know asks the engine once what it is like.
+func (l *Launcher) know(ctx context.Context) (traits, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.traits != nil {
+		return *l.traits, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	info, err := l.engine.Info(ctx)
+	if err != nil {
+		return traits{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
+	}
+	version, err := l.engine.ServerVersion(ctx)
+	if err != nil {
+		return traits{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
+	}
+	t := traits{init: true}
+	for _, c := range version.Components {
+		t.podman = t.podman || strings.HasPrefix(strings.ToLower(c.Name), "podman")
+	}
+	// Output is read back from the engine's log: one that it can read, and that does not fill the disk.
+	if slices.Contains(info.Plugins.Log, "json-file") {
+		t.logging = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "20m", "max-file": "3"}}
+	} else if slices.Contains(info.Plugins.Log, "k8s-file") {
+		t.logging = container.LogConfig{Type: "k8s-file", Config: map[string]string{"max-size": "60m"}}
+	}
+	l.traits = &t
+	return t, nil
+}
+
+// takesAlong tells whether programs end when the engine does: Docker's do without live-restore, Podman's never.
+func (l *Launcher) takesAlong(ctx context.Context) bool {
+	t, err := l.know(ctx)
+	if err != nil || t.podman {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	info, err := l.engine.Info(ctx) // asked anew: a restart may have changed it
+	return err == nil && !info.LiveRestoreEnabled
+}

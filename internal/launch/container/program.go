@@ -1,0 +1,261 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/swarmd/swarmd/internal/launch"
+)
+
+const (
+	callLimit = 30 * time.Second // for calls that an engine answers at once
+	lookAgain = 30 * time.Second // a wait is renewed, in case its connection died unseen
+	// awayLimit is how long a program that shall end is waited for while its engine does not answer.
+	awayLimit = 30 * time.Second
+	minPause  = 100 * time.Millisecond
+	maxPause  = 2 * time.Second
+)
+
+// Program is a program in a container, running or ended. Its methods are safe for concurrent use.
+type Program struct {
+	launcher *Launcher
+	id, life string
+	log      *slog.Logger
+	logs     *logs
+	out      *launch.Output
+	spec     Spec
+	adopted  bool
+	giveUp   context.CancelFunc // ends the wait for an engine that does not answer
+	stopping atomic.Bool
+
+	done chan struct{} // closed after exit is set and no goroutine of the program's remains but Start's watch over its context
+	exit launch.Exit
+}
+
+// ID returns the container's.
+func (p *Program) ID() string { return p.id }
+
+// Life returns what names this life of the program: Spec.Life, or the random one.
+func (p *Program) Life() string { return p.life }
+
+// Done is closed when the program has ended, all its output was delivered and its container is removed.
+func (p *Program) Done() <-chan struct{} { return p.done }
+
+// LoggedTo returns the time of the last line that was delivered, by the engine's clock; zero if there is none. It is
+// Spec.LogSince for a later Adopt.
+func (p *Program) LoggedTo() time.Time { return p.logs.Time() }
+
+// Wait blocks until Done and tells how the program ended.
+func (p *Program) Wait() launch.Exit {
+	<-p.done
+	return p.exit
+}
+
+// Stop sends SIGTERM to the program, SIGKILL after the grace, and blocks until the program has ended. It may be called at any
+// time and more than once. An engine that does not answer is given up half a minute after the grace; the container is then
+// left to Find.
+func (p *Program) Stop(grace time.Duration) {
+	p.stopping.Store(true)
+	if p.kill("TERM", grace) || p.kill("KILL", awayLimit) {
+		return
+	}
+	p.giveUp()
+	<-p.done
+}
+
+// kill sends the signal, again and again until the engine takes it, and tells whether the program ended in time.
+func (p *Program) kill(signal string, within time.Duration) bool {
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	again := time.NewTicker(5 * minPause)
+	defer again.Stop()
+	for sent := false; ; {
+		if !sent {
+			sent = p.send(signal, min(max(within, minPause), callLimit))
+		}
+		select {
+		case <-p.done:
+			return true
+		case <-limit.C:
+			return false
+		case <-again.C:
+		}
+	}
+}
+
+func (p *Program) send(signal string, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	err := p.launcher.engine.ContainerKill(ctx, p.id, signal)
+	return err == nil || errdefs.IsNotFound(err) || errdefs.IsConflict(err) // the last two: there is nothing to signal
+}
+
+// run sees the program through to its end and removes the container.
+func (p *Program) run(ctx context.Context) {
+	defer close(p.done)
+	following, stop := context.WithCancel(ctx)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		p.follow(following)
+	}()
+	e := p.await(ctx)
+	stop()
+	<-followed
+	if !e.vanished && e.lost == "" {
+		rest, cancel := context.WithTimeout(ctx, callLimit)
+		if err := p.logs.read(rest, false); err != nil {
+			p.log.Warn("the last lines of the program's output may be missing", "err", err)
+		}
+		cancel()
+	}
+	p.logs.close()
+	tail, logErr := p.out.Finish()
+	if p.adopted && !e.vanished && e.lost == "" {
+		tail = p.lastLines(ctx, tail)
+	}
+	p.exit = e.exit(tail, logErr)
+	if e.lost != "" {
+		p.log.Warn("the program's container is left at the engine", "container", short(p.id))
+		return
+	}
+	if err := p.launcher.remove(ctx, p.id); err != nil {
+		p.log.Warn("remove the program's container", "container", short(p.id), "err", err)
+	}
+}
+
+// follow passes output on as it comes.
+func (p *Program) follow(ctx context.Context) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		began := time.Now()
+		_ = p.logs.read(ctx, true) // await says what is wrong with the engine
+		if time.Since(began) > maxPause {
+			pause = minPause
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// await blocks until the program has ended, whatever becomes of the engine meanwhile.
+func (p *Program) await(ctx context.Context) ending {
+	away := false   // the engine did not answer since it last showed the program running
+	logged := false // and that was said
+	for pause := minPause; ; {
+		found, err := p.launcher.inspect(ctx, p.id)
+		switch {
+		case err == nil && over(found.State):
+			return p.ended(ctx, found, away)
+		case errdefs.IsNotFound(err):
+			return ending{vanished: true}
+		case ctx.Err() != nil:
+			return ending{lost: "the container engine did not end the program in time: it may still run"}
+		case err != nil:
+			away = true
+			if !logged {
+				logged = true
+				p.log.Warn("the container engine does not answer; waiting for it, the program may run on", "err", err)
+			}
+			sleep(ctx, pause)
+			pause = min(2*pause, maxPause)
+			continue
+		}
+		if logged {
+			p.log.Info("the container engine is back, the program runs", "container", short(p.id))
+		}
+		pause, logged = minPause, false
+		began := time.Now()
+		away = p.waitEnd(ctx)
+		if time.Since(began) < minPause {
+			sleep(ctx, minPause)
+		}
+	}
+}
+
+// waitEnd blocks until the engine says that the container ended, or for a while. It tells whether the engine broke off.
+func (p *Program) waitEnd(ctx context.Context) (broken bool) {
+	limited, cancel := context.WithTimeout(ctx, lookAgain)
+	defer cancel()
+	ended, failed := p.launcher.engine.ContainerWait(limited, p.id, container.WaitConditionNotRunning)
+	select { // exactly one of the two comes
+	case <-ended:
+		return false
+	case err := <-failed:
+		return limited.Err() == nil && !errdefs.IsNotFound(err)
+	}
+}
+
+func (p *Program) ended(ctx context.Context, found container.InspectResponse, away bool) ending {
+	e := ending{
+		code: found.State.ExitCode, oom: found.State.OOMKilled, fault: found.State.Error,
+		stopped: p.stopping.Load(), adopted: p.adopted,
+	}
+	if found.HostConfig != nil {
+		e.memory, e.shm = found.HostConfig.Memory, found.HostConfig.ShmSize
+	}
+	e.away = away && p.launcher.takesAlong(ctx)
+	return e
+}
+
+// over tells whether a container has ended for good. Podman says stopped where Docker says exited.
+func over(s *container.State) bool {
+	switch s.Status {
+	case container.StateExited, container.StateDead, container.StateRemoving, "stopped":
+		return true
+	}
+	return false
+}
+
+// lastLines returns the tail of a program whose earlier output went to another daemon.
+func (p *Program) lastLines(ctx context.Context, tail []string) []string {
+	if p.spec.LogSince.IsZero() || p.spec.LogTail < 0 {
+		return tail
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	out := launch.NewOutput(launch.OutputConfig{LogTail: p.spec.LogTail})
+	all := newLogs(p.launcher.engine, p.id, out, time.Time{})
+	if err := all.read(ctx, false); err != nil {
+		p.log.Warn("read the program's last lines", "err", err)
+		return tail
+	}
+	all.close()
+	whole, _ := out.Finish() // no file, no error
+	return whole
+}
+
+// sleep tells whether ctx let it last.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func short(id string) string { return id[:min(len(id), 12)] }
+
+// inspect asks for one container, within the limit for quick calls.
+func (l *Launcher) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	found, err := l.engine.ContainerInspect(ctx, id)
+	if err == nil && (found.ContainerJSONBase == nil || found.State == nil || found.Config == nil) {
+		err = errors.New("the engine tells nothing of it")
+	}
+	if err != nil {
+		return found, fmt.Errorf("look at container %s: %w", short(id), err)
+	}
+	return found, nil
+}
