@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/launch/container"
 )
 
 // Common is what every role needs.
@@ -67,7 +68,7 @@ type SLConfig struct {
 	SNAPIPort     int
 	FSPort        int
 	DataDir       string
-	ModelDir      string
+	ModelDir      string // as this process sees it; ML may name it otherwise
 	Program       string
 	Platform      string // "PYT" or "TF"
 	Python        string // interpreter; empty: found
@@ -80,6 +81,14 @@ type SLConfig struct {
 	SessionTimeout time.Duration
 	Stdout         io.Writer // the program's lines
 	Getenv         func(string) string
+
+	// ML is the container that the program runs in; nil: it runs as a process. What is empty in it of Node, Platform, Program,
+	// DataDir, ModelDir, BridgeDir, Spill and LogFile is taken from this configuration; Life, Line, Grace and Log are the
+	// node's. Its paths are the engine's, which resolves them on the host.
+	ML *container.Spec
+	// SpillDir is where this process sees the directory or volume that ML.Spill names, for weight files that the bridge
+	// directory has no room for; empty: a directory in StateDir.
+	SpillDir string
 }
 
 func checkPort(flag string, port int) error {
