@@ -20,7 +20,7 @@ var ranks = []struct {
 	{"0+", []string{"api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine"}},
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
-		"internal/health", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
+		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"internal/launch/component", "internal/launch/container"}}, // what runs in containers stands on launch and the engine
 	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
