@@ -1,22 +1,50 @@
 package engine
 
-import "github.com/docker/docker/client"
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
-// Explain adds to an engine's error what the user can do about it. A nil error stays nil.
+	"github.com/docker/docker/client"
+)
+
+// maxText bounds an engine's error, in bytes: it may quote what a program or a registry sent.
+const maxText = 800
+
+// Explain makes one bounded line without control characters of an engine's error and adds to it what the user can do about it.
+// A nil error stays nil, and so does one that was explained before or says only that ctx ended; the rest is an *Error. What the
+// error is (errors.Is, errdefs) is kept.
 func Explain(err error) error {
-	if err == nil {
-		return nil
+	var known *Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
+	text := clean(err.Error())
+	for _, r := range rules {
+		at := r.pattern.FindStringSubmatchIndex(text)
+		if at == nil {
+			continue
+		}
+		help := string(r.pattern.ExpandString(nil, r.help, text, at))
+		if r.say != "" {
+			text = text[:at[0]] + string(r.pattern.ExpandString(nil, r.say, text, at)) + text[at[1]:]
+		}
+		return &Error{Err: &said{cut(text), err}, Help: cut(help)}
+	}
+	help := ""
 	if client.IsErrConnectionFailed(err) {
-		return &Error{Err: err, Help: "start the engine (systemctl start docker), or name its socket with DOCKER_HOST"}
+		help = "see that an engine listens there, or name another with DOCKER_HOST"
 	}
-	return err
+	return &Error{Err: &said{cut(text), err}, Help: help}
 }
 
 // Error is an engine's error with a remedy.
 type Error struct {
 	Err  error
-	Help string // one line
+	Help string // one line, "" if nothing sensible can be said
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -25,3 +53,46 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Remedy is what the user can do about it.
 func (e *Error) Remedy() string { return e.Help }
+
+// said is an error in better words.
+type said struct {
+	text string
+	err  error
+}
+
+func (s *said) Error() string { return s.text }
+
+func (s *said) Unwrap() error { return s.err }
+
+// maxRaw bounds what the patterns look at, in bytes: an answer may have a megabyte.
+const maxRaw = 64 << 10
+
+var (
+	ids    = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\b`)
+	spaces = regexp.MustCompile(` {2,}`)
+)
+
+// clean makes one line: no control characters (nor what turns the direction of text), short IDs, no "from daemon".
+func clean(text string) string {
+	text = shorten(text, maxRaw)
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.ReplaceAll(text, "Error response from daemon: ", "")
+	text = ids.ReplaceAllString(text, "$1")
+	return strings.TrimSpace(spaces.ReplaceAllString(text, " "))
+}
+
+func cut(text string) string { return shorten(text, maxText) }
+
+// shorten keeps the beginning, which says what was done, and the end, which says why it failed.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	half := limit/2 - len(" … ")
+	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
+}

@@ -226,6 +226,7 @@ func random() string {
 type options struct {
 	liveRestore bool
 	path        []string
+	without     []string
 	images      []string
 }
 
@@ -237,6 +238,11 @@ func LiveRestore(o *options) { o.liveRestore = true }
 
 // Path puts a directory before all others in which the engine looks for its programs, such as runtime hooks.
 func Path(dir string) Option { return func(o *options) { o.path = append(o.path, dir) } }
+
+// Without hides programs of the machine from the engine.
+func Without(names ...string) Option {
+	return func(o *options) { o.without = append(o.without, names...) }
+}
 
 // Images are loaded from the machine's engine instead of TestImage; none makes a bare engine.
 func Images(names ...string) Option { return func(o *options) { o.images = names } }

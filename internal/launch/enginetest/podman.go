@@ -40,7 +40,7 @@ func Podman(t testing.TB, opts ...Option) string {
 			t.Fatal(err)
 		}
 	}
-	env := append(environ(o.path), "CONTAINERS_CONF="+path("containers.conf"), "CONTAINERS_STORAGE_CONF="+path("storage.conf"),
+	env := append(environ(t, dir, o), "CONTAINERS_CONF="+path("containers.conf"), "CONTAINERS_STORAGE_CONF="+path("storage.conf"),
 		"CONTAINERS_REGISTRIES_CONF="+path("registries.conf"), "TMPDIR="+dir)
 	host := "unix://" + path("podman.sock")
 	log := &logBuffer{}

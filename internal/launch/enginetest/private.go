@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +38,7 @@ func Private(t testing.TB, opts ...Option) *PrivateEngine {
 	}
 	from := Engine(t)
 	p := &PrivateEngine{t: t, dir: newHome(t), o: gather(opts)}
-	p.env = environ(p.o.path)
+	p.env = environ(t, p.dir, p.o)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("---- private engine\n%s", last(p.log.String(), 40))
@@ -59,9 +61,38 @@ func needRoot(t testing.TB) {
 }
 
 // environ is the environment of an engine: none of the user's own settings.
-func environ(path []string) []string {
-	path = append(path, os.Getenv("PATH"))
+func environ(t testing.TB, dir string, o options) []string {
+	t.Helper()
+	path := append(o.path, filepath.SplitList(os.Getenv("PATH"))...)
+	if len(o.without) > 0 {
+		path = []string{filepath.Join(dir, "bin")}
+		if err := linkPrograms(path[0], o); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return []string{"PATH=" + strings.Join(path, string(os.PathListSeparator)), "HOME=/nonexistent"}
+}
+
+// linkPrograms fills a directory with links to all programs of PATH but those that are to be hidden.
+func linkPrograms(dir string, o options) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for _, from := range append(o.path, filepath.SplitList(os.Getenv("PATH"))...) {
+		programs, _ := os.ReadDir(from) // PATH may name what is not there
+		for _, p := range programs {
+			err := os.Symlink(filepath.Join(from, p.Name()), filepath.Join(dir, p.Name()))
+			if err != nil && !errors.Is(err, fs.ErrExist) { // the first in PATH wins
+				return err
+			}
+		}
+	}
+	for _, name := range o.without {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // path is short: sockets have 107 bytes.
