@@ -72,11 +72,12 @@ var (
 	spaces = regexp.MustCompile(` {2,}`)
 )
 
-// clean makes one line: no control characters (nor what turns the direction of text), short IDs, no "from daemon".
+// clean makes one line: nothing that does not print (control characters, what turns the direction of text), short IDs, no
+// "from daemon".
 func clean(text string) string {
 	text = shorten(text, maxRaw)
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return ' '
 		}
 		return r
