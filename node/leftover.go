@@ -8,9 +8,9 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 )
 
-// endLeftovers ends the sessions that an earlier life of this node left open: their program died with the daemon, and
-// the others would wait for it. It only helps the others along, so what goes wrong is logged.
-func (s *sl) endLeftovers(ctx context.Context, api *client.Client) {
+// endLeftovers ends the sessions that an earlier life of this node left open, but the one that is taken up: their program died
+// with the daemon, and the others would wait for it. It only helps the others along, so what goes wrong is logged.
+func (s *sl) endLeftovers(ctx context.Context, api *client.Client, kept string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	contracts, err := api.ListContracts(ctx)
@@ -23,7 +23,7 @@ func (s *sl) endLeftovers(ctx context.Context, api *client.Client) {
 			break
 		}
 		for _, m := range status.Contract.GetSessions() {
-			if m.Node != s.cfg.Name || m.State == "ended" {
+			if m.Node != s.cfg.Name || m.State == "ended" || m.Id == kept {
 				continue
 			}
 			s.cfg.Log.Info("ending the session of this node's earlier life", "contract", c.Name, "session", m.Id)

@@ -11,7 +11,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -31,12 +31,11 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 	if err := errors.Join(checkFree(bind, "sl-fs-port", cfg.FSPort), checkPort("sn-api-port", cfg.SNAPIPort)); err != nil {
 		return 1, err
 	}
-	var run *program
-	if !cfg.Attach {
-		if run, err = prepareProgram(ctx, cfg); err != nil {
-			return 1, err
-		}
+	s := &sl{cfg: cfg}
+	if err := s.prepare(ctx); err != nil {
+		return 1, err
 	}
+	defer s.containers.close()
 	b, err := openBase(ctx, cfg.Common, identity.RoleSL)
 	if err != nil {
 		if err = quiet(ctx, err); err == nil {
@@ -55,7 +54,7 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 	}
 	defer host.Close()
 	bans.Cut = cutFrom(host)
-	s := &sl{cfg: cfg, base: b, host: host, bans: bans, program: run}
+	s.base, s.host, s.bans = b, host, bans
 	err = quiet(ctx, s.run(ctx))
 	if ctx.Err() != nil {
 		cfg.Log.Info("stopped as asked", "node", cfg.Name, "exit_code", s.code)
@@ -64,44 +63,87 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 }
 
 type sl struct {
-	cfg     SLConfig
-	base    *base
-	host    *p2p.Host
-	bans    *Bans
-	program *program
-	code    int
+	cfg        SLConfig
+	base       *base
+	host       *p2p.Host
+	bans       *Bans
+	program    *program    // nil: one is started by hand
+	containers *containers // nil: the program does not run in one
+	code       int
 }
 
+// prepare checks everything about the program that can be checked before anything is started.
+func (s *sl) prepare(ctx context.Context) error {
+	switch {
+	case s.cfg.Attach:
+	case s.cfg.ML != nil:
+		c, err := prepareContainer(ctx, s.cfg)
+		if err != nil {
+			return err
+		}
+		s.containers, s.program = c, &program{cfg: s.cfg, how: c}
+	default:
+		p, err := prepareProcess(ctx, s.cfg)
+		if err != nil {
+			return err
+		}
+		s.program = &program{cfg: s.cfg, how: p}
+	}
+	return nil
+}
+
+// run registers, trains and says goodbye.
 func (s *sl) run(ctx context.Context) error {
 	api, err := s.register(ctx)
 	if err != nil {
 		return err
 	}
 	defer api.Close()
-	s.endLeftovers(ctx, api)
+	err = s.train(ctx, api)
+	s.goodbye(ctx, api, err)
+	return err
+}
+
+// train runs the node's parts until the program has ended and nobody needs this node any more, or ctx ends.
+func (s *sl) train(ctx context.Context, api *client.Client) error {
 	hub := exchange.NewHub(exchange.Config{})
 	defer hub.Close()
-	engine, server, err := s.parts(api, hub)
+	p, err := s.build(api, hub)
 	if err != nil {
 		return err
 	}
-	serveSL(s.host, hub, engine, s.cfg.Log)
-	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return engine.Run(ctx) })
-	tasks.Go(func() error { return server.Run(ctx) })
+	finished, err := s.takeUp(ctx, api, p)
+	defer p.bridge.Release() // if it never came to run
+	if err != nil {
+		return err
+	}
+	serveSL(s.host, hub, p.engine, s.cfg.Log)
+	// The parts outlive the wish to stop: the program needs them to end, and the contract is told.
+	tasks, work := errgroup.WithContext(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(work, cancel)() // without its parts no program goes on
+	tasks.Go(func() error { return p.engine.Run(work) })
+	tasks.Go(func() error {
+		select { // a program that has waited for this daemon calls at once
+		case <-p.engine.Running():
+			return p.bridge.Run(work)
+		case <-work.Done():
+			return nil
+		}
+	})
 	tasks.Go(func() error {
 		select { // the program must find the socket
-		case <-server.Ready():
-		case <-ctx.Done():
+		case <-p.bridge.Ready():
+		case <-work.Done():
 			return nil
 		}
 		s.base.health.Ready()
-		if s.program == nil {
-			s.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", s.cfg.BridgeDir)
-			return nil
+		if finished {
+			s.stay(ctx, p)
+			return errProgramEnded
 		}
-		s.code, err = s.program.run(ctx, engine)
-		if err != nil {
+		if err := s.runProgram(ctx, p); err != nil {
 			return err
 		}
 		return errProgramEnded
@@ -110,6 +152,33 @@ func (s *sl) run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// runProgram runs the program to its end, or to ctx's, which ends its session too.
+func (s *sl) runProgram(ctx context.Context, p *parts) (err error) {
+	if s.program == nil {
+		s.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", s.cfg.BridgeDir)
+		<-ctx.Done()
+		err = ctx.Err()
+	} else {
+		s.code, err = s.program.run(ctx, p.engine)
+	}
+	outcome, _ := p.engine.Outcome()
+	if ctx.Err() != nil {
+		s.endSession(ctx, p.engine)
+	}
+	if s.containers != nil {
+		s.containers.note(outcome, s.code, ctx.Err() != nil)
+	}
+	return err
+}
+
+// runtime is how this node's program runs.
+func (s *sl) runtime() string {
+	if s.program == nil {
+		return "process"
+	}
+	return s.program.how.runtime()
 }
 
 // register makes this node known to the swarm; it waits for an SN that answers.
@@ -129,7 +198,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	err = api.Register(ctx, client.Registration{
-		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: "process"}, //nolint:gosec // checked port
+		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runtime()}, //nolint:gosec // checked port
 		Key:  s.base.key,
 	})
 	if err != nil {
@@ -140,40 +209,48 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 	return api, nil
 }
 
-// parts builds the bridge and the engine, each of which needs the other.
-func (s *sl) parts(api *client.Client, hub *exchange.Hub) (*session.Engine, *bridge.Server, error) {
-	var server *bridge.Server
+// parts are what a node consists of beside its host.
+type parts struct {
+	engine *session.Engine
+	bridge *bridge.Server
+}
+
+// build makes the bridge and the engine, each of which needs the other.
+func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
+	p := &parts{}
 	control := Control{Client: api, Health: s.base.health, Bans: s.bans}
-	engine := session.New(session.Config{
+	config := session.Config{
 		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
 		Peer:     s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host}, Key: s.base.key, Peer: s.cfg.Name},
 		NewSlots: func(n int64) (session.Slots, error) {
-			slots, err := server.CreateSlots(n)
+			slots, err := p.bridge.CreateSlots(n)
 			if err != nil {
 				return nil, err
 			}
 			return bridgeSlots{slots}, nil
 		},
-	})
-	server, err := bridge.NewServer(bridge.Config{
-		Dir: s.cfg.BridgeDir, SpillDir: filepath.Join(s.cfg.StateDir, "bridge-slots"), Log: s.cfg.Log, Handler: BridgeHandler{Engine: engine, Peer: s.cfg.Name},
-		Status: engine.Status, Live: engine.Live,
-	})
-	return engine, server, err
-}
-
-// prepareProgram checks everything about the program that can be checked before anything is started.
-func prepareProgram(ctx context.Context, cfg SLConfig) (*program, error) {
-	if err := launch.CheckProgram(cfg.ModelDir, cfg.DataDir, cfg.Program); err != nil {
-		return nil, err
+		OpenSlots: func(n int64, local, committed string) (session.Slots, error) {
+			slots, err := p.bridge.OpenSlots(n, local, committed)
+			if err != nil {
+				return nil, err
+			}
+			return bridgeSlots{slots}, nil
+		},
+		Walls: noWalls,
 	}
-	if cfg.Python == "" {
-		cfg.Log.Info("looking for a Python that imports the platform's framework; --python names one", "platform", cfg.Platform)
+	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), Log: s.cfg.Log}
+	if s.program != nil {
+		config.Walls = s.program.how.walls()
 	}
-	python, err := launch.FindPython(ctx, cfg.Platform, cfg.Python, cfg.Getenv)
-	if err != nil {
-		return nil, err
+	if c := s.containers; c != nil {
+		c.journal = session.OpenJournal(c.journalPath(), s.cfg.Log)
+		config.Journal = c.journal
+		files.SpillAs, files.Owner = engine.SpillDir, c.owner()
 	}
-	return newProgram(ctx, cfg, python)
+	p.engine = session.New(config)
+	files.Handler, files.Status, files.Live = BridgeHandler{Engine: p.engine, Peer: s.cfg.Name}, p.engine.Status, p.engine.Live
+	var err error
+	p.bridge, err = bridge.NewServer(files)
+	return p, err
 }

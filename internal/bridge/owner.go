@@ -13,8 +13,8 @@ type Owner struct{ UID, GID int }
 // foreign tells whether files must be given away.
 func (o *Owner) foreign() bool { return o != nil && o.UID != os.Geteuid() }
 
-// check refuses an owner that this process can't give files to.
-func (o *Owner) check() error {
+// Check refuses an owner that this process can't give files to.
+func (o *Owner) Check() error {
 	if !o.foreign() || os.Geteuid() == 0 {
 		return nil
 	}

@@ -112,7 +112,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if p := filepath.Join(cfg.Dir, wire.SocketName); len(p) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, unix sockets allow %d: name a shorter directory with --bridge-dir", p, len(p), maxSocketPath)
 	}
-	if err := cfg.Owner.check(); err != nil {
+	if err := cfg.Owner.Check(); err != nil {
 		return nil, err
 	}
 	if cfg.LongPoll <= 0 {

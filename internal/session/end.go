@@ -99,6 +99,18 @@ func (e *Engine) ProgramExited(ctx context.Context, code int, why string) error 
 	return e.end(ctx, s, fmt.Sprintf("failed: %s", why), int32(code)) //nolint:gosec // exit codes are small
 }
 
+// Leave ends the session because the node is stopped. It does nothing when the session ended already.
+func (e *Engine) Leave(ctx context.Context, reason string) error {
+	e.mu.Lock()
+	s := e.current
+	over := s == nil || s.ended()
+	e.mu.Unlock()
+	if over {
+		return nil
+	}
+	return e.end(ctx, s, reason, 0)
+}
+
 // Linger blocks until no live session of the contract needs this node any more: every one has ended, or its node is
 // dead, and the contract was told that this one is finished. It returns at once when this node never had a session.
 func (e *Engine) Linger(ctx context.Context) error {

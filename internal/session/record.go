@@ -90,6 +90,12 @@ func ParseRecord(b []byte) (Record, error) {
 	return r, nil
 }
 
+// LayoutDigest is the digest of the model's layout, in hex.
+func (r *Saved) LayoutDigest() string { return r.layout.Digest().String() }
+
+// Weight is what the session was opened with.
+func (r *Saved) Weight() int { return int(r.open.GetWeight()) }
+
 // check validates the record of a session and unpacks what it holds.
 func (r *Saved) check() error {
 	if id, err := hex.DecodeString(r.ID); err != nil || len(id) != 16 {

@@ -1,0 +1,258 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/bridge"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+const (
+	// journalName is the file in the state directory that a program's container is taken up by.
+	journalName = "session.json"
+	// reconnect is how long a program in a container waits for its daemon to return, in seconds.
+	reconnect = "600"
+	// maxWalls is what the swarm takes of a text about walls, in bytes.
+	maxWalls = 256
+)
+
+// containers runs an SL's program in a container, which outlives the daemon.
+type containers struct {
+	cfg      SLConfig
+	spec     container.Spec
+	engine   *engine.Engine
+	launcher *container.Launcher
+	checked  bool
+	journal  *session.Journal
+	found    *container.Found // the program of an earlier life; nil: a new one is started
+	others   []container.Found
+}
+
+// prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
+func prepareContainer(ctx context.Context, cfg SLConfig) (*containers, error) {
+	spec, err := mlSpec(cfg)
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &containers{cfg: cfg, spec: spec, engine: e, launcher: container.New(e, cfg.Log)}
+	if err := c.owner().Check(); err != nil {
+		c.close()
+		return nil, err
+	}
+	// What runs already was checked, and what is over needs nothing. Nothing is touched before the state directory is locked.
+	c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
+	saved, err := c.look(ctx)
+	if err == nil && c.found == nil && saved == nil {
+		err = c.check(ctx)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *containers) close() {
+	if c != nil {
+		_ = c.engine.Close() // idle connections
+	}
+}
+
+func (c *containers) journalPath() string { return filepath.Join(c.cfg.StateDir, journalName) }
+
+// mlSpec is the configured container with what it leaves to the node.
+func mlSpec(cfg SLConfig) (container.Spec, error) {
+	s := *cfg.ML
+	for _, f := range []struct {
+		field *string
+		value string
+	}{
+		{&s.Node, cfg.Name},
+		{&s.Platform, cfg.Platform},
+		{&s.Program, cfg.Program},
+		{&s.BridgeDir, cfg.BridgeDir},
+	} {
+		if *f.field == "" {
+			*f.field = f.value
+		}
+	}
+	for _, f := range []struct {
+		field *string
+		value string
+	}{{&s.DataDir, cfg.DataDir}, {&s.ModelDir, cfg.ModelDir}, {&s.Spill, cfg.spillDir()}} {
+		if *f.field != "" || f.value == "" {
+			continue
+		}
+		abs, err := filepath.Abs(f.value)
+		if err != nil {
+			return s, err
+		}
+		*f.field = abs
+	}
+	if s.LogFile == "" && cfg.ModelDir != "" && s.Program != "" {
+		s.LogFile = launch.LogFile(cfg.ModelDir, s.Program)
+	}
+	s.Env = append(append([]string{}, s.Env...), "SWARM_PEER="+cfg.Name, "SWARM_RECONNECT="+reconnect)
+	s.Grace, s.Log, s.Line = stopGrace, cfg.Log, cfg.line
+	return s, nil
+}
+
+// spillDir is where this process sees the directory for weight files that the bridge directory has no room for.
+func (c SLConfig) spillDir() string {
+	if c.SpillDir != "" {
+		return c.SpillDir
+	}
+	return filepath.Join(c.StateDir, "bridge-slots")
+}
+
+// owner is the user that the program runs as.
+func (c *containers) owner() *bridge.Owner {
+	u, g, _ := strings.Cut(c.spec.User, ":")
+	uid, err := strconv.Atoi(u)
+	if err != nil {
+		return nil // the daemon's own; Check has refused everything else
+	}
+	gid, err := strconv.Atoi(g)
+	if err != nil {
+		gid = -1 // files are for the user alone
+	}
+	return &bridge.Owner{UID: uid, GID: gid}
+}
+
+func (c *containers) runtime() string { return "docker" }
+
+func (c *containers) walls() string {
+	text := c.spec.Walls()
+	if len(text) > maxWalls {
+		text = strings.ToValidUTF8(text[:maxWalls-len("…")], "") + "…"
+	}
+	return text
+}
+
+// print tells programs apart that would be started differently.
+func (c *containers) print() string {
+	s := c.spec
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %q %q", s.Image, s.Entrypoint, s.Cmd, s.Program, s.WorkDir, s.Env, s.DataDir, s.ModelDir, s.Mounts))
+	return hex.EncodeToString(sum[:])
+}
+
+func (c *containers) check(ctx context.Context) error {
+	spec := c.spec
+	spec.BridgeDir, spec.Spill = "", "" // they are made later
+	if err := c.launcher.Check(ctx, spec); err != nil {
+		return err
+	}
+	c.checked = true
+	return nil
+}
+
+// look finds what an earlier life of this node left, by label and record: the container whose program lives on, or has ended
+// since, is found, all others are to be removed. It returns the session to be taken up, nil if there is none: that program's,
+// or one that was finished and whose program would be started the same way.
+func (c *containers) look(ctx context.Context) (*session.Saved, error) {
+	list, err := c.launcher.Find(ctx, c.spec.Node, c.spec.Scope)
+	if err != nil {
+		return nil, err
+	}
+	rec := c.journal.Record()
+	c.found, c.others = nil, nil
+	for i, f := range list {
+		if rec.Life != "" && f.Life == rec.Life && f.State != "created" {
+			c.found = &list[i]
+			continue
+		}
+		c.others = append(c.others, f)
+	}
+	finished := rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program == c.print()
+	if c.found != nil || finished {
+		return rec.Session, nil
+	}
+	return nil, nil
+}
+
+// clean removes what nobody takes up. It only keeps the machine tidy, so what goes wrong is logged.
+func (c *containers) clean(ctx context.Context) {
+	for _, f := range c.others {
+		c.cfg.Log.Info("removing a container of this node's earlier life", "container", short(f.ID), "state", f.State)
+		if err := c.launcher.Remove(ctx, f); err != nil {
+			c.cfg.Log.Warn("remove a container of this node's earlier life", "container", short(f.ID), "err", err)
+		}
+	}
+	c.others = nil
+}
+
+func (c *containers) start(ctx context.Context) (running, error) {
+	if c.found != nil {
+		return c.adopt(ctx)
+	}
+	if !c.checked {
+		if err := c.check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	spec := c.spec
+	spec.Life = rand.Text()
+	c.journal.Begin(spec.Life, c.print())
+	p, err := c.launcher.Start(ctx, spec)
+	if err != nil {
+		return nil, err // never a nil *Program in an interface
+	}
+	walls, log := c.walls(), c.cfg.Log
+	log.Info("program started", "program", c.cfg.Program, "image", spec.Image, "container", short(p.ID()))
+	if walls == (container.Spec{}).Walls() {
+		log.Info("runtime docker: the program is walled in", "walls", walls)
+	} else {
+		log.Warn("runtime docker: the program's walls were opened; the other peers can see that", "walls", walls)
+	}
+	return p, nil
+}
+
+// adopt takes up the program of an earlier life, running or ended.
+func (c *containers) adopt(ctx context.Context) (running, error) {
+	spec := c.spec
+	spec.LogSince = c.loggedTo()
+	p, err := c.launcher.Adopt(ctx, *c.found, spec)
+	if err != nil {
+		return nil, err
+	}
+	c.cfg.Log.Info("program of this node's earlier life is taken up", "program", c.cfg.Program, "container", short(p.ID()), "state", c.found.State)
+	return p, nil
+}
+
+// loggedTo is when the earlier life wrote the program's last line: to its log, or else its own record.
+func (c *containers) loggedTo() time.Time {
+	if info, err := os.Stat(c.spec.LogFile); err == nil {
+		return info.ModTime()
+	}
+	return c.journal.Changed()
+}
+
+// note keeps how the program ended, or that it was stopped. Nothing of it is left; one that was given the final model need not
+// run again.
+func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
+	if outcome == session.Finished && (code == 0 || stopped) {
+		c.journal.End(0)
+		return
+	}
+	c.journal.Forget()
+}
+
+// short is an ID as engines show it.
+func short(id string) string { return id[:min(len(id), 12)] }

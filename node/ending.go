@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// judge decides what a program's end means, tells the contract, and returns the node's exit code.
+func (p *program) judge(ctx context.Context, engine *session.Engine, exit launch.Exit) (int, error) {
+	name := p.cfg.Program
+	outcome, why := engine.Outcome()
+	switch {
+	case exit.ExitCode != 0:
+		reason := fmt.Sprintf("program %s: %s", name, exit)
+		p.tell(ctx, engine, status(exit), reason, exit.Tail)
+		return status(exit), fmt.Errorf("%s%s", reason, lastLines(exit.Tail))
+	case outcome == session.Finished:
+		p.cfg.Log.Info("program ended; serving the final model until every peer has it", "program", name)
+		linger(ctx, p.cfg, engine)
+		return 0, nil
+	case outcome == session.NoSession:
+		return 1, fmt.Errorf("program %s ended without a session: it never called SwarmCallback.on_train_begin; see docs/reference/bridge.md, or run it with SWARM_LOOPBACK=true to train alone", name)
+	case outcome == session.Open:
+		reason := fmt.Sprintf("program %s ended before its session was closed: it never called SwarmCallback.on_train_end", name)
+		p.tell(ctx, engine, 1, reason, nil)
+		return 1, errors.New(reason)
+	}
+	return 1, fmt.Errorf("program %s ended after its session failed: %w", name, why)
+}
+
+func (p *program) lateError() error {
+	return fmt.Errorf("program %s opened no session within --session-timeout %s and was stopped", p.cfg.Program, p.cfg.SessionTimeout)
+}
+
+// linger serves the final model until every peer has it, but not for ever.
+func linger(ctx context.Context, cfg SLConfig, engine *session.Engine) {
+	limited, cancel := context.WithTimeout(ctx, cfg.Linger)
+	defer cancel()
+	if err := engine.Linger(limited); err != nil && ctx.Err() == nil {
+		cfg.Log.Warn("some peers may not have the final model", "linger", cfg.Linger.String(), "err", err)
+	}
+}
+
+// tell gives the contract the reason before the node goes.
+func (p *program) tell(ctx context.Context, engine *session.Engine, code int, reason string, tail []string) {
+	if len(tail) > 0 {
+		reason += "; last line: " + tail[len(tail)-1]
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := engine.ProgramExited(ctx, code, reason); err != nil {
+		p.cfg.Log.Warn("tell the contract that the program failed", "err", err)
+	}
+}
+
+// status is the program's exit code as a process can have it: a container that vanished has none.
+func status(exit launch.Exit) int {
+	if exit.ExitCode < 0 || exit.ExitCode > 255 {
+		return 1
+	}
+	return exit.ExitCode
+}
+
+func lastLines(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return "; last lines:\n  " + strings.Join(lines, "\n  ")
+}

@@ -1,0 +1,49 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+const (
+	// goodbyeLimit bounds how long a node that ends tries to say so: its silence says the same, later.
+	goodbyeLimit = 5 * time.Second
+	maxGoodbye   = 256 // bytes
+
+	reasonStopped = "stopped: the node was stopped"
+	reasonOver    = "training is over"
+)
+
+// endSession ends the session of a node that is stopped, so that nobody waits for it.
+func (s *sl) endSession(ctx context.Context, engine *session.Engine) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeLimit)
+	defer cancel()
+	if err := engine.Leave(ctx, reasonStopped); err != nil {
+		s.cfg.Log.Warn("tell the contract that this node was stopped", "err", err)
+	}
+}
+
+// goodbye tells the swarm that this node goes, and why. ctx's end is the wish to stop it.
+func (s *sl) goodbye(ctx context.Context, api *client.Client, ended error) {
+	reason := reasonOver
+	switch {
+	case ctx.Err() != nil:
+		reason = reasonStopped
+	case ended != nil:
+		reason, _, _ = strings.Cut("failed: "+ended.Error(), "\n")
+	}
+	if len(reason) > maxGoodbye {
+		reason = strings.ToValidUTF8(reason[:maxGoodbye], "")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeLimit)
+	defer cancel()
+	if err := api.LeaveNode(ctx, reason); err != nil {
+		s.cfg.Log.Warn("say goodbye to the swarm; it will find out by itself", "err", err)
+		return
+	}
+	s.cfg.Log.Info("said goodbye to the swarm", "reason", reason)
+}

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/python"
+)
+
+// process runs an SL's program as a child of the daemon.
+type process struct {
+	cfg  SLConfig
+	spec launch.Spec
+}
+
+// child is a process as the node knows programs.
+type child struct{ *launch.Process }
+
+// ID implements running.
+func (c child) ID() string { return strconv.Itoa(c.PID()) }
+
+// prepareProcess checks everything about the program that can be checked before anything is started.
+func prepareProcess(ctx context.Context, cfg SLConfig) (*process, error) {
+	if err := launch.CheckProgram(cfg.ModelDir, cfg.DataDir, cfg.Program); err != nil {
+		return nil, err
+	}
+	if cfg.Python == "" {
+		cfg.Log.Info("looking for a Python that imports the platform's framework; --python names one", "platform", cfg.Platform)
+	}
+	interpreter, err := launch.FindPython(ctx, cfg.Platform, cfg.Python, cfg.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return newProcess(ctx, cfg, interpreter)
+}
+
+func newProcess(ctx context.Context, cfg SLConfig, interpreter string) (*process, error) {
+	model, err := filepath.Abs(cfg.ModelDir)
+	if err != nil {
+		return nil, err
+	}
+	data := cfg.DataDir
+	if data != "" {
+		if data, err = filepath.Abs(data); err != nil {
+			return nil, err
+		}
+	}
+	environ := launch.EnvConfig{
+		Inherit: os.Environ(), DataDir: data, ModelDir: model, BridgeDir: cfg.BridgeDir, Peer: cfg.Name, Extra: cfg.Env,
+	}
+	own, err := launch.ProgramEnv(environ)
+	if err != nil {
+		return nil, err
+	}
+	if environ.PythonPath, err = launch.PythonPath(ctx, interpreter, own, python.Source(), filepath.Join(cfg.StateDir, "python")); err != nil {
+		return nil, err
+	}
+	full, err := launch.ProgramEnv(environ)
+	if err != nil {
+		return nil, err
+	}
+	path := cfg.Program
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(model, path)
+	}
+	return &process{cfg: cfg, spec: launch.Spec{
+		Name: cfg.Program, Path: interpreter, Args: []string{"-u", path}, Dir: model, Env: full, Grace: stopGrace,
+		LogFile: launch.LogFile(model, cfg.Program), Line: cfg.line,
+	}}, nil
+}
+
+// line shows a line of the program.
+func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n", line) }
+
+func (p *process) runtime() string { return "process" }
+
+func (p *process) walls() string { return noWalls }
+
+// noWalls is what the other peers are told of a program that no container keeps in.
+const noWalls = "none: process runtime"
+
+func (p *process) start(ctx context.Context) (running, error) {
+	started, err := launch.Start(ctx, p.spec)
+	if err != nil {
+		return nil, err
+	}
+	p.cfg.Log.Info("program started", "program", p.cfg.Program, "python", p.spec.Path, "pid", started.PID())
+	p.cfg.Log.Warn("runtime process: the program is not walled in, it sees this machine and its network as the daemon does")
+	return child{started}, nil
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// takeUp brings what an earlier life of this node left in order: its program's session is taken up if the program lives on,
+// and everything else is ended and removed. It tells whether training was finished, so that no program is to be started.
+func (s *sl) takeUp(ctx context.Context, api *client.Client, p *parts) (finished bool, err error) {
+	saved, err := s.left(ctx, api)
+	if err != nil {
+		return false, err
+	}
+	if err := p.bridge.Claim(saved != nil); err != nil {
+		return false, err
+	}
+	if s.containers != nil {
+		s.containers.clean(ctx)
+	}
+	kept := ""
+	if saved != nil {
+		p.engine.Resume(saved)
+		if p.engine.Live(saved.ID) {
+			p.bridge.Resume(saved.ID, saved.LayoutDigest(), saved.Weight())
+		}
+		if p.engine.Live(saved.ID) || saved.Finished {
+			kept = saved.ID
+		}
+	}
+	s.endLeftovers(ctx, api, kept)
+	return saved != nil && s.containers.found == nil, nil
+}
+
+// left is the session to be taken up, nil if there is none.
+func (s *sl) left(ctx context.Context, api *client.Client) (*session.Saved, error) {
+	c := s.containers
+	if c == nil {
+		return nil, nil
+	}
+	saved, err := c.look(ctx)
+	if err != nil || saved == nil || c.found != nil || s.over(ctx, api, saved) {
+		return saved, err
+	}
+	c.journal.Forget() // the contract was reset: there is something to train again
+	return nil, nil
+}
+
+// over tells whether the training of a finished session is still the contract's last.
+func (s *sl) over(ctx context.Context, api *client.Client, saved *session.Saved) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	status, err := api.GetContractStatus(ctx, saved.Contract)
+	if err != nil {
+		s.cfg.Log.Warn("look whether the training that this node finished is still the contract's last", "contract", saved.Contract, "err", err)
+		return false
+	}
+	return status.GetContract().GetOver() && status.GetContract().GetRun() == saved.Run
+}
+
+// stay serves the final model of a training that an earlier life finished to those who still want it.
+func (s *sl) stay(ctx context.Context, p *parts) {
+	s.cfg.Log.Info("training is finished already: this node has the final model, and there is nothing to do; swarmctl reset contract begins a new training",
+		"contract", s.containers.journal.Record().Session.Contract)
+	linger(ctx, s.cfg, p.engine)
+}
