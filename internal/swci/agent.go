@@ -60,8 +60,8 @@ func visible(flags []cli.Flag) []cli.Flag {
 	})
 }
 
-// agentOf reads the options of a SPIRE agent to start; nil without any.
-func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig, error) {
+// agentOf reads the options of a SPIRE agent to start; nil without any. It also returns them as text.
+func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig, string, error) {
 	given := map[string]string{}
 	var some string
 	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
@@ -71,14 +71,14 @@ func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig,
 	}
 	cfg, err := spire.ParseAgent(given, spireServerDir(getenv))
 	if err != nil {
-		return nil, &exit.Error{Status: exit.Usage, Err: err}
+		return nil, "", &exit.Error{Status: exit.Usage, Err: err}
 	}
 	for _, other := range append([]string{"identity"}, certOptions...) {
 		if cfg != nil && opts.IsSet(other) {
-			return nil, exit.New(exit.Usage, "give one of the two", "-%s starts a SPIRE agent, --%s takes the identity from elsewhere", some, other)
+			return nil, "", exit.New(exit.Usage, "give one of the two", "-%s starts a SPIRE agent, --%s takes the identity from elsewhere", some, other)
 		}
 	}
-	return cfg, nil
+	return cfg, fmt.Sprint(given), nil
 }
 
 // spireServerDir must stay the same as swarmd's.

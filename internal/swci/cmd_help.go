@@ -19,7 +19,7 @@ func helpCommand() *Command {
 		Details: "Without words it lists all commands and the options that each of them takes. With the words of a command it explains that one. The option --help does the same.",
 		Example: "help get contract status",
 		Run: func(_ context.Context, s *Session, args Args) error {
-			return s.Grammar.help(s.Env.Stdout, args.Rest)
+			return s.help(args.Rest)
 		},
 	}
 }
@@ -68,34 +68,46 @@ func buildVersion() versionJSON {
 }
 
 // help prints the list of commands, or one command's explanation.
-func (g *Grammar) help(w io.Writer, words []string) error {
+func (s *Session) help(words []string) error {
+	if s.prompt != nil {
+		return s.promptHelp(words)
+	}
 	if len(words) == 0 {
-		g.overview(w)
+		s.Grammar.overview(s.Env.Stdout)
 		return nil
 	}
-	typed := strings.ToLower(strings.Join(words, " "))
-	var found []*Command
-	for _, c := range g.commands {
-		name := strings.Join(c.compiled.keywords(), " ")
-		if name == typed || strings.HasPrefix(typed, name+" ") {
-			found = []*Command{c}
-			break
-		}
-		if strings.HasPrefix(name, typed+" ") {
-			found = append(found, c)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
-	case 1:
-		explain(w, found[0])
+	found, err := s.Grammar.about(words)
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 1:
+		explain(s.Env.Stdout, found[0])
 	default:
 		for _, c := range found {
-			fmt.Fprintf(w, "  %-34s %s\n", c.Pattern, c.Summary)
+			fmt.Fprintf(s.Env.Stdout, "  %-34s %s\n", c.Pattern, c.Summary)
 		}
 	}
 	return nil
+}
+
+// about returns the command that words name, or those that begin with them.
+func (g *Grammar) about(words []string) ([]*Command, error) {
+	typed := strings.ToLower(strings.Join(words, " "))
+	var found []*Command
+	longest := ""
+	for _, c := range g.commands {
+		name := strings.Join(c.compiled.keywords(), " ")
+		switch {
+		case strings.HasPrefix(typed+" ", name+" ") && len(name) > len(longest):
+			found, longest = []*Command{c}, name
+		case strings.HasPrefix(name, typed+" ") && longest == "":
+			found = append(found, c)
+		}
+	}
+	if len(found) == 0 {
+		return nil, exit.New(exit.Usage, g.suggest(words), "unknown command %q", strings.Join(words, " "))
+	}
+	return found, nil
 }
 
 func (g *Grammar) overview(w io.Writer) {

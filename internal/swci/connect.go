@@ -27,10 +27,10 @@ const identityWait = 10 * time.Second
 const callWait = 20 * time.Second
 
 // Dial connects to a swarm's SNs over mutual TLS with an SVID of the role swci.
-func Dial(env Env) Connect {
+func Dial(identify Identify) Connect {
 	return func(ctx context.Context, target Context) (API, func(), error) {
 		log := slog.New(slog.DiscardHandler)
-		source, domains, err := OpenIdentity(env)(ctx, target)
+		source, domains, err := identify(ctx, target)
 		if err != nil {
 			return nil, func() {}, err
 		}

@@ -25,8 +25,9 @@ type Context struct {
 	TrustDomains []string `json:"trust_domains" doc:"further accepted ones"`
 	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
 
-	agent  *spire.AgentConfig // to start for the identity; nil for none
-	onWait func(why string)   // told what a call waits for; nil tells nobody
+	agent        *spire.AgentConfig // to start for the identity; nil for none
+	agentOptions string             // that ask for it
+	onWait       func(why string)   // told what a call waits for; nil tells nobody
 }
 
 // up reports whether the `local up` that keeps the context lives. Its process ID alone could be another process's by now.

@@ -21,6 +21,8 @@ type Command struct {
 	Flags   []cli.Flag
 	JSON    any  // zero value of the struct that -o json prints, whose tags json and doc describe it; nil when documented elsewhere
 	Shell   bool // a word of the SWCI language too; false for tools of the host
+	Prompt  bool // a word of the SWCI prompt only
+	Seed    bool // one of the original's commands: exit code 1 on any error
 	Run     func(ctx context.Context, s *Session, args Args) error
 
 	compiled pattern
@@ -52,7 +54,7 @@ func (g *Grammar) Commands() []*Command { return g.commands }
 // NewGrammar compiles the command table of swarmctl. An error is a mistake in the table.
 func NewGrammar() (*Grammar, error) {
 	g := &Grammar{global: globalFlags()}
-	for _, group := range [][]*Command{nodeCommands(), banCommands(), healthCommands(), identityCommands(), contractCommands(), contextCommands(), hostCommands()} {
+	for _, group := range [][]*Command{nodeCommands(), banCommands(), healthCommands(), identityCommands(), contractCommands(), contextCommands(), shellCommands(), hostCommands()} {
 		for _, c := range group {
 			p, err := compilePattern(c.Pattern)
 			if err != nil {

@@ -7,7 +7,10 @@ package swci
 
 import (
 	"context"
+	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -20,33 +23,72 @@ import (
 func Main(args []string, env Env) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	stop := onSignal(cancel)
-	defer stop()
-	err := Execute(ctx, args, &Session{Env: env, Connect: Dial(env), Identify: OpenIdentity(env)})
+	signals := &Signals{}
+	defer signals.watch(cancel)()
+	own := &identities{open: OpenIdentity(env)}
+	err := Execute(ctx, args, &Session{Env: env, Connect: Dial(own.get), Identify: own.get, Signals: signals, own: own})
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
+	if err != nil && !exit.IsSaid(err) {
 		printError(env.Stderr, err)
 	}
 	return exit.Code(err)
 }
 
-// onSignal cancels with exit.ErrInterrupted on the first signal and gives the signals back to the system for a second.
-func onSignal(cancel context.CancelCauseFunc) (stop func()) {
-	sig, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+// Signals gives the user's Ctrl-C to whoever wants it.
+type Signals struct {
+	mu    sync.Mutex
+	taker func() // nil: Ctrl-C ends swarmctl
+}
+
+// Take has SIGINT call f, until release.
+func (s *Signals) Take(f func()) (release func()) {
+	s.set(f)
+	return func() { s.set(nil) }
+}
+
+func (s *Signals) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taker = f
+}
+
+// taken gives SIGINT to the one who took it.
+func (s *Signals) taken(sig os.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sig != syscall.SIGINT || s.taker == nil {
+		return false
+	}
+	s.taker()
+	return true
+}
+
+// watch cancels with exit.ErrInterrupted on the first signal that nobody takes, and gives the signals back to the system
+// then: a second one ends the process at once.
+func (s *Signals) watch(cancel context.CancelCauseFunc) (stop func()) {
+	sigs := make(chan os.Signal, 4)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	finished := make(chan struct{})
 	go func() {
-		select {
-		case <-sig.Done():
-			release()
-			cancel(exit.ErrInterrupted)
-		case <-finished:
+		for {
+			select {
+			case sig := <-sigs:
+				if s.taken(sig) {
+					continue
+				}
+				signal.Stop(sigs)
+				cancel(exit.ErrInterrupted)
+				return
+			case <-finished:
+				return
+			}
 		}
 	}()
 	return func() {
 		close(finished)
-		release()
+		signal.Stop(sigs)
 	}
 }
 
@@ -59,10 +101,19 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 		}
 		s.Grammar = g
 	}
+	s.argv = args
 	l, err := s.Grammar.split(args)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.execute(ctx, l)
 	}
+	if c := s.Grammar.named(l.words); err != nil && c != nil && c.Seed {
+		err = &exit.Error{Status: exit.Failed, Err: err, Hint: exit.Hint(err)}
+	}
+	return err
+}
+
+// execute runs one command line that is taken apart.
+func (s *Session) execute(ctx context.Context, l line) error {
 	if l.has("help", "h") || len(l.words) == 0 {
 		if _, err := s.Grammar.options(helpOnly(l), nil); err != nil {
 			return err
@@ -71,7 +122,7 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 			s.Grammar.overview(s.Env.Stderr)
 			return exit.New(exit.Usage, "", "no command is given")
 		}
-		return s.Grammar.help(s.Env.Stdout, l.words)
+		return s.help(l.words)
 	}
 	command, parsed, err := s.Grammar.parse(l)
 	if err != nil {
@@ -79,6 +130,9 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 	}
 	if s.JSON, err = wantsJSON(parsed.Opts); err != nil {
 		return err
+	}
+	if command.Prompt && s.prompt == nil {
+		return exit.New(exit.Usage, "swarmctl run-swci starts it", "%s is a word of the SWCI prompt", strings.Join(command.compiled.keywords(), " "))
 	}
 	return command.Run(ctx, s, parsed)
 }

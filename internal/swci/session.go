@@ -41,7 +41,12 @@ type Session struct {
 	Connect Connect
 	// Identify opens swarmctl's own identity where no SN is asked.
 	Identify Identify
-	JSON     bool // print JSON, not tables
+	Signals  *Signals // nil: Ctrl-C is left alone
+	JSON     bool     // print JSON, not tables
+
+	argv   []string    // the command line
+	own    *identities // nil: identities are not kept
+	prompt *prompt     // of run-swci; nil for one command
 }
 
 // withAPI calls fn with an open API of the swarm that the options, the current context or the environment name.
@@ -50,7 +55,7 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) e
 	if err != nil {
 		return err
 	}
-	target.onWait = func(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", oneLine(why)) }
+	target.onWait = s.say
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
 		return err
@@ -58,6 +63,9 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) e
 	defer closeAPI()
 	return fn(api)
 }
+
+// say tells the user what a call waits for.
+func (s *Session) say(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", oneLine(why)) }
 
 // target decides which swarm is meant: the context named or current, then each part overridden by its option.
 func (s *Session) target(opts *cli.Context) (Context, error) {
@@ -101,7 +109,7 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
-	if target.agent, err = agentOf(opts, s.Env.Getenv); err != nil {
+	if target.agent, target.agentOptions, err = agentOf(opts, s.Env.Getenv); err != nil {
 		return Context{}, err
 	}
 	if target.agent != nil {

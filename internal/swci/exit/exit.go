@@ -39,6 +39,15 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error underneath.
 func (e *Error) Unwrap() error { return e.Err }
 
+// errSaid is underneath an error that the user has been told.
+var errSaid = errors.New("ended with an error")
+
+// Said is the error for an exit code whose reason the user has been told already.
+func Said(status int) error { return &Error{Status: status, Err: errSaid} }
+
+// IsSaid reports whether err's reason has been told.
+func IsSaid(err error) bool { return errors.Is(err, errSaid) }
+
 // New makes an Error with a hint (may be empty) and a formatted message.
 func New(status int, hint, format string, args ...any) *Error {
 	return &Error{Status: status, Hint: hint, Err: fmt.Errorf(format, args...)}

@@ -131,7 +131,8 @@ func (s *Shell) follow(ctx context.Context, in reader) error {
 func (s *Shell) execute(ctx context.Context, line string) error {
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer s.interruptible(s.interruptible(cancel))
+	before := s.interruptible(cancel)
+	defer func() { s.interruptible(before) }()
 	out := &indented{w: s.cfg.Out}
 	words, err := Words(line)
 	if err == nil {

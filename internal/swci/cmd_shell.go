@@ -1,0 +1,116 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/shell"
+)
+
+// shellCommands are the prompt, and the words that only it knows.
+func shellCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "run-swci", Group: "SWCI", Seed: true,
+			Summary: "Show the SWCI prompt, where every command can be typed",
+			Details: "Runs the startup script of the user directory if there is one, then reads commands from the terminal, or from standard input, until exit or its end (Ctrl-D). Every command of this list can be typed there, with its options. Options that say which swarm is meant and who asks hold for the whole session. Ctrl-C ends a command, not the prompt. docs/reference/swci.md has the details.\n\n" +
+				"With --runtime docker (the default of scripts/run-swci) all this happens in a container, which sees of this host only the user directory, at /platform/swci/usr and /platform/swarm/usr, and the files that the options name. The options from --name on are those of docker run, and for containers only.\n\n" +
+				"Exit code 1 means that something failed while EXIT ON FAILURE was on, or that the prompt could not be started.",
+			Example: "run-swci --usr-dir usr --init-script-name swci-init --sn 10.0.0.1:30304",
+			Flags:   swciFlags(),
+			Run:     runSWCI,
+		},
+		{
+			Pattern: "exit on failure [STATE]", Group: "SWCI", Shell: true, Prompt: true,
+			Summary: "End the prompt when a command fails",
+			Details: "STATE is on, the default, or off. While it is on the first command that fails ends script and prompt with exit code 1. It is off at first.",
+			Example: "exit on failure on",
+			Run:     exitOnFailure,
+		},
+		{
+			Pattern: "exit", Group: "SWCI", Shell: true, Prompt: true,
+			Summary: "End the prompt",
+			Details: "Ends script and prompt with exit code 0.",
+			Example: "exit",
+			Run: func(_ context.Context, s *Session, _ Args) error {
+				s.prompt.shell.Exit()
+				return nil
+			},
+		},
+		{
+			Pattern: "sleep SECONDS", Group: "SWCI", Shell: true,
+			Summary: "Wait",
+			Details: "Waits so many seconds.",
+			Example: "sleep 10",
+			Run:     sleep,
+		},
+		{
+			Pattern: "cd DIR", Group: "SWCI", Shell: true, Prompt: true,
+			Summary: "Change the working directory",
+			Details: "Files that later commands name are looked for there. /platform/swci/usr and /platform/swarm/usr are the user directory.",
+			Example: "cd /platform/swarm/usr",
+			Run: func(_ context.Context, s *Session, args Args) error {
+				if err := s.prompt.shell.Chdir(args.Value("DIR")); err != nil {
+					return exit.New(exit.NotFound, "", "%w", err)
+				}
+				return reportDir(s)
+			},
+		},
+		{
+			Pattern: "pwd", Group: "SWCI", Shell: true, Prompt: true,
+			Summary: "Show the working directory",
+			Details: "Prints the directory in which files that commands name are looked for.",
+			Example: "pwd",
+			Run:     func(_ context.Context, s *Session, _ Args) error { return reportDir(s) },
+		},
+		{
+			Pattern: "ls [FILE...]", Group: "SWCI", Shell: true, Prompt: true,
+			Summary: "List files",
+			Details: "Lists files, or what is in directories; the working directory if none is named. Of ls's options it knows -l and -a.",
+			Example: "ls -l",
+			Run:     func(_ context.Context, s *Session, args Args) error { return shell.List(s.Env.Stdout, args.Rest) },
+		},
+	}
+}
+
+func exitOnFailure(_ context.Context, s *Session, args Args) error {
+	state := strings.ToUpper(first(args.Value("STATE"), "on"))
+	if state != "ON" && state != "OFF" {
+		return exit.New(exit.Usage, "use on or off", "%q is neither on nor off", args.Value("STATE"))
+	}
+	s.prompt.shell.ExitOnFailure(state == "ON")
+	s.prompt.shell.Report("EXIT ON FAILURE IS TURNED " + state)
+	return nil
+}
+
+// maxSleep bounds sleep: a week.
+const maxSleep = 7 * 24 * 3600
+
+func sleep(ctx context.Context, _ *Session, args Args) error {
+	seconds, err := strconv.ParseFloat(args.Value("SECONDS"), 64)
+	if err != nil || !(seconds >= 0 && seconds <= maxSleep) {
+		return exit.New(exit.Usage, "", "%q is no number of seconds up to %d", args.Value("SECONDS"), maxSleep)
+	}
+	timer := time.NewTimer(time.Duration(seconds * float64(time.Second)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func reportDir(s *Session) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find working directory: %w", err)
+	}
+	s.prompt.shell.Report("Current Directory : " + dir)
+	return nil
+}

@@ -1,0 +1,188 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/shell"
+)
+
+// prompt is what a session at the SWCI prompt has beyond single commands.
+type prompt struct {
+	shell    *shell.Shell
+	given    [][]option // run-swci's, for each of connectionOptions
+	switched bool       // to another context than run-swci was started with
+}
+
+// runPrompt runs the prompt in this process.
+func (s *Session) runPrompt(ctx context.Context, opts *cli.Context) error {
+	dir := opts.String("usr-dir")
+	if dir != "" {
+		var err error
+		if dir, err = userDir(dir); err != nil {
+			return err
+		}
+	}
+	if s.own != nil {
+		defer s.own.keep()()
+	}
+	p := &prompt{}
+	for _, names := range s.Grammar.connectionOptions() {
+		p.given = append(p.given, typed(opts, names))
+	}
+	cfg := shell.Config{
+		In: s.Env.Stdin, Out: s.Env.Stdout, Dir: dir, Script: opts.String("init-script-name"),
+		Run: func(ctx context.Context, words []string, out io.Writer) error { return s.atPrompt(ctx, p, words, out) },
+	}
+	if in, ok := s.Env.Stdin.(*os.File); ok {
+		cfg.TTY = isTerminal(in) && s.Env.IsTerminal(s.Env.Stdout)
+	}
+	if s.Signals != nil {
+		cfg.Interrupts = s.Signals.Take
+	}
+	p.shell = shell.New(cfg)
+	return p.shell.Run(ctx)
+}
+
+// userDir returns the user directory's absolute path.
+func userDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find user directory: %w", err)
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return "", exit.New(exit.Usage, "make the directory, or name another", "--usr-dir: %s: bad path", dir)
+	}
+	return abs, nil
+}
+
+// atPrompt runs one line's words.
+func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out io.Writer) error {
+	if len(words) > 0 && strings.EqualFold(words[0], "ls") {
+		words = append([]string{"ls", "--"}, words[1:]...) // its options are its own
+	}
+	l, err := s.Grammar.split(words)
+	if err != nil {
+		return err
+	}
+	c := s.Grammar.named(l.words)
+	if c != nil && c.Seed {
+		return exit.New(exit.Usage, "leave the prompt first, or use another terminal", "%s is not for the prompt", c.compiled.keywords()[0])
+	}
+	if c != nil && c.Shell {
+		for i, names := range s.Grammar.connectionOptions() {
+			// Which swarm is meant comes first.
+			if !s.Grammar.gives(l, names) && !(i == 0 && p.switched) {
+				l.options = append(l.options, p.given[i]...)
+			}
+		}
+	}
+	one := *s
+	one.prompt, one.JSON = p, false
+	one.Env.Stdin, one.Env.Stdout, one.Env.Stderr = strings.NewReader(""), out, out
+	one.Env.IsTerminal = func(io.Writer) bool { return false }
+	return one.execute(ctx, l)
+}
+
+// connectionOptions are the global options that hold for a whole session, by what they say: which swarm is meant, which
+// trust domains are accepted, and who asks.
+func (g *Grammar) connectionOptions() [][]string {
+	var identity []string
+	for _, f := range g.global {
+		switch name := f.Names()[0]; name {
+		case "sn", "context", "trust-domain", "o", "help":
+		default:
+			identity = append(identity, name)
+		}
+	}
+	return [][]string{{"sn", "context"}, {"trust-domain"}, identity}
+}
+
+// gives reports whether a line has one of the global options, under any of its names.
+func (g *Grammar) gives(l line, options []string) bool {
+	for _, f := range g.global {
+		if slices.Contains(options, f.Names()[0]) && l.has(f.Names()...) {
+			return true
+		}
+	}
+	return false
+}
+
+// typed returns those of the options that the user gave.
+func typed(opts *cli.Context, names []string) (out []option) {
+	for _, n := range names {
+		if !opts.IsSet(n) {
+			continue
+		}
+		if list, ok := opts.Value(n).(cli.StringSlice); ok {
+			for _, v := range list.Value() {
+				out = append(out, option{n, v, true})
+			}
+			continue
+		}
+		out = append(out, option{n, fmt.Sprint(opts.Value(n)), true})
+	}
+	return out
+}
+
+// promptHelp explains as the original does: the command's form, then a paragraph each.
+func (s *Session) promptHelp(words []string) error {
+	var b strings.Builder
+	if len(words) == 0 {
+		group := ""
+		for _, c := range s.Grammar.commands {
+			if c.Seed {
+				continue
+			}
+			if c.Group != group {
+				group = c.Group
+				fmt.Fprintf(&b, "\n%s\n", group)
+			}
+			fmt.Fprintf(&b, "    %s\n", original(c))
+		}
+		b.WriteString("\n")
+		s.prompt.shell.Print(b.String())
+		return nil
+	}
+	found, err := s.Grammar.about(words)
+	if err != nil {
+		return err
+	}
+	for _, c := range found {
+		fmt.Fprintf(&b, "\n%s\n\n%s\n", original(c), wrap(c.Details, 100))
+		if len(c.Flags) > 0 && len(found) == 1 {
+			b.WriteString("\nOptions\n")
+			printFlags(&b, c.Flags)
+		}
+	}
+	b.WriteString("\n")
+	s.prompt.shell.Print(b.String())
+	return nil
+}
+
+// original renders a pattern in the original's way: GET CONTRACT STATUS <name:string>, HELP [command:string].
+func original(c *Command) string {
+	var words []string
+	for _, e := range c.compiled.parts {
+		w := strings.ToUpper(e.word)
+		if e.arg {
+			w = strings.ToLower(e.word) + ":string"
+		}
+		switch {
+		case e.optional:
+			w = "[" + w + "]"
+		case e.arg:
+			w = "<" + w + ">"
+		}
+		words = append(words, w)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,209 @@
+package swci_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/swci"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// atPrompt runs run-swci with what is typed there, in a swarm of fakeAPI. It returns the transcript and who was asked, as
+// whom, by command.
+func atPrompt(t *testing.T, typed string, args ...string) (out string, targets []string, err error) {
+	t.Helper()
+	state := t.TempDir()
+	var b, errs bytes.Buffer
+	env := swci.Env{
+		Stdin: strings.NewReader(typed), Stdout: &b, Stderr: &errs,
+		Getenv: func(k string) string { return map[string]string{"XDG_STATE_HOME": state}[k] },
+		Now:    func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
+	}
+	connect := func(_ context.Context, target swci.Context) (swci.API, func(), error) {
+		targets = append(targets, fmt.Sprint(target.SNs, " ", target.Identity))
+		if target.SNs[0] == "down:30304" {
+			return nil, func() {}, exit.New(exit.Unreachable, "is it up? swarmctl list nodes shows", "down:30304 does not answer")
+		}
+		return &fakeAPI{}, func() {}, nil
+	}
+	err = swci.Execute(t.Context(), append([]string{"run-swci"}, args...), &swci.Session{Env: env, Connect: connect})
+	if errs.Len() > 0 {
+		t.Errorf("standard error at the prompt: %s", errs.String())
+	}
+	return b.String(), targets, err
+}
+
+func TestPrompt(t *testing.T) {
+	out, targets, err := atPrompt(t, `list contracts
+LIST CONTRACTS -o json
+create context Example node-sn
+switch context Example
+list contexts
+RESET CONTRACT defaultbb.cqdb.sml.hpe
+reset contract c FORCE
+get contract status d
+lst nodes
+help HELP
+help exit on failure
+exit
+list nodes
+`, "--sn", "first:1", "--identity", "/run/agent.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `SWCI:0 > list contracts
+    NAME  PHASE     RUN  ROUND  MIN PEERS  OPEN  ENDED
+    c     training  1    4      2          2     0
+SWCI:1 > LIST CONTRACTS -o json
+    {
+      "contracts": [
+        {
+          "name": "c",
+          "run": 1,
+          "phase": "training",
+          "round": 4,
+          "min_peers": 2,
+          "open_sessions": 2,
+          "ended_sessions": 0,
+          "created": null
+        }
+      ]
+    }
+SWCI:2 > create context Example node-sn
+    context Example is swarm s at node-sn:30304
+SWCI:3 > switch context Example
+    current context is Example
+SWCI:4 > list contexts
+    NAME     CURRENT  SNS            IDENTITY         SWARM
+    Example  yes      node-sn:30304  /run/agent.sock  s
+SWCI:5 > RESET CONTRACT defaultbb.cqdb.sml.hpe
+ERROR : reset contract "defaultbb.cqdb.sml.hpe": 2 sessions are open
+    hint: use force
+SWCI:6 > reset contract c FORCE
+    contract c begins run 2
+SWCI:7 > get contract status d
+ERROR : get contract status of "d": no contract "d"
+    hint: list contracts shows what there is
+SWCI:8 > lst nodes
+ERROR : unknown command "lst nodes"
+    hint: did you mean "list nodes"?
+SWCI:9 > help HELP
+
+HELP [command:string]
+
+Without words it lists all commands and the options that each of them takes. With the words of a
+command it explains that one. The option --help does the same.
+
+SWCI:10 > help exit on failure
+
+EXIT ON FAILURE [state:string]
+
+STATE is on, the default, or off. While it is on the first command that fails ends script and prompt
+with exit code 1. It is off at first.
+
+SWCI:11 > exit
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+	wantTargets := []string{
+		"[first:1] /run/agent.sock", "[first:1] /run/agent.sock", "[node-sn:30304] /run/agent.sock",
+		"[node-sn:30304] /run/agent.sock", "[node-sn:30304] /run/agent.sock", "[node-sn:30304] /run/agent.sock",
+	}
+	if diff := cmp.Diff(wantTargets, targets); diff != "" {
+		t.Errorf("who was asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestOriginalScript runs the reset.cmd that the original's examples have.
+func TestOriginalScript(t *testing.T) {
+	t.Chdir(t.TempDir())
+	usr := t.TempDir()
+	script := "EXIT ON FAILURE\ncreate context example node-sn\nswitch context example\nRESET CONTRACT c FORCE\nEXIT\n"
+	if err := os.WriteFile(filepath.Join(usr, "reset.cmd"), []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := atPrompt(t, "list nodes\n", "--usr-dir", usr, "--init-script-name=reset.cmd", "--identity=/run/agent.sock", "-it", "--rm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `SWCI:0 > EXIT ON FAILURE
+SWCI:0 > EXIT ON FAILURE IS TURNED ON
+SWCI:1 > create context example node-sn
+    context example is swarm s at node-sn:30304
+SWCI:2 > switch context example
+    current context is example
+SWCI:3 > RESET CONTRACT c FORCE
+    contract c begins run 2
+SWCI:4 > EXIT
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+}
+
+func TestPromptRefusals(t *testing.T) {
+	id := "--identity=/run/agent.sock"
+	tests := []struct {
+		name, typed, want string
+		args              []string
+	}{
+		{"no SN", "list nodes", "ERROR : no SN is known\n    hint: give --sn HOST:PORT, or choose a context with switch context NAME", []string{id}},
+		{"context without SN", "create context x", "ERROR : HOST is missing", []string{id}},
+		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n    NAME  CURRENT  SNS  IDENTITY  SWARM\n", []string{id}},
+		{"context at another port", "create context x WITH IP sn1 99\nlist contexts", "sn1:99", []string{id}},
+		{"context of a bad name", "create context ../x sn1", "context name \"../x\" is not valid", []string{id}},
+		{"run-swci", "run-swci", "ERROR : run-swci is not for the prompt", nil},
+		{"sleep", "sleep -1", "ERROR : unknown option -1", nil},
+		{"sleep, no number", "sleep NaN", `ERROR : "NaN" is no number`, nil},
+		{"exit on failure", "exit on failure maybe", `ERROR : "maybe" is neither on nor off`, nil},
+		{"option of ls", "ls -x", "ERROR : unknown option -x\n    hint: ls knows -l and -a", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _, err := atPrompt(t, tt.typed, tt.args...)
+			if err != nil || !strings.Contains(out, tt.want) {
+				t.Errorf("%v, want %q in:\n%s", err, tt.want, out)
+			}
+		})
+	}
+}
+
+func TestRunSWCIRefusals(t *testing.T) {
+	tests := []struct {
+		name, want string
+		args       []string
+	}{
+		{"a failure that was not to be", "standard input:2: the command failed", nil},
+		{"an unknown option", "unknown option --usr-dri", []string{"--usr-dri", "x"}},
+		{"a user directory that is not there", "--usr-dir: /no/such: bad path", []string{"--usr-dir", "/no/such"}},
+		{"a script without user directory", "--init-script-name: x: bad file", []string{"--init-script-name", "x"}},
+		{"a runtime", "--runtime podman is not known", []string{"--runtime", "podman"}},
+		{"a container's option", "--network is for containers", []string{"--net", "x"}},
+		{"the background", "can't run in the background", []string{"--runtime", "docker", "-d"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, err := atPrompt(t, "exit on failure\nlst nodes", tt.args...)
+			if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v with code %d, want %q with code 1", err, exit.Code(err), tt.want)
+			}
+		})
+	}
+}
+
+func TestWordsOfThePromptAreForThePrompt(t *testing.T) {
+	_, err := run(t, "exit", "on", "failure")
+	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "exit on failure is a word of the SWCI prompt") {
+		t.Errorf("error: %v", err)
+	}
+}
