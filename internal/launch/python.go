@@ -23,6 +23,13 @@ var frameworks = map[string]struct{ module, remedy string }{
 	"TF":  {"tensorflow", "pip install tensorflow-cpu"},
 }
 
+// Framework returns the Python module that a platform ("PYT" or "TF", any case) is for, and how to get it; nothing if the
+// platform is not known.
+func Framework(platform string) (module, remedy string) {
+	fw := frameworks[strings.ToUpper(platform)]
+	return fw.module, fw.remedy
+}
+
 // FindPython returns the Python that runs programs of the platform ("PYT" or "TF", any case; empty: no framework is
 // asked for): explicit if not empty, else SWARM_PYTHON, else the first of python3 in PATH and /usr/bin/python3 that
 // imports the framework. A chosen one must only exist: its owner knows. It blocks while Python imports, at most 60 s each.

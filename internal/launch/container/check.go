@@ -11,14 +11,20 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// Check finds what would keep a program from running, before anything depends on it: it looks at the Spec, the image and the
-// network. All that is wrong is reported at once, each with its remedy.
+// Check finds what would keep a program from running, before anything depends on it: first what the engine knows of image,
+// network, mounts and name, then, in a fresh container like the program's, whether its user can read the data and write the
+// model, whether Python finds the swarmlearning package, and which GPUs are there. What is wrong is reported together, one a
+// line, each with its remedy (engine.Error if it is one). It blocks for a second or two, 60 s at most, and leaves nothing
+// behind.
 func (l *Launcher) Check(ctx context.Context, spec Spec) error {
 	spec, err := spec.complete()
 	if err != nil {
 		return fmt.Errorf("check ML program: %w", err)
 	}
-	if err := together(l.checkSockets(spec), l.checkImage(ctx, spec), l.checkNetwork(ctx, spec), l.checkVolumes(ctx, spec)); err != nil {
+	if err := together(l.checkSockets(spec), l.checkImage(ctx, spec), l.checkNetwork(ctx, spec), l.checkVolumes(ctx, spec), l.checkName(ctx, spec)); err != nil {
+		return fmt.Errorf("check ML program: %w", err)
+	}
+	if err := l.probe(ctx, spec); err != nil {
 		return fmt.Errorf("check ML program: %w", err)
 	}
 	return nil
@@ -84,4 +90,25 @@ func (l *Launcher) checkVolumes(ctx context.Context, spec Spec) error {
 		}
 	}
 	return together(errs...)
+}
+
+// checkName looks whether the name is free. A container of the node's own that bears it is for the daemon to take up or to
+// remove.
+func (l *Launcher) checkName(ctx context.Context, spec Spec) error {
+	if spec.Name == "" {
+		return nil
+	}
+	found, err := l.inspect(ctx, spec.Name)
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil
+	case err != nil:
+		return engine.Explain(err)
+	case strings.TrimPrefix(found.Name, "/") != spec.Name: // a prefix of some container's ID
+		return nil
+	}
+	if d := describe(found); found.Config.Labels[engine.LabelRole] == engine.RoleML && d.Node == spec.Node && d.Scope == spec.Scope {
+		return nil
+	}
+	return errName(spec.Name)
 }

@@ -41,29 +41,21 @@ func explainStart(err error, s Spec) error {
 	switch {
 	case errdefs.IsNotFound(err) && has("image"):
 		return errNoImage(s.Image)
-	case s.Name != "" && (errdefs.IsConflict(err) || has("already in use")) && has("name"):
-		return problem(fmt.Sprintf("choose another --ml-name, or remove that container: docker rm %s", s.Name), "container name %s is in use", s.Name)
-	case has("bind source path does not exist"), has("statfs", "no such file"):
-		return problem("create it, or correct --data-dir, --model-dir or --ml-v", "bad mount: %s", said)
-	case has("network", "not found"):
+	case s.Name != "" && has("name", "already in use"):
+		return errName(s.Name)
+	case s.Network != "" && has("network", "not found"), has("unable to find network"):
 		return errNoNetwork(s.Network)
 	case has("could not select device driver"):
 		return problem("install the NVIDIA container toolkit and restart the engine, or leave --gpu out",
 			"the container engine has no driver for GPUs: %s", said)
-	case has("nvidia-container-cli"), has("nvidia-container-runtime"):
+	case has("nvidia-container"), has("nvml"):
 		return gpuProblem(said)
-	case has("gathering device information"):
-		return problem("correct --ml-device", "bad device: %s", said)
-	case has("range of cpus"):
-		return problem("correct --ml-cpus", "bad CPU limit: %s", said)
-	case has("memory limit"):
-		return problem("raise --ml-memory", "bad memory limit: %s", said)
-	case has("executable file not found"), has("exec:", "no such file"):
-		return problem("correct --ml-entrypoint or --ml-cmd, or choose another --ml-image", "the command is not in image %s: %s", s.Image, said)
-	case has("exec:", "permission denied"):
-		return problem("make it executable, or name its interpreter with --ml-entrypoint", "the command can not be executed: %s", said)
 	}
 	return engine.Explain(fmt.Errorf("run a container of image %s: %w", s.Image, err))
+}
+
+func errName(name string) error {
+	return problem(fmt.Sprintf("choose another --ml-name, or remove that container: docker rm -f %s", name), "container name %s is in use", name)
 }
 
 func errNoNetwork(name string) error {

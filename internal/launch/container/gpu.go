@@ -20,3 +20,40 @@ func gpuProblem(said string) error {
 	}
 	return problem("see that nvidia-smi works on the host, or leave --gpu out", "GPUs can not be used: %s", said)
 }
+
+// judgeGPUs compares the GPUs that a program would see with those that were asked for.
+func judgeGPUs(spec Spec, r report) error {
+	if spec.GPUs == "" {
+		return nil
+	}
+	gpus, parts := 0, 0 // a MIG device is a part of a GPU, listed below it
+	for _, line := range r.gpus {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "GPU "):
+			gpus++
+		case strings.HasPrefix(line, "MIG "):
+			parts++
+		}
+	}
+	said := oneLine(strings.Join(r.gpus, " "))
+	switch code := r.said["gpu-exit"]; {
+	case code == "127":
+		return problem("install the NVIDIA container toolkit and restart the engine, or leave --gpu out",
+			"no GPU reached the container: the engine put no nvidia-smi into it")
+	case code != "0":
+		return gpuProblem("nvidia-smi: " + said)
+	case gpus == 0:
+		return gpuProblem("nvidia-smi lists none: " + said)
+	}
+	asked, have := 1, gpus
+	if spec.GPUs != "all" {
+		asked = strings.Count(spec.GPUs, ",") + 1
+		if strings.Contains(spec.GPUs, "MIG-") || strings.Contains(spec.GPUs, ":") {
+			have = max(gpus, parts)
+		}
+	}
+	if have < asked {
+		return problem("correct --gpu: nvidia-smi -L on the host lists them", "--gpu %s asks for %d GPUs, the container has %d: %s", spec.GPUs, asked, have, said)
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package container
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+const (
+	probeLimit  = 60 * time.Second
+	probeOutput = 64 << 10 // bytes of a probe's output that are looked at
+	probeMark   = "swarmd-probe "
+)
+
+var (
+	//go:embed probe.sh
+	probeScript string
+	//go:embed probe.py
+	probePython string
+)
+
+// report is what a probe said.
+type report struct {
+	said    map[string]string // by key; of a key that came twice the last
+	sockets []socket
+	gpus    []string // what nvidia-smi -L printed
+}
+
+// socket is one that a program would see below a target of the user's mounts.
+type socket struct {
+	dev, ino     uint64
+	target, path string
+}
+
+// parseProbe reads a probe's output. Lines without the mark are somebody else's, or nvidia-smi's.
+func parseProbe(lines []string) report {
+	r := report{said: map[string]string{}}
+	inGPUs := false
+	for _, line := range lines {
+		said, ok := strings.CutPrefix(line, probeMark)
+		if !ok {
+			if inGPUs {
+				r.gpus = append(r.gpus, line)
+			}
+			continue
+		}
+		key, value, _ := strings.Cut(said, " ")
+		switch key {
+		case "gpu-list":
+			inGPUs = true
+		case "gpu-exit":
+			inGPUs = false
+		case "socket":
+			var s socket
+			id, rest, _ := strings.Cut(value, " ")
+			s.target, s.path, _ = strings.Cut(rest, " ")
+			dev, ino, _ := strings.Cut(id, ":")
+			s.dev, _ = strconv.ParseUint(dev, 10, 64)
+			s.ino, _ = strconv.ParseUint(ino, 10, 64)
+			r.sockets = append(r.sockets, s)
+			continue
+		}
+		r.said[key] = value
+	}
+	return r
+}
+
+// probe runs the checks that need a container, in one that is like the program's.
+func (l *Launcher) probe(ctx context.Context, spec Spec) error {
+	l.sweep(ctx, spec.Node, spec.Scope)
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	held := 0
+	var lines []string
+	p, err := l.start(ctx, spec.probe(func(_, line string) {
+		if held += len(line) + 1; held <= probeOutput {
+			lines = append(lines, line)
+		}
+	}), engine.RoleProbe)
+	if err != nil {
+		return err
+	}
+	exit := p.Wait()
+	r := parseProbe(lines)
+	switch {
+	case r.said["begin"] == "":
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		if exit.ExitCode == 126 || exit.ExitCode == 127 {
+			l.logger(spec).Warn("the image has no shell: not checked what a program in it could use", "image", spec.Image)
+			return nil
+		}
+		return fmt.Errorf("the check in a container of image %s said nothing: %s", spec.Image, exit)
+	case r.said["end"] == "" && errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case r.said["end"] == "" && r.said["gpu-list"] != "" && r.said["gpu-exit"] == "":
+		return problem("see whether it answers on the host, and restart the machine if not", "nvidia-smi gave no answer in a container: %s", exit)
+	case r.said["end"] == "":
+		return fmt.Errorf("the check in a container of image %s did not come to its end: %s", spec.Image, exit)
+	}
+	l.remark(spec, r)
+	return together(l.judgeSockets(spec, r), l.judgePython(spec, r), judgeFiles(spec, r), judgeGPUs(spec, r))
+}
+
+// probe is the Spec of a check: the same image, user, mounts, limits, devices and GPUs.
+func (s Spec) probe(line func(stream, line string)) Spec {
+	p := s
+	p.Name, p.Life, p.Network, p.WorkDir = "", newLife(), "", "/"
+	p.BridgeDir, p.Spill = "", "" // may not be there yet
+	p.Line, p.LogFile, p.LogTail, p.Grace = line, "", -1, time.Second
+	data, model, program, gpus := "", "", "", ""
+	if s.DataDir != "" {
+		data = engine.DataDir
+	}
+	if s.ModelDir != "" {
+		model = engine.ModelDir
+	}
+	if !s.custom() {
+		program = s.programPath()
+	}
+	if s.GPUs != "" {
+		gpus = "gpus"
+	}
+	module, _ := launch.Framework(s.Platform)
+	p.Entrypoint = []string{"/bin/sh", "-c"}
+	p.Cmd = []string{probeScript, "probe", probePython, s.interpreter(), data, model, program, module, gpus}
+	for _, text := range s.Mounts {
+		if m, err := parseMount(text); err == nil {
+			p.Cmd = append(p.Cmd, m.target)
+		}
+	}
+	return p
+}
+
+var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
+
+// interpreter is the Python that runs the program, as far as the command tells.
+func (s Spec) interpreter() string {
+	if words := append(append([]string{}, s.Entrypoint...), s.Cmd...); len(words) > 0 && pythonName.MatchString(path.Base(words[0])) {
+		return words[0]
+	}
+	return "python3"
+}
+
+// judgeSockets refuses mounts that bring in an engine's socket by a way that only the host sees, such as a link.
+func (l *Launcher) judgeSockets(spec Spec, r report) error {
+	var errs []error
+	refused := map[string]bool{}
+	for _, s := range r.sockets {
+		name := path.Base(s.path)
+		known := name == "docker.sock" || name == "podman.sock" || name == "containerd.sock"
+		if (known || sameSocket(l.engine.DaemonHost(), s.dev, s.ino)) && !refused[s.target] {
+			refused[s.target] = true
+			errs = append(errs, errSocket(spec.sourceOf(s.target)))
+		}
+	}
+	return together(errs...)
+}
+
+// sourceOf returns what the user mounts at a target.
+func (s Spec) sourceOf(target string) string {
+	for _, text := range s.Mounts {
+		if m, err := parseMount(text); err == nil && m.target == target {
+			return m.source
+		}
+	}
+	return target
+}
+
+// sameSocket tells whether a socket that a program sees is the engine's.
+func sameSocket(host string, dev, ino uint64) bool {
+	u, err := url.Parse(host)
+	if err != nil || u.Scheme != "unix" {
+		return false
+	}
+	info, err := os.Stat(u.Path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Dev == dev && stat.Ino == ino
+}
+
+func (l *Launcher) judgePython(spec Spec, r report) error {
+	interpreter := spec.interpreter()
+	base := engine.ImagePYT
+	if strings.EqualFold(spec.Platform, "TF") {
+		base = engine.ImageTF
+	}
+	base = repository(base)
+	switch {
+	case r.said["python-missing"] != "" && spec.custom():
+		l.logger(spec).Info("the image has no such Python: not checked whether the swarmlearning package is there", "image", spec.Image, "python", interpreter)
+		return nil
+	case r.said["python-missing"] != "":
+		return problem(fmt.Sprintf("base the image on %s, or name its command with --ml-cmd", base), "image %s has no %s", spec.Image, interpreter)
+	case r.said["package"] == "":
+		return problem("see that it runs in the image", "%s does not work in image %s", interpreter, spec.Image)
+	case r.said["package"] != "yes":
+		return problem(fmt.Sprintf("install it there with pip, or base the image on %s (docs/operations/images.md)", base),
+			"image %s lacks the Python package swarmlearning (for its %s)", spec.Image, interpreter)
+	}
+	return nil
+}
+
+func judgeFiles(spec Spec, r report) error {
+	var errs []error
+	runAs := func(key string) string {
+		if owner := r.said["owner-"+key]; owner != "" && owner != spec.User && !strings.HasPrefix(owner, "0:") {
+			return ", or run as its owner with --ml-user " + owner
+		}
+		return ""
+	}
+	if r.said["data"] == "no" {
+		errs = append(errs, problem("chmod -R o+rX "+spec.DataDir+runAs("data"), "data directory %s can not be read by user %s", spec.DataDir, spec.User))
+	}
+	if r.said["model"] == "no" {
+		errs = append(errs, problem("chmod o+rwx "+spec.ModelDir+runAs("model"), "model directory %s can not be written by user %s", spec.ModelDir, spec.User))
+	}
+	switch r.said["program"] {
+	case "missing":
+		errs = append(errs, problem("put it there, or correct --model-program", "program %s does not exist in the container", spec.programPath()))
+	case "no":
+		errs = append(errs, problem("chmod o+r it"+runAs("program")+", and see that it is a file", "program %s can not be read by user %s", spec.programPath(), spec.User))
+	}
+	return together(errs...)
+}
+
+// remark says what may be meant so.
+func (l *Launcher) remark(spec Spec, r report) {
+	log := l.logger(spec)
+	if name := r.said["data-unreadable"]; name != "" {
+		log.Warn("a file in the data directory can not be read by the program's user: chmod -R o+rX, or change --ml-user",
+			"data_dir", spec.DataDir, "file", oneLine(name), "user", spec.User)
+	}
+	if module, remedy := launch.Framework(spec.Platform); r.said["framework"] == "no" {
+		log.Warn("the image lacks the platform's framework: if the program needs it install it there, or change --ml-image or --sl-platform",
+			"image", spec.Image, "module", module, "install", remedy)
+	}
+	// df: file system, KiB in all, used, free, …
+	if fields := strings.Fields(r.said["shm"]); len(fields) > 3 {
+		kib, err := strconv.ParseInt(fields[1], 10, 64)
+		if err == nil && kib < spec.ShmSize>>10 {
+			log.Warn("the program's /dev/shm is smaller than asked for", "size", size(kib<<10), "asked", size(spec.ShmSize))
+		}
+	}
+	log.Debug("checked a container like the program's", "image", spec.Image, "python", r.said["python"], "gpus", len(r.gpus))
+}
