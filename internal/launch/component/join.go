@@ -56,7 +56,7 @@ func (l *launcher) findServer(ctx context.Context) error {
 			source.Docker = strings.TrimPrefix(found.Name, "/")
 		}
 		own.GenJoinToken = &source
-		l.spec.Vars = append([]string{"SWARM_JOIN_FILE=" + path.Join(StateDir(l.spec.Role, l.spec.Node), joinFile)}, l.spec.Vars...)
+		l.spec.Vars = append([]string{"SWARM_JOIN_FILE=" + path.Join(l.spec.stateDir(), joinFile)}, l.spec.Vars...)
 	}
 	l.spec.Agent = &own
 	if address != "" {
@@ -172,7 +172,7 @@ func (l *launcher) fill(ctx context.Context) error {
 	if l.spec.Stateless {
 		return nil
 	}
-	dir := StateDir(l.spec.Role, l.spec.Node)
+	dir := l.spec.stateDir()
 	to, prefix := dir, ""
 	uid, gid, known := ids(l.plan.user)
 	var files []tar.Header

@@ -22,7 +22,19 @@ func volumeOf(scope, node string) string {
 	return strings.Join(parts, "-")
 }
 
-// StateDir is a node's state directory inside its container. It reaches the component as SWARM_STATE_DIR.
+// hostState is where a directory of the user's with a node's state stands in the container: not in engine.StateHome, which
+// the image closes to others than its user.
+const hostState = "/platform/swarm/state"
+
+// stateDir is the state directory inside the container. It reaches the component as SWARM_STATE_DIR.
+func (s Spec) stateDir() string {
+	if s.StateDir != "" {
+		return hostState
+	}
+	return StateDir(s.Role, s.Node)
+}
+
+// StateDir is a node's state directory inside its container if it is in the volume StateVolume.
 func StateDir(role, node string) string {
 	if role == engine.RoleSpireServer {
 		node = "spire-server" // where `swarmd spire-token` in the container looks for the server's socket

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -67,9 +68,6 @@ func build(s Spec, h host) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.StateDir != "" && !s.Stateless {
-		p.host.Tmpfs[engine.StateHome] = "rw,nosuid,nodev,mode=0755" // likewise: what is mounted below must be reached
-	}
 	p.host.Mounts, p.host.Binds, p.host.GroupAdd = mounts, binds, groups
 	published := s.Network != "host" && s.Network != "none"
 	p.config.ExposedPorts, p.host.PortBindings, err = publish(s.Publish, s.Ports, published && h.isThis(s.HostIP))
@@ -112,8 +110,10 @@ func (s Spec) config(h host) (*container.Config, error) {
 	if s.Stateless {
 		env = append(env, "HOME=/tmp")
 	} else {
-		dir := StateDir(s.Role, s.Node)
-		env = append(env, "HOME="+dir, "SWARM_STATE_DIR="+dir)
+		env = append(env, "HOME="+s.stateDir(), "SWARM_STATE_DIR="+s.stateDir())
+		if s.Role == engine.RoleSpireServer && s.StateDir != "" {
+			env = append(env, "SWARM_SERVER_SOCKET="+path.Join(s.stateDir(), "api.sock")) // for `swarmd spire-token`
+		}
 	}
 	workDir := s.WorkDir
 	if workDir == "" {
@@ -167,7 +167,7 @@ func (s Spec) hostConfig() (*container.HostConfig, error) {
 	pids := int64(pidsLimit)
 	hc := &container.HostConfig{
 		AutoRemove: s.Remove, NetworkMode: container.NetworkMode(s.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-		ReadonlyRootfs: true, Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777", "/run": "rw,nosuid,nodev,mode=1777"},
+		ReadonlyRootfs: true, Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,mode=1777", "/run": "rw,nosuid,nodev"},
 		Resources: container.Resources{PidsLimit: &pids},
 	}
 	if s.EngineSocket {
@@ -203,7 +203,7 @@ func (s Spec) mounts(h host) (mounts []mount.Mount, binds, env []string, err err
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: dir, Target: StateDir(s.Role, s.Node)})
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: dir, Target: s.stateDir()})
 	default:
 		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Source: StateVolume(s.Scope, s.Node), Target: engine.StateHome})
 	}
