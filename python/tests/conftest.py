@@ -11,7 +11,7 @@ from fakeswarm import FakeSwarm
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SWARM_LOOPBACK", "SWARM_BRIDGE_DIR", "SWARM_METRICS_FILE"):
+    for name in ("SWARM_LOOPBACK", "SWARM_BRIDGE_DIR", "SWARM_METRICS_FILE", "SWARM_RECONNECT"):
         monkeypatch.delenv(name, raising=False)
 
 

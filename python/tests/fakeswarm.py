@@ -74,6 +74,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         peer = self.server.peer
+        if peer.down:
+            self.close_connection = True
+            return
         peer.swarm.log.append((peer.name, self.path, json.loads(raw)))
         try:
             status, body = 200, peer.swarm.handle(peer, self.path, json.loads(raw))
@@ -107,10 +110,28 @@ class Peer:
         self.swarm, self.name, self.directory = swarm, name, directory
         os.makedirs(directory, exist_ok=True)
         self.session: Session | None = None
-        self.server = Server(os.path.join(directory, "bridge.sock"), Handler)
+        self.start()
+
+    def start(self) -> None:
+        """Serve; again after stop, as a daemon does that takes up its session."""
+        self.down = False
+        self.server = Server(os.path.join(self.directory, "bridge.sock"), Handler)
         self.server.peer = self
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
+
+    def kill(self) -> None:
+        """Die as by SIGKILL: what waits gets no answer, connections end, the socket and the slots stay."""
+        with self.swarm.changed:
+            self.down = True
+            self.swarm.changed.notify_all()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def back(self) -> None:
+        os.unlink(os.path.join(self.directory, "bridge.sock"))
+        self.start()
 
     def stop(self) -> None:
         self.server.shutdown()
@@ -196,7 +217,7 @@ class FakeSwarm:
     def _wait(self, session: Session, answer: Any) -> dict[str, Any] | None:
         end = time.monotonic() + self.poll
         while True:
-            if self.dead:
+            if self.dead or session.peer.down:
                 return None
             reply = answer()
             if reply is not None:

@@ -99,7 +99,7 @@ class Engine:
             return
         with self._giving_up():
             self._layout = Layout([tensor for tensor, _ in self._model.snapshot()])
-            self._client = Client(self._directory)
+            self._client = Client(self._directory, self._logger.warning)
             terms = self._params.terms()
             terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
             terms["framework"] = self._framework

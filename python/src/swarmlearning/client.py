@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
+import math
 import mmap
 import os
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from swarmlearning.errors import DaemonGoneError, ModelChangedError, NoBridgeError, ProtocolError, from_reason
+from swarmlearning.errors import (
+    DaemonGoneError,
+    ModelChangedError,
+    NoBridgeError,
+    ProtocolError,
+    SessionEndedError,
+    SessionGoneError,
+    SwarmError,
+    from_reason,
+)
 from swarmlearning.layout import Buffer, Layout
 
 SOCKET_NAME = "bridge.sock"
@@ -24,6 +36,9 @@ OPEN_SECONDS = 600.0
 # Longest path that every Unix takes in a socket address.
 SOCKET_PATH_BYTES = 100
 MAX_REPLY_BYTES = 16 << 20
+# Pauses between attempts to reach a daemon that is being restarted, in seconds.
+FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
+MAX_PATIENCE = 86400.0
 
 GONE_REMEDY = "see the log of the SL daemon on this host, then start the training again"
 
@@ -51,6 +66,10 @@ class Merged:
     digest: str
     participants: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+class _SilentError(DaemonGoneError):
+    """The daemon is there and does not answer: it hangs, and waiting for its return is of no use."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -95,12 +114,27 @@ def bridge_directory() -> str:
     return directory
 
 
-class Client:
-    """One program's session. Not safe for use from two threads. close() frees its connection and maps."""
+def patience() -> float:
+    """Give how many seconds a program waits for a daemon that is gone; the daemon sets it where programs outlive it."""
+    try:
+        seconds = float(os.environ.get("SWARM_RECONNECT", "") or 0)
+    except ValueError:
+        return 0.0
+    return min(seconds, MAX_PATIENCE) if seconds > 0 and not math.isnan(seconds) else 0.0
 
-    def __init__(self, directory: str) -> None:
-        """Use the bridge in directory; connects with the first request."""
+
+class Client:
+    """One program's session. Not safe for use from two threads. close() frees its connection and maps.
+
+    In a container the program outlives the daemon. SWARM_RECONNECT then says for how many seconds a request is
+    repeated, every one of which may be: the daemon that comes back takes up the session where it was.
+    """
+
+    def __init__(self, directory: str, say: Optional[Callable[[str], None]] = None) -> None:
+        """Use the bridge in directory; connects with the first request. say shows a line to people; default: a log."""
         self._directory = directory
+        self._patience = patience()
+        self._say = say or logging.getLogger("swarmlearning").warning
         self._connection: Optional[_UnixConnection] = None
         self._session = ""
         self._layout: Optional[Layout] = None
@@ -209,6 +243,41 @@ class Client:
 
     def _post(self, path: str, body: Mapping[str, object], timeout: float = POLL_SECONDS) -> Json:
         data = json.dumps(body, allow_nan=False).encode()
+        try:
+            return self._request(path, data, timeout)
+        except DaemonGoneError as err:
+            if not self._patience or isinstance(err, _SilentError) or path == "/v1/abort":
+                raise
+        return self._await_daemon(path, data, timeout)
+
+    def _await_daemon(self, path: str, data: bytes, timeout: float) -> Json:
+        """Repeat a request until a daemon answers it or patience is over."""
+        self._say("waiting for the swarm daemon to return")
+        end, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
+            time.sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE)
+            try:
+                reply = self._request(path, data, timeout)
+            except DaemonGoneError as err:
+                if isinstance(err, _SilentError):
+                    raise
+                if time.monotonic() >= end:
+                    raise DaemonGoneError(
+                        f"the swarm daemon has ended and did not return within {self._patience:g} s", GONE_REMEDY
+                    ) from None
+                continue
+            except (SessionGoneError, SessionEndedError) as err:
+                raise from_reason(
+                    err.reason, f"the swarm daemon returned, but this session has ended: {err.message}", err.remedy
+                ) from None
+            except SwarmError:
+                self._say("the swarm daemon is back")
+                raise
+            self._say("the swarm daemon is back")
+            return reply
+
+    def _request(self, path: str, data: bytes, timeout: float) -> Json:
         fresh = self._connection is None
         try:
             return self._exchange(path, data, timeout)
@@ -241,7 +310,7 @@ class Client:
 
     def _gone(self, path: str, err: Exception) -> DaemonGoneError:
         if isinstance(err, TimeoutError):
-            return DaemonGoneError(f"the swarm daemon does not answer (POST {path})", GONE_REMEDY)
+            return _SilentError(f"the swarm daemon does not answer (POST {path})", GONE_REMEDY)
         if self._session == "":
             where = os.path.join(self._directory, SOCKET_NAME)
             return DaemonGoneError(f"no swarm daemon answers at {where}: {err}", GONE_REMEDY)
