@@ -33,11 +33,14 @@ func authorityCommand(e Env) *cli.Command {
 
 func versionCommand(e Env) *cli.Command {
 	return command("version", "print the version", nil, func(*cli.Context) error {
-		version := "devel"
-		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-			version = info.Main.Version
-		}
-		_, err := fmt.Fprintln(e.Stdout, "swarmd", version)
+		_, err := fmt.Fprintln(e.Stdout, "swarmd", version())
 		return err
 	})
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -20,16 +21,21 @@ import (
 
 // Env is all of the process that a command may touch.
 type Env struct {
+	Stdin          io.Reader // nil: none
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
+	Environ        func() []string // nil: no variables for a command that runs again under sudo
+	Sudo           Sudo            // the zero value: the machine's
 	// Signals ends the returned context at SIGINT or SIGTERM; a second signal ends the process at once.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
+
+	args []string // as Main got them
 }
 
 // OS is the environment of a real process.
 func OS() Env {
 	return Env{
-		Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Signals: func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 			context.AfterFunc(ctx, stop) // the default action again: a second signal kills
@@ -58,6 +64,13 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func Main(args []string, env Env) int {
 	ctx, stop := env.Signals(context.Background())
 	defer stop()
+	env.args = args
+	if env.Sudo.UID == nil {
+		env.Sudo = osSudo()
+	}
+	if env.Environ == nil {
+		env.Environ = func() []string { return nil }
+	}
 	if isPlugin(args) {
 		args = []string{args[0], attestor.Command}
 	}
@@ -77,15 +90,23 @@ func Main(args []string, env Env) int {
 	if errors.As(err, &exit) {
 		code = exit.Code
 	}
-	if text := strings.TrimSpace(explain(err)); text != "" {
+	if text := strings.TrimSpace(explain(err, progName(env.Getenv))); text != "" {
 		fmt.Fprintln(env.Stderr, text)
 	}
 	return code
 }
 
+// progName is what the user called: scripts/run-sn and its siblings say so.
+func progName(getenv func(string) string) string {
+	if prog := getenv("SWARM_PROG"); prog != "" {
+		return filepath.Base(prog)
+	}
+	return "swarmd"
+}
+
 // explain is an error as people read it: each problem on a line of its own after the command's name, with the remedy that
 // the error carries. Indented lines (a program's last words) stay as they are.
-func explain(err error) string {
+func explain(err error, prog string) string {
 	text := strings.TrimSpace(err.Error())
 	var e interface{ Remedy() string }
 	remedy := client.Remedy(err)
@@ -98,7 +119,7 @@ func explain(err error) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" {
-			b.WriteString("swarmd: ")
+			b.WriteString(prog + ": ")
 		}
 		b.WriteString(line)
 	}
@@ -106,7 +127,7 @@ func explain(err error) string {
 }
 
 func newApp(env Env) *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:            "swarmd",
 		Usage:           "peer-to-peer daemon for decentralised learning",
 		HideVersion:     true,
@@ -124,8 +145,20 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), versionCommand(env)},
 	}
+	name := func(*cli.Context) error {
+		for _, c := range app.Commands {
+			c.HelpName = "swarmd " + c.Name
+			if prog := progName(env.Getenv); prog == c.Name {
+				c.HelpName = prog
+			}
+		}
+		return nil
+	}
+	_ = name(nil)
+	app.Before = name // urfave/cli has put its own names over them by then
+	return app
 }
 
 func commandNames(app *cli.App) []string {
@@ -143,7 +176,7 @@ func command(name, usage string, flags []cli.Flag, run cli.ActionFunc) *cli.Comm
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return fmt.Errorf("%s takes no argument, got %q; see swarmd %s --help", name, c.Args().First(), name)
+				return fmt.Errorf("%s takes no argument, got %q; see %s --help", name, c.Args().First(), c.Command.HelpName)
 			}
 			return run(c)
 		},

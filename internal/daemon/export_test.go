@@ -15,6 +15,6 @@ func ServerOptions() map[string]bool {
 // What the tests of package daemon_test must see.
 var (
 	NewLogger = newLogger
-	Explain   = explain
+	Explain   = func(err error) string { return explain(err, "swarmd") }
 	HealthDir = healthDir
 )

@@ -59,3 +59,13 @@ func withCerts(c *cli.Context, base *node.Common) (bool, error) {
 	}
 	return true, nil
 }
+
+// tryFiles opens an identity from files once and closes it again: what is wrong with it is said before the slow search for a
+// Python, or the probe of an image, begins.
+func tryFiles(ctx context.Context, base node.Common, role identity.Role) error {
+	source, err := base.OpenIdentity(ctx, role, base.Name)
+	if err != nil {
+		return err
+	}
+	return source.Close()
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // normalise rewrites the arguments of a command to what urfave/cli understands: single-dash long options of the original
-// (-genJoinToken) become double-dash, options come before other words, and an option that no table knows is an error that names the nearest one.
+// (-genJoinToken) become double-dash, aliases become the option's first name, options come before other words, and an option that no table knows is an error that names the nearest one.
 func normalise(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -35,40 +35,75 @@ func normalise(app *cli.App, args []string) ([]string, error) {
 			words = append(words, arg)
 			continue
 		}
-		boolean, known := flags[bare]
+		o, known := flags[bare]
+		if letters := cluster(arg, flags); !known && letters != nil {
+			out = append(out, letters...)
+			continue
+		}
 		if !known {
-			return nil, unknownOption(cmd.Name, name, flags)
+			return nil, unknownOption(cmd, name, flags)
 		}
 		switch {
 		case hasValue:
-			out = append(out, "--"+bare+"="+value)
-		case boolean:
-			out = append(out, "--"+bare)
-		case len(rest) == 0 || (strings.HasPrefix(rest[0], "-") && bare != "e" && bare != "env"):
-			return nil, fmt.Errorf("%s: missing argument; see swarmd %s --help", name, cmd.Name)
+			out = append(out, "--"+o.name+"="+value)
+		case o.boolean:
+			out = append(out, "--"+o.name)
+		case len(rest) == 0 || (strings.HasPrefix(rest[0], "-") && !dashed[o.name]):
+			return nil, fmt.Errorf("%s: missing argument; see %s --help", name, cmd.HelpName)
 		default:
-			out = append(out, "--"+bare+"="+rest[0])
+			out = append(out, "--"+o.name+"="+rest[0])
 			rest = rest[1:]
 		}
 	}
 	return append(out, words...), nil
 }
 
-// flagTable maps each name of a command's options to whether it takes no value.
-func flagTable(cmd *cli.Command) map[string]bool {
-	table := map[string]bool{"help": true, "h": true}
+// dashed are the options whose values may begin with a dash.
+var dashed = map[string]bool{"env": true, "ml-e": true, "ml-cmd": true}
+
+// cluster takes one-letter options without a value that stand together, such as -it, apart; nil if arg is something else.
+func cluster(arg string, flags map[string]option) []string {
+	letters, one := strings.CutPrefix(arg, "-")
+	if !one || len(letters) < 2 {
+		return nil
+	}
+	var out []string
+	for _, l := range letters {
+		o := flags[string(l)]
+		if !o.boolean || o.name == "help" {
+			return nil
+		}
+		out = append(out, "--"+o.name)
+	}
+	return out
+}
+
+// option is what normalise knows of one.
+type option struct {
+	name    string // the first of its names: urfave/cli takes only one of them at a time
+	boolean bool   // takes no value
+}
+
+// flagTable maps each name of a command's options to the option.
+func flagTable(cmd *cli.Command) map[string]option {
+	help := option{"help", true}
+	table := map[string]option{"help": help, "h": help}
 	for _, f := range cmd.Flags {
 		_, boolean := f.(*cli.BoolFlag)
 		for _, n := range f.Names() {
-			table[n] = boolean
+			table[n] = option{f.Names()[0], boolean}
 		}
 	}
 	return table
 }
 
-func unknownOption(cmd, name string, flags map[string]bool) error {
-	if near := nearest.Word(strings.TrimLeft(name, "-"), slices.Collect(maps.Keys(flags))); near != "" {
-		return fmt.Errorf("unknown option %s; did you mean --%s?", name, near)
+func unknownOption(cmd *cli.Command, name string, flags map[string]option) error {
+	what := "unknown option " + name
+	if strings.HasPrefix(name, "--ml") {
+		what = name + " is an unsupported option"
 	}
-	return fmt.Errorf("unknown option %s; see swarmd %s --help", name, cmd)
+	if near := nearest.Word(strings.TrimLeft(name, "-"), slices.Collect(maps.Keys(flags))); near != "" {
+		return fmt.Errorf("%s; did you mean --%s?", what, near)
+	}
+	return fmt.Errorf("%s; see %s --help", what, cmd.HelpName)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -37,14 +38,14 @@ func commonFlags() []cli.Flag {
 		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
 		stringFlag("swarm-id", "refuse any swarm but this one from the first contact on"),
-		stringFlag("runtime", "how programs and components run: process"),
+		runtimeFlag(),
 		stringFlag("log-level", "debug, info, warn or error"),
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 		// Accepted for the original's sake: there is no licence server.
 		stringFlag("apls-ip", "accepted, changes nothing: no licence is needed"),
 		stringFlag("apls-port", "accepted, changes nothing: no licence is needed"),
 		stringFlag("apls-docker-name", "accepted, changes nothing: no licence is needed"),
-	}, append(certFlags(), agentFlags()...)...)
+	}, slices.Concat(certFlags(), agentFlags(), containerFlags())...)
 }
 
 // common reads what commonFlags say into a node's configuration.
@@ -53,8 +54,12 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 	if err != nil {
 		return node.Common{}, err
 	}
-	if r := c.String("runtime"); r != "" && !strings.EqualFold(r, "process") {
-		return node.Common{}, fmt.Errorf("--runtime %s: only process is supported by this version", r)
+	r, err := runtimeOf(c, "runtime", runtimeProcess)
+	if err == nil && r == runtimeProcess {
+		err = withoutContainer(c, own(role)...)
+	}
+	if err != nil {
+		return node.Common{}, err
 	}
 	host := c.String("host-ip")
 	if host == "" {
@@ -92,6 +97,14 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 		atHost(&cfg)
 	}
 	return cfg, err
+}
+
+// own are the options that a role has for its container only, beside containerFlags.
+func own(role string) []string {
+	if role == "sl" {
+		return nil // -e is for the program too
+	}
+	return []string{"env"}
 }
 
 // fromAuthority tells whether identities come from the embedded authority.

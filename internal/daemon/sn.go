@@ -5,11 +5,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/node"
 )
 
 func snCommand(e Env) *cli.Command {
-	flags := append(commonFlags(),
+	flags := append(commonFlags(), envFlag("docker: K=V in the container's environment (repeatable)"),
 		stringFlag("sentinel-ip", "host of the Sentinel; equal to --host-ip makes this node the Sentinel (required)"),
 		portFlag("sn-p2p-port", 30303, "port for the traffic between SNs"),
 		portFlag("sn-api-port", 30304, "port of the API"),
@@ -20,17 +22,39 @@ func snCommand(e Env) *cli.Command {
 		&cli.IntFlag{Name: "full-quorum-seconds", Hidden: true, EnvVars: []string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS"}},
 	)
 	return described(agentHelp, command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
-		base, err := common(c, e, "sn", "swarm.SN", c.Int("sn-p2p-port"))
+		cfg, err := snConfig(c, e)
 		if err != nil {
 			return err
 		}
-		if c.String("sentinel-ip") == "" {
-			return errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
+		if inContainer(c) {
+			return runComponent(c, e, snSpec)
 		}
-		return node.RunSN(c.Context, node.SNConfig{
-			Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
-			FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
-			QuorumWait: quorumWait(c),
-		})
+		defer registered(e, engine.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
+		return node.RunSN(c.Context, cfg)
 	}))
+}
+
+// snConfig checks what the options mean to the node, in both runtimes, and is the node's configuration in this process.
+func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
+	base, err := common(c, e, "sn", "swarm.SN", c.Int("sn-p2p-port"))
+	if err != nil {
+		return node.SNConfig{}, err
+	}
+	if c.String("sentinel-ip") == "" {
+		return node.SNConfig{}, errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
+	}
+	return node.SNConfig{
+		Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
+		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
+		QuorumWait: quorumWait(c),
+	}, nil
+}
+
+// snSpec is the component of an SN.
+func snSpec(c *cli.Context, e Env) (component.Spec, error) {
+	cfg, err := snConfig(c, e)
+	if err != nil {
+		return component.Spec{}, err
+	}
+	return nodeSpec(c, e, engine.RoleSN, cfg.Name, "sn-p2p-port", "sn-api-port", "sn-fs-port")
 }

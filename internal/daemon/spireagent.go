@@ -12,6 +12,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -77,6 +78,9 @@ func agentConfig(c *cli.Context, e Env) (*spire.AgentConfig, error) {
 		return nil, err
 	}
 	cfg.NodeName = c.String("name")
+	if cfg.GenJoinToken != nil {
+		cfg.GenJoinToken.Exec = component.LocalExec()
+	}
 	if fromAuthority(c) {
 		return nil, fmt.Errorf("-%s starts a SPIRE agent, --identity embedded needs none: give one of the two", some)
 	}

@@ -1,14 +1,15 @@
 package daemon
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // serverOptions are the options of `spire-server run` that are passed on. Those that are swarmd's too are not among them:
@@ -38,11 +39,19 @@ func spireServerCommand(e Env) *cli.Command {
 		},
 		&cli.StringSliceFlag{Name: "node", Usage: "registration entry for one node, such as sl/hospital-a (repeatable)"},
 		&cli.StringSliceFlag{Name: "federates-with", Usage: "let the swarm's entries federate with this trust domain (repeatable)"},
-		stringFlag("runtime", "how components run: process"),
+		&cli.StringFlag{Name: "name", Usage: "name by which this host knows the server, and of its container (default: spire-server, and the engine's choice)"},
+		runtimeFlag(), envFlag("docker: K=V in the container's environment (repeatable)"),
 		&cli.StringFlag{Name: "log-level", Aliases: []string{"logLevel"}, EnvVars: env("log-level"), Usage: "debug, info, warn or error"},
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
-	}, options...)
+	}, slices.Concat(options, containerFlags())...)
 	cmd := command("run-spire-server", "run a SPIRE server with the swarm's registration entries", flags, func(c *cli.Context) error {
+		r, err := runtimeOf(c, "runtime", runtimeProcess)
+		if err == nil && r == runtimeProcess {
+			err = withoutContainer(c, "env")
+		}
+		if err != nil {
+			return err
+		}
 		return runSpireServer(c, e, passed(c, options))
 	})
 	cmd.Description = "Every other option of `spire-server run` is passed on. An entry that an operator edits is left alone, one that is deleted is not made again."
@@ -50,9 +59,6 @@ func spireServerCommand(e Env) *cli.Command {
 }
 
 func runSpireServer(c *cli.Context, e Env, args []string) error {
-	if r := c.String("runtime"); r != "" && !strings.EqualFold(r, "process") {
-		return fmt.Errorf("--runtime %s: only process is supported by this version", r)
-	}
 	// The server drops what is below its level by itself; the file may say which that is.
 	level, err := logLevel("debug")
 	if err == nil && c.String("log-level") != "" {
@@ -62,14 +68,32 @@ func runSpireServer(c *cli.Context, e Env, args []string) error {
 	if err != nil {
 		return err
 	}
+	if inContainer(c) {
+		return runComponent(c, e, spireServerSpec)
+	}
 	dir := c.String("state-dir")
 	if dir == "" {
 		dir = spireServerDir(e)
 	}
+	log := newLogger(e.Stderr, "swarm.spire", level)
+	defer registered(e, engine.RoleSpireServer, spireServerName(c), "", dir, log)()
 	return spire.RunServer(c.Context, spire.ServerConfig{
 		ConfigFile: c.String("config"), StateDir: dir, TrustDomain: c.String("trust-domain"), Args: args,
-		Nodes: c.StringSlice("node"), FederatesWith: c.StringSlice("federates-with"), Log: newLogger(e.Stderr, "swarm.spire", level),
+		Nodes: c.StringSlice("node"), FederatesWith: c.StringSlice("federates-with"), Log: log,
 	})
+}
+
+// spireServerSpec is the component of a SPIRE server. Its port is published only by -p, as the original does.
+func spireServerSpec(c *cli.Context, e Env) (component.Spec, error) {
+	return componentSpec(c, e, engine.RoleSpireServer, spireServerName(c))
+}
+
+// spireServerName is what state and registry know the server by.
+func spireServerName(c *cli.Context) string {
+	if name := c.String("name"); name != "" {
+		return name
+	}
+	return engine.RoleSpireServer
 }
 
 // spireServerDir is run-spire-server's state directory unless told otherwise.

@@ -182,7 +182,7 @@ func TestSpireMistakes(t *testing.T) {
 	}{
 		{[]string{"run-spire-server", "-serverPrt", "1"}, []string{"unknown option -serverPrt", "--serverPort"}},
 		{[]string{"run-spire-server", "-serverPort"}, []string{"-serverPort: missing argument"}},
-		{[]string{"run-spire-server", "--runtime", "docker"}, []string{"--runtime docker"}},
+		{[]string{"run-spire-server", "--runtime", "podman"}, []string{"--runtime podman"}},
 		{[]string{"run-spire-server", "--log-level", "loud"}, []string{"--log-level loud"}},
 		{[]string{"run-spire-server", "--state-dir", home}, []string{"spire-server", "make spire"}},
 		{[]string{"run-spire-server", "--state-dir", home, "--node", "cook/a"}, []string{"--node", "cook"}},

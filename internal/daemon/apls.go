@@ -1,0 +1,19 @@
+package daemon
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+)
+
+// aplsCommand stands for the original's licence server: scripts that start one first go on.
+func aplsCommand(e Env) *cli.Command {
+	flags := append([]cli.Flag{
+		stringFlag("name", "accepted, changes nothing"), runtimeFlag(), envFlag("accepted, changes nothing"),
+		stringFlag("apls-port", "accepted, changes nothing"),
+	}, containerFlags()...)
+	return command("run-apls", "start nothing: no licence is needed", flags, func(*cli.Context) error {
+		_, err := fmt.Fprintln(e.Stdout, "no licence server is needed: nothing was started, go on with run-spire-server or run-sn")
+		return err
+	})
+}

@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// The two runtimes: a component, or an ML program, is a process of this host or a container.
+const (
+	runtimeProcess = "process"
+	runtimeDocker  = "docker"
+)
+
+// runtimeOf reads --runtime or --ml-runtime; otherwise is the value of one that is not given.
+func runtimeOf(c *cli.Context, option, otherwise string) (string, error) {
+	switch r := strings.ToLower(c.String(option)); r {
+	case "":
+		return otherwise, nil
+	case runtimeProcess, runtimeDocker:
+		return r, nil
+	}
+	return "", fmt.Errorf("--%s %s: want process or docker (Podman is docker too: name its socket with DOCKER_HOST)", option, c.String(option))
+}
+
+// inContainer tells whether this command is to run in a container; the option has been checked.
+func inContainer(c *cli.Context) bool { return strings.EqualFold(c.String("runtime"), runtimeDocker) }
+
+func runtimeFlag() cli.Flag {
+	return stringFlag("runtime", "process: run on this host; docker: run in a container of the swarmd image (default process)")
+}
+
+// containerFlags are the options of `docker run` that every start command takes. They have no variables: an environment
+// that is meant for containers must not keep a process from starting.
+func containerFlags() []cli.Flag {
+	text := func(name, usage string, aliases ...string) cli.Flag {
+		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: "docker: " + usage}
+	}
+	list := func(name, usage string, aliases ...string) cli.Flag {
+		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: "docker: " + usage + " (repeatable)"}
+	}
+	toggle := func(name, usage string, aliases ...string) cli.Flag {
+		return &cli.BoolFlag{Name: name, Aliases: aliases, Usage: "docker: " + usage}
+	}
+	return []cli.Flag{
+		text("hostname", "host name in the container (default: --name)"),
+		text("network", "network that the container belongs to (default: the engine's bridge)", "net"),
+		toggle("sudo", "run again under sudo (default: when the engine's socket refuses this user and sudo can be used)"),
+		toggle("detach", "run the container in the background (default: unless standard input is a terminal)", "d"),
+		toggle("interactive", "keep standard input open (default: if it is a terminal)", "i"),
+		toggle("tty", "allocate a terminal (default: if standard input is one)", "t"),
+		list("label", "K=V, a label of the container", "l"),
+		list("publish", "HOST-PORT:CONTAINER-PORT, publish a port", "p"),
+		text("user", "user[:group] in the container", "u"),
+		list("volume", "HOST-PATH:CONTAINER-PATH[:ro], mount a path of this host", "v"),
+		text("workdir", "working directory in the container", "w"),
+		toggle("rm", "remove the container when it has ended"),
+		text("restart", "when the engine starts the container again: no, on-failure[:N], unless-stopped or always (default no)"),
+		&cli.StringFlag{Name: "image", Usage: "docker: image of swarmd (default " + engine.ImageSwarmd + ")", EnvVars: env("image")},
+	}
+}
+
+// envFlag is -e: for the component's container, and for the ML program where there is one.
+func envFlag(usage string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: usage}
+}
+
+// withoutContainer refuses the options that make no sense for a process, each with what to do instead. onlyContainer names
+// further ones than containerFlags.
+func withoutContainer(c *cli.Context, onlyContainer ...string) error {
+	instead := map[string]string{
+		"detach": "the process stays in the foreground: let systemd or a shell's & put it into the background",
+		"sudo":   "put sudo before the command",
+		"env":    "set the variable in the environment of this command",
+		"user":   "start the process as that user",
+	}
+	var errs []error
+	names := onlyContainer
+	for _, f := range containerFlags() {
+		names = append(names, f.Names()[0])
+	}
+	for _, name := range names {
+		if name == "image" || !c.IsSet(name) {
+			continue // SWARM_IMAGE may stand in any environment
+		}
+		do := instead[name]
+		if do == "" {
+			do = "leave it out"
+		}
+		errs = append(errs, fmt.Errorf("--%s is for containers and this is --runtime process: %s, or give --runtime docker", name, do))
+	}
+	return errors.Join(errs...)
+}
+
+// checkEnv holds that each variable has a value.
+func checkEnv(option string, given []string) error {
+	for _, kv := range given {
+		if k, _, ok := strings.Cut(kv, "="); k == "" || !ok {
+			return fmt.Errorf("--%s %s: want K=V", option, kv)
+		}
+	}
+	return nil
+}
+
+// forProgram are those of the user's -e that reach the ML program: what configures swarmd is the component's own business.
+func forProgram(given []string) []string {
+	program := []string{"SWARM_LOOPBACK=", "SWARM_METRICS_FILE="} // which the Python package reads
+	return slices.DeleteFunc(slices.Clone(given), func(kv string) bool {
+		if slices.ContainsFunc(program, func(p string) bool { return strings.HasPrefix(kv, p) }) {
+			return false
+		}
+		return strings.HasPrefix(kv, "SWARM_") || strings.HasPrefix(kv, "SPIFFE_")
+	})
+}
