@@ -31,7 +31,7 @@ func Podman(t testing.TB, opts ...Option) string {
 	// What the machine's own configuration says must not matter.
 	configs := map[string]string{
 		"policy.json":     `{"default": [{"type": "insecureAcceptAnything"}]}`,
-		"containers.conf": "[containers]\ndefault_ulimits = [" + limits + "]\n[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n",
+		"containers.conf": "[containers]\ndefault_ulimits = [" + limits + "]\n[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nlock_type = \"file\"\n",
 		"storage.conf":    "[storage]\ndriver = \"overlay\"\nrunroot = \"" + path("run") + "\"\ngraphroot = \"" + path("root") + "\"\n",
 		"registries.conf": "unqualified-search-registries = []\n",
 	}
