@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
@@ -71,6 +75,160 @@ func TestPromptInAContainer(t *testing.T) {
 					t.Errorf("no %q in:\n%s\n%s", want, &out, &errs)
 				}
 			}
+		})
+	}
+}
+
+// newDockerLab is newLab for programs in containers, of two peers.
+func newDockerLab(t *testing.T) (*lab, *engine.Engine) {
+	t.Helper()
+	e := enginetest.Engine(t)
+	l := newLab(t)
+	var args []string
+	for i := 0; i < len(l.args); i++ {
+		switch l.args[i] {
+		case "--python":
+			i++
+		case "--peers":
+			i++
+			args = append(args, "--peers", "2")
+		default:
+			args = append(args, l.args[i])
+		}
+	}
+	l.args = append(args, "--runtime", "docker", "--ml-image", enginetest.TestImage)
+	return l, e
+}
+
+var scopeLine = regexp.MustCompile(`scope (local-[a-z0-9]+)`)
+
+// scope is what the run's containers are known by.
+func (p *process) scope(t *testing.T) string {
+	t.Helper()
+	m := scopeLine.FindStringSubmatch(p.stderr.String())
+	if m == nil {
+		t.Fatalf("no scope is named:\n%s", p.stderr)
+	}
+	return m[1]
+}
+
+// scopeOf is the same while the run goes on.
+func scopeOf(t *testing.T, pid int) string {
+	t.Helper()
+	owners, err := filepath.Glob("/dev/shm/swarm-*/owner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range owners {
+		owner, _ := os.ReadFile(file)
+		scope, err := os.ReadFile(filepath.Join(filepath.Dir(file), "scope"))
+		if strings.TrimSpace(string(owner)) == strconv.Itoa(pid) && err == nil {
+			return strings.TrimSpace(string(scope))
+		}
+	}
+	t.Fatalf("no folder of process %d names a scope", pid)
+	return ""
+}
+
+func containerless(t *testing.T, e *engine.Engine, scope string) {
+	t.Helper()
+	if left := enginetest.Left(t, e, scope); len(left) > 0 {
+		t.Errorf("left at the engine: %q", left)
+	}
+}
+
+func TestLocalRunInContainers(t *testing.T) {
+	l, e := newDockerLab(t)
+	p := l.start(t, "--baseline", "-o", "json")
+	if err := p.Wait(); err != nil {
+		t.Fatalf("local run: %v\n%s", err, p.stderr)
+	}
+	var s struct {
+		Rounds      int
+		ModelsEqual bool `json:"models_equal"`
+		Runtime     string
+		Peers       []struct {
+			Walls         string
+			ModelSHA256   string   `json:"model_sha256"`
+			LocalAccuracy *float64 `json:"local_accuracy"`
+			SwarmAccuracy *float64 `json:"swarm_accuracy"`
+		}
+	}
+	if err := json.Unmarshal(p.stdout.Bytes(), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Rounds < 5 || !s.ModelsEqual || s.Runtime != "docker" || len(s.Peers) != 2 {
+		t.Errorf("summary: %s", p.stdout)
+	}
+	for i, x := range s.Peers {
+		if len(x.ModelSHA256) != 64 || x.ModelSHA256 != s.Peers[0].ModelSHA256 || x.LocalAccuracy == nil || x.SwarmAccuracy == nil || x.Walls != "container, no network" {
+			t.Errorf("peer %d: %s", i, p.stdout)
+		}
+	}
+	info, err := os.Stat(filepath.Join(l.dir, "out", "sl-1", "w.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := info.Sys().(*syscall.Stat_t).Uid; int(uid) != os.Geteuid() {
+		t.Errorf("the model belongs to user %d", uid)
+	}
+	containerless(t, e, p.scope(t))
+	l.nothingLeft(t)
+}
+
+func TestLocalRunInContainersIsStopped(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			l, e := newDockerLab(t)
+			p := l.start(t, "-e", "EPOCHS=1000", "-e", "SLEEP=0.01")
+			until(t, "first round", l.trained)
+			scope := scopeOf(t, p.Process.Pid)
+			if n := len(enginetest.Left(t, e, scope)); n != 2 {
+				t.Errorf("%d things at the engine while two programs run", n)
+			}
+			if err := p.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Wait(); sig == syscall.SIGINT && code(err) != 130 {
+				t.Errorf("exit code %d, want 130\n%s", code(err), p.stderr)
+			}
+			if sig == syscall.SIGKILL {
+				// Its programs live on in their containers until the next run, this one or another test's, removes them.
+				until(t, "end of its daemons", func() bool { return len(l.processes()) == 0 })
+				if next := l.start(t); next.Wait() != nil {
+					t.Errorf("next run:\n%s", next.stderr)
+				} else {
+					containerless(t, e, next.scope(t))
+				}
+			}
+			containerless(t, e, scope)
+			l.nothingLeft(t)
+		})
+	}
+}
+
+func TestLocalRunInContainersNamesWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"image that is not there", "swarmctl: the container engine has no image no-such-image\nhint: ", []string{"--ml-image", "no-such-image"}},
+		{"program that fails", "    ValueError: the data is torn", []string{"-e", "FAIL=sl-1"}},
+		{"alone", "swarmctl: sl-1 alone ended with exit code 1", []string{"-e", "FAIL=sl-1", "--baseline"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, e := newDockerLab(t)
+			p := l.start(t, tt.args...)
+			if err := p.Wait(); code(err) != 1 {
+				t.Errorf("exit code %d, want 1", code(err))
+			}
+			if !strings.Contains(p.stderr.String(), tt.want) {
+				t.Errorf("no %q in:\n%s", tt.want, p.stderr)
+			}
+			if m := scopeLine.FindStringSubmatch(p.stderr.String()); m != nil {
+				containerless(t, e, m[1])
+			}
+			l.nothingLeft(t)
 		})
 	}
 }

@@ -31,13 +31,16 @@ const (
 
 // Config describes a swarm on this machine.
 type Config struct {
-	Swarmd  string // path of the binary
-	SNs     int    // at least 1; the first is the Sentinel
-	Spire   bool   // identities come from a SPIRE server and agent instead of the embedded authority
-	LogDir  string // one file per daemon; made if missing; empty: they go with the temporary folder
-	Keep    bool   // leave the temporary folder (not the processes, nor the models in transit)
-	OnLine  func(name, line string, program bool)
-	Environ []string // of the daemons; nil means this process's own
+	Swarmd string // path of the binary
+	SNs    int    // at least 1; the first is the Sentinel
+	Spire  bool   // identities come from a SPIRE server and agent instead of the embedded authority
+	LogDir string // one file per daemon; made if missing; empty: they go with the temporary folder
+	Keep   bool   // leave the temporary folder (not the processes, nor the models in transit)
+	// Containers tells that the SLs run their programs as containers. They, and what else has the swarm's scope at the
+	// container engine, are gone after Close.
+	Containers bool
+	OnLine     func(name, line string, program bool)
+	Environ    []string // of the daemons; nil means this process's own
 }
 
 // Cluster is a swarm on this machine. Start, then StartSL any number of times, then Close.
@@ -45,6 +48,7 @@ type Cluster struct {
 	cfg    Config
 	dir    tempDir
 	bridge tempDir // of the bridges, on tmpfs when there is one
+	scope  string
 	ports  ports
 	apis   []string
 	exits  chan Exit
@@ -79,7 +83,14 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		bridge = tempDir{path: filepath.Join(dir.path, "bridge")}
 	}
-	return &Cluster{cfg: cfg, dir: dir, bridge: bridge, ports: ports{given: map[int]bool{}}, exits: make(chan Exit, 64)}, nil
+	c := &Cluster{cfg: cfg, dir: dir, bridge: bridge, scope: newScope(), ports: ports{given: map[int]bool{}}, exits: make(chan Exit, 64)}
+	if cfg.Containers {
+		if err := c.noteScope(); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 // shortTemp is the folder for temporary files, unless sockets below it would have names that Linux refuses (108 bytes).
@@ -173,6 +184,7 @@ type SLSpec struct {
 	Program  string
 	Platform string
 	Python   string
+	Image    string   // of the program's container, with Config.Containers
 	Env      []string // K=V for the program
 	Linger   time.Duration
 }
@@ -204,6 +216,9 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 		args = append(args, "--attach")
 	} else {
 		args = append(args, "--data-dir", s.DataDir, "--model-dir", s.ModelDir, "--model-program", s.Program, "--sl-platform", s.Platform, "--runtime", "process")
+	}
+	if c.cfg.Containers {
+		args = append(args, "--ml-runtime", "docker", "--ml-image", s.Image)
 	}
 	if s.Python != "" {
 		args = append(args, "--python", s.Python)
@@ -280,7 +295,7 @@ func (c *Cluster) adopt(log *logFile, s spec) (*Proc, error) {
 			c.exits <- e
 		}
 	}
-	s.env = append(slices.Clone(s.env), c.mark())
+	s.env = append(slices.Clone(s.env), c.mark(), "SWARM_SCOPE="+c.scope)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if log != nil {
@@ -369,6 +384,14 @@ func (c *Cluster) Close() {
 	killLeft(append(family, marked(c.mark())...))
 	for _, l := range logs {
 		l.close()
+	}
+	if c.cfg.Containers {
+		if err := cleanScope(c.scope); err != nil {
+			// The folder with the scope's name stays for the next sweep.
+			c.cfg.OnLine("containers", fmt.Sprintf("what is left of scope %s could not be removed, the next local run tries again: %v", c.scope, err), false)
+			c.bridge.abandon()
+			return
+		}
 	}
 	c.bridge.remove()
 	if !c.cfg.Keep {

@@ -71,6 +71,13 @@ func (t tempDir) remove() {
 	}
 }
 
+// abandon leaves the folder to a later sweep.
+func (t tempDir) abandon() {
+	if t.lock != nil {
+		_ = t.lock.Close()
+	}
+}
+
 // sweep removes what runs of this user left behind that were killed: their folders below parents, and processes that
 // outlived them. One that can't be removed is left to the next sweep.
 func sweep(parents ...string) {
@@ -82,7 +89,10 @@ func sweep(parents ...string) {
 		for _, dir := range dirs {
 			if orphan(dir) {
 				killLeft(marked(markOf(dir)))
-				_ = os.RemoveAll(dir)
+				// Its containers are known by what stands in the folder: it stays until they are gone.
+				if scope := scopeOf(dir); scope == "" || cleanScope(scope) == nil {
+					_ = os.RemoveAll(dir)
+				}
 			}
 		}
 	}

@@ -59,6 +59,8 @@ type RunConfig struct {
 	Out      string
 	Env      []string // K=V
 	Python   string   // interpreter; empty: find one
+	Runtime  string   // of the programs: "process", also if empty, or "docker"
+	Image    string   // of the programs' containers; empty: that of the platform
 	Swarmd   string   // binary; empty: find it
 	Baseline bool
 	Keep     bool
@@ -91,6 +93,17 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	if c.Platform = strings.ToUpper(c.Platform); c.Platform != "PYT" && c.Platform != "TF" {
 		add("use PYT or TF", "platform %q is not supported", c.Platform)
 	}
+	if c.Runtime = strings.ToLower(c.Runtime); c.Runtime == "" {
+		c.Runtime = runtimeProcess
+	}
+	switch {
+	case c.Runtime != runtimeProcess && c.Runtime != runtimeDocker:
+		add("use process or docker", "runtime %q is not supported", c.Runtime)
+	case c.docker() && c.Python != "":
+		add("the image's python3 runs the programs; name another image with --ml-image", "--python is for --runtime process")
+	case !c.docker() && c.Image != "":
+		add("leave it out, or give --runtime docker", "--ml-image is for --runtime docker")
+	}
 	for _, kv := range c.Env {
 		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" {
 			add("", "-e %q must be NAME=VALUE", kv)
@@ -120,8 +133,13 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	if _, err := cluster.FindSpire(); c.Spire && err != nil {
 		bad = append(bad, err)
 	}
-	if c.Python, err = launch.FindPython(ctx, c.Platform, c.Python, h.Getenv); err != nil {
-		bad = append(bad, &exit.Error{Status: exit.Failed, Err: err})
+	if c.docker() {
+		err = c.checkEngine(ctx)
+	} else if c.Python, err = launch.FindPython(ctx, c.Platform, c.Python, h.Getenv); err != nil {
+		err = &exit.Error{Status: exit.Failed, Err: err}
+	}
+	if err != nil {
+		bad = append(bad, err)
 	}
 	return joined(bad)
 }

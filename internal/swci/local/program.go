@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -70,7 +72,11 @@ func (c *RunConfig) metricsPath(i int, alone bool) string {
 // programEnv is what every program of the peer with index i is given beyond its directories. The user's -e comes last
 // and wins.
 func (c *RunConfig) programEnv(i int, alone bool) []string {
-	env := []string{"MIN_PEERS=" + strconv.Itoa(c.MinPeers), "SWARM_METRICS_FILE=" + c.metricsPath(i, alone)}
+	file := c.metricsPath(i, alone)
+	if c.docker() {
+		file = path.Join(engine.ModelDir, metricsFile)
+	}
+	env := []string{"MIN_PEERS=" + strconv.Itoa(c.MinPeers), "SWARM_METRICS_FILE=" + file}
 	// All peers share this machine: with the frameworks' default, each would start a thread per core and the threads
 	// would spin against each other. The same number alone and in the swarm keeps the two comparable.
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"} {
@@ -82,16 +88,24 @@ func (c *RunConfig) programEnv(i int, alone bool) []string {
 // runBaselines trains every peer's program alone, as many at a time as there are processors. They run before the swarm's
 // programs, not beside them: otherwise each would slow the other down and the swarm's rounds would wait for it.
 func (r *run) runBaselines(ctx context.Context) error {
+	if r.cfg.docker() {
+		return r.eachPeer(ctx, r.baselineContainers())
+	}
 	if r.cfg.Package != nil {
 		var err error
 		if r.pythonPath, err = launch.PythonPath(ctx, r.cfg.Python, r.host.Environ, r.cfg.Package, filepath.Join(r.cluster.Dir(), "python")); err != nil {
 			return err
 		}
 	}
+	return r.eachPeer(ctx, r.runBaseline)
+}
+
+// eachPeer calls fn for every peer, as many at a time as there are processors.
+func (r *run) eachPeer(ctx context.Context, fn func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, runtime.NumCPU()))
 	for i := range r.cfg.Peers {
-		g.Go(func() error { return r.runBaseline(ctx, i) })
+		g.Go(func() error { return fn(ctx, i) })
 	}
 	return g.Wait()
 }
@@ -139,6 +153,9 @@ func (r *run) programFailure(e cluster.Exit, last []string, log string) error {
 	for _, line := range last {
 		if strings.HasPrefix(line, "ModuleNotFoundError: ") {
 			hint = "the programs' Python is " + r.cfg.Python + "; name one that has the module with --python"
+			if r.cfg.docker() {
+				hint = "the programs' image is " + r.cfg.Image + "; name one that has the module with --ml-image"
+			}
 		}
 	}
 	return &exit.Error{Status: exit.Failed, Err: cluster.Failure(e), Hint: hint}

@@ -71,13 +71,16 @@ func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error
 	var err error
 	r.cluster, err = cluster.New(cluster.Config{
 		Swarmd: r.cfg.Swarmd, SNs: r.cfg.SNs, Spire: r.cfg.Spire, LogDir: filepath.Join(r.cfg.Out, logsDir), Keep: r.cfg.Keep,
-		Environ: r.host.Environ, OnLine: r.line,
+		Environ: r.host.Environ, OnLine: r.line, Containers: r.cfg.docker(),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.board.Close()
 	defer r.cluster.Close()
+	if r.cfg.docker() {
+		r.board.Log(fmt.Sprintf("programs run in containers of %s, scope %s", r.cfg.Image, r.cluster.Scope()))
+	}
 	if r.cfg.Keep {
 		r.board.Log("state is kept in " + r.cluster.Dir())
 	}
@@ -117,7 +120,7 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{
 			Index: i, Expected: r.cfg.Peers, DataDir: r.cfg.dataDir(i), ModelDir: r.cfg.peerDir(i), Program: r.cfg.Program,
-			Platform: r.cfg.Platform, Python: r.cfg.Python, Env: r.cfg.programEnv(i, false),
+			Platform: r.cfg.Platform, Python: r.cfg.Python, Image: r.cfg.Image, Env: r.cfg.programEnv(i, false),
 		}); err != nil {
 			return nil, err
 		}
@@ -226,6 +229,7 @@ func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summar
 	var peers []report.Events
 	for i := range r.cfg.Peers {
 		e := report.Events{Name: cluster.SLName(i), ModelDir: r.cfg.peerDir(i), Failed: r.failed[i]}
+		e.Walls = session(status, e.Name).GetWalls()
 		e.Swarm = r.events(r.cfg.metricsPath(i, false))
 		if r.cfg.Baseline {
 			e.Local = r.events(r.cfg.metricsPath(i, true))
@@ -234,7 +238,7 @@ func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summar
 	}
 	c := status.GetContract()
 	s := &report.Summary{
-		WallSeconds: r.host.Now().Sub(r.started).Seconds(), Program: r.cfg.Program, Platform: r.cfg.Platform,
+		WallSeconds: r.host.Now().Sub(r.started).Seconds(), Program: r.cfg.Program, Platform: r.cfg.Platform, Runtime: r.cfg.Runtime,
 		Contract: c.GetName(), SNs: r.cfg.SNs, MinPeers: r.cfg.MinPeers, Started: r.started.UTC().Format(time.RFC3339),
 	}
 	s.Summarise(peers, int64(min(c.GetCommitted().GetRound(), 1<<40)))

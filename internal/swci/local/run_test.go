@@ -296,6 +296,13 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{"program elsewhere", func(c *local.RunConfig) { c.Program = "../train.sh" }, "not inside the model directory", exit.Usage},
 		{"data of one peer", func(c *local.RunConfig) { c.Peers = 3 }, "data directory of sl-2", exit.Usage},
 		{"python", func(c *local.RunConfig) { c.Python = "/no/python" }, "python", exit.Failed},
+		{"runtime", func(c *local.RunConfig) { c.Runtime = "podman" }, `runtime "podman" is not supported`, exit.Usage},
+		{"python in containers", func(c *local.RunConfig) { c.Runtime = "docker" }, "--python is for --runtime process", exit.Usage},
+		{"image without containers", func(c *local.RunConfig) { c.Image = "mine" }, "--ml-image is for --runtime docker", exit.Usage},
+		{"no container engine", func(c *local.RunConfig) {
+			t.Setenv("DOCKER_HOST", "unix:///no/such.sock")
+			c.Runtime, c.Python = "Docker", ""
+		}, "reach container engine", exit.Failed},
 		{"swarmd", func(c *local.RunConfig) { c.Swarmd = "/no/swarmd" }, "find swarmd", exit.Usage},
 		{"no SPIRE", func(c *local.RunConfig) {
 			t.Setenv("PATH", "")

@@ -18,6 +18,7 @@ type Summary struct {
 	Peers       []Peer  `json:"peers"`
 	Program     string  `json:"program"`
 	Platform    string  `json:"platform"`
+	Runtime     string  `json:"runtime"`  // of the programs: process or docker
 	Contract    string  `json:"contract"` // empty when the programs used none
 	SNs         int     `json:"sns"`
 	MinPeers    int     `json:"min_peers"`
@@ -36,6 +37,7 @@ type Peer struct {
 	Rounds        int64    `json:"rounds"` // that this peer loaded a model of
 	ModelDir      string   `json:"model_dir"`
 	Failed        bool     `json:"failed"` // its program failed, the others went on
+	Walls         string   `json:"walls"`  // what keeps its program in, in the SL's words; empty when not known
 }
 
 // Events is what one peer's programs wrote.
@@ -43,6 +45,7 @@ type Events struct {
 	Name     string
 	ModelDir string
 	Failed   bool
+	Walls    string
 	Swarm    []metrics.Event
 	Local    []metrics.Event // the baseline's; nil without one
 }
@@ -52,7 +55,7 @@ type Events struct {
 func (s *Summary) Summarise(peers []Events, rounds int64) {
 	s.Peers, s.Rounds = nil, rounds
 	for _, e := range peers {
-		p := Peer{Name: e.Name, ModelDir: e.ModelDir, Failed: e.Failed}
+		p := Peer{Name: e.Name, ModelDir: e.ModelDir, Failed: e.Failed, Walls: e.Walls}
 		p.LocalLoss, p.LocalAccuracy = final(e.Local)
 		p.SwarmLoss, p.SwarmAccuracy = final(e.Swarm)
 		for _, ev := range e.Swarm {

@@ -1,0 +1,93 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/swci/cluster"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// The runtimes of the programs.
+const (
+	runtimeProcess = "process"
+	runtimeDocker  = "docker"
+)
+
+// docker reports whether the programs run in containers.
+func (c *RunConfig) docker() bool { return c.Runtime == runtimeDocker }
+
+// checkEngine finds the programs' image at the container engine.
+func (c *RunConfig) checkEngine(ctx context.Context) error {
+	ours := map[string]string{"PYT": engine.ImagePYT, "TF": engine.ImageTF}[c.Platform]
+	hint := "docker images shows what there is; docker load and docker pull get more"
+	if c.Image == "" {
+		c.Image, hint = ours, "make image builds it; or name another with --ml-image"
+	}
+	e, err := engine.Open(ctx)
+	if err != nil {
+		return engineError(err)
+	}
+	defer e.Close()
+	switch _, err := e.ImageInspect(ctx, c.Image); {
+	case errdefs.IsNotFound(err):
+		return exit.New(exit.Failed, hint, "the container engine has no image %s", c.Image)
+	case err != nil:
+		return engineError(engine.Explain(fmt.Errorf("look for image %s: %w", c.Image, err)))
+	}
+	return nil
+}
+
+// engineError gives an engine's error its remedy as a hint.
+func engineError(err error) error {
+	out := &exit.Error{Status: exit.Failed, Err: err}
+	var e interface{ Remedy() string }
+	if errors.As(err, &e) {
+		out.Hint = e.Remedy()
+	}
+	return out
+}
+
+// baselineContainers returns what trains a peer's program alone, behind the same walls as in the swarm.
+func (r *run) baselineContainers() func(ctx context.Context, i int) error {
+	return func(ctx context.Context, i int) error {
+		name, dir := cluster.SLName(i)+" alone", filepath.Join(r.cfg.peerDir(i), baseline)
+		out, err := openOutput(dir)
+		if err != nil {
+			return err
+		}
+		defer out.close()
+		e, err := engine.Open(ctx)
+		if err != nil {
+			return engineError(err)
+		}
+		defer e.Close()
+		p, err := container.New(e, slog.New(slog.DiscardHandler)).Start(ctx, container.Spec{
+			Node: cluster.SLName(i), Platform: r.cfg.Platform, Scope: r.cluster.Scope(), Image: r.cfg.Image, Program: r.cfg.Program,
+			DataDir: r.cfg.dataDir(i), ModelDir: dir,
+			Env: append([]string{"SWARM_PEER=" + cluster.SLName(i), "SWARM_LOOPBACK=true"}, r.cfg.programEnv(i, true)...),
+			Line: func(_, line string) {
+				out.line(line)
+				r.show(name, line)
+			},
+		})
+		if err != nil {
+			return engineError(fmt.Errorf("%s: %w", name, err))
+		}
+		ended := p.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if ended.ExitCode != 0 {
+			return r.programFailure(cluster.Exit{Name: name, Code: ended.ExitCode, Reason: ended.Reason}, out.last(), filepath.Join(dir, programLog))
+		}
+		return nil
+	}
+}
