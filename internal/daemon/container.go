@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,11 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
+// check finds at the engine what would keep a component from its work, so that the user hears it and not a log.
+type check func(context.Context, *engine.Engine, *slog.Logger) error
+
 // runComponent runs a start command in the container that translate makes of it. An attached one gives its own exit code.
-func runComponent(c *cli.Context, e Env, translate func(*cli.Context, Env) (component.Spec, error)) error {
+func runComponent(c *cli.Context, e Env, translate func(*cli.Context, Env) (component.Spec, error), checks ...check) error {
 	spec, err := translate(c, e)
 	if err != nil {
 		return err
@@ -32,8 +36,14 @@ func runComponent(c *cli.Context, e Env, translate func(*cli.Context, Env) (comp
 		return err
 	}
 	defer eng.Close()
+	log := newLogger(e.Stderr, "swarm.launch", slog.LevelInfo)
+	for _, check := range checks {
+		if err := check(c.Context, eng, log); err != nil {
+			return err
+		}
+	}
 	code, err := component.Run(c.Context, eng, spec, component.IO{
-		Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Getenv: e.Getenv, Log: newLogger(e.Stderr, "swarm.launch", slog.LevelInfo),
+		Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Getenv: e.Getenv, Log: log,
 	})
 	if err != nil || code != 0 {
 		return &ExitError{Code: max(code, 1), Err: err}

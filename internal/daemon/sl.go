@@ -39,7 +39,7 @@ func slCommand(e Env) *cli.Command {
 			return err
 		}
 		if inContainer(c) {
-			return runComponent(c, e, slSpec)
+			return runComponent(c, e, slSpec, mlCheck(cfg))
 		}
 		if c.String("cert") != "" {
 			if err := tryFiles(c.Context, cfg.Common, identity.RoleSL); err != nil {

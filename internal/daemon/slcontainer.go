@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/node"
 )
@@ -94,6 +97,16 @@ func withMLContainer(c *cli.Context, e Env, cfg *node.SLConfig) error {
 	s.DataDir, s.ModelDir, s.Program, s.Mounts = p.data, p.model, p.program, p.mounts
 	cfg.DataDir, cfg.ModelDir, cfg.Program = p.data, p.model, p.program
 	return nil
+}
+
+// mlCheck tries the ML program's container before its daemon is started in another one.
+func mlCheck(cfg node.SLConfig) check {
+	return func(ctx context.Context, e *engine.Engine, log *slog.Logger) error {
+		if cfg.ML == nil {
+			return nil
+		}
+		return container.New(e, log).Check(ctx, *cfg.ML)
+	}
 }
 
 // slSpec is the component of an SL. Its daemon starts the program's container beside itself and therefore gets the paths of
