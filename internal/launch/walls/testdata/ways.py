@@ -305,19 +305,24 @@ def mount():
         return "mounted"
 
     def namespaces():
+        """Namespaces of one's own are no way out; what could be mounted anew in them would be."""
         pid = os.fork()
         if pid:
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             if status:
                 raise Shut(os.strerror(status))
-            return "new user and mount namespaces"
+            return "data made writable"
         try:
-            call("unshare", 0x10000000 | 0x00020000)
+            call("unshare", 0x10000000 | 0x00020000)  # NEWUSER | NEWNS
+            folder = os.environ["DATA_DIR"].encode()
+            call("mount", b"none", folder, None, 0x20 | 0x1000, None)  # REMOUNT | BIND, without RDONLY
+            with open(os.path.join(folder, b"mounted"), "w") as f:
+                f.write("x")
             os._exit(0)
         except OSError as e:
             os._exit(e.errno)
 
-    return first([("tmpfs", tmpfs), ("unshare", namespaces)])
+    return first([("tmpfs", tmpfs), ("namespaces", namespaces)])
 
 
 @way("another node's bridge")
