@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -51,10 +52,10 @@ func (l *launcher) attached(ctx context.Context) (int, error) {
 		defer close(shown)
 		show(streams.Reader, l.io, s.TTY)
 	}()
-	if err := l.engine.ContainerStart(ctx, l.id, container.StartOptions{}); err != nil {
+	if err := l.start(ctx); err != nil {
 		streams.Close()
 		<-shown
-		return 0, l.undo(ctx, engine.Explain(fmt.Errorf("start %s: %w", l.what(), err)))
+		return 0, l.undo(ctx, err)
 	}
 	restore, err := l.keyboard(live, streams)
 	if err != nil {
@@ -120,7 +121,7 @@ func (l *launcher) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopSeconds*time.Second+stopSlack)
 	defer cancel()
 	l.log.Info("stopping the component", "container", short(l.id))
-	if err := l.engine.ContainerStop(ctx, l.id, container.StopOptions{}); err != nil && !isGone(err) && ctx.Err() == nil {
+	if err := l.engine.ContainerStop(ctx, l.id, container.StopOptions{}); err != nil && !errdefs.IsNotFound(err) && ctx.Err() == nil {
 		l.log.Warn("the container can't be stopped", "container", short(l.id), "err", err)
 	}
 }

@@ -74,11 +74,11 @@ func (l *launcher) findServer(ctx context.Context) error {
 	return nil
 }
 
-// server finds the SPIRE server's container: the named one, or the only one of this scope that runs; nil without any. A
-// named one, or any if its address is needed, is waited for, since server and nodes may have been started together.
+// server finds the SPIRE server's container: the named one, or the only one of this scope that runs; nil without any. If its
+// address is needed it is waited for, since server and nodes may have been started together.
 func (l *launcher) server(ctx context.Context, named string, needed bool) (*container.InspectResponse, error) {
 	limit := time.Now()
-	if (named != "" || needed) && l.spec.Agent.GenJoinToken != nil {
+	if needed && l.spec.Agent.GenJoinToken != nil {
 		limit = limit.Add(l.spec.Agent.GenJoinToken.Wait)
 	}
 	for said := false; ; said = true {

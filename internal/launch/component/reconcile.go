@@ -2,6 +2,7 @@ package component
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 // startSlack is how old a container without a node name must be, if it was never started, to be a dead launcher's and not
 // one that is about to start it.
 const startSlack = 10 * time.Minute
+
+// removePause is between looks whether a container is gone.
+const removePause = 50 * time.Millisecond
 
 // reconcile removes what earlier launchers of this node left: containers that were never started, or have ended. One that
 // runs keeps the node's name.
@@ -45,15 +49,33 @@ func (l *launcher) reconcile(ctx context.Context) error {
 			continue
 		}
 		l.log.Info("removing what an earlier run of this node left", "container", short(c.ID), "state", c.State)
-		if err := l.engine.ContainerRemove(ctx, c.ID, container.RemoveOptions{RemoveVolumes: true}); err != nil && !isGone(err) {
-			return engine.Explain(fmt.Errorf("remove container %s, which an earlier run left: %w", short(c.ID), err))
+		if err := l.remove(ctx, c.ID, false); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// isGone tells whether an error says that the thing is not there, or is being removed by somebody else.
-func isGone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsConflict(err) }
+// remove removes a container and returns when it is gone, which somebody else may have seen to. It blocks for cleanLimit at
+// most.
+func (l *launcher) remove(ctx context.Context, id string, force bool) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
+	for {
+		err := l.engine.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true, Force: force})
+		switch {
+		case errdefs.IsNotFound(err):
+			return nil
+		case err != nil && !errdefs.IsConflict(err): // it is being removed already
+			return engine.Explain(fmt.Errorf("remove container %s: %w", short(id), err))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("remove container %s: %w", short(id), errors.Join(err, ctx.Err()))
+		case <-time.After(removePause):
+		}
+	}
+}
 
 // labelUser is on a volume: the user whose files it holds.
 const labelUser = "io.swarmd.user"

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/term"
 
@@ -17,6 +18,9 @@ import (
 
 // cleanLimit bounds the removal of what a failed start has made, after ctx has ended too.
 const cleanLimit = 15 * time.Second
+
+// startLimit bounds the engine's starting of a container.
+const startLimit = 2 * time.Minute
 
 // Run makes the component's container, starts it, and shows its output until it ends, or prints its ID and leaves it
 // running if it is detached. exit is the component's exit code, 0 for a detached one. What an earlier container of the same
@@ -34,8 +38,8 @@ func Run(ctx context.Context, e *engine.Engine, s Spec, user IO) (exit int, err 
 		return 0, l.undo(ctx, err)
 	}
 	if l.spec.Detach {
-		if err := e.ContainerStart(ctx, l.id, container.StartOptions{}); err != nil {
-			return 0, l.undo(ctx, engine.Explain(fmt.Errorf("start %s: %w", l.what(), err)))
+		if err := l.start(ctx); err != nil {
+			return 0, l.undo(ctx, err)
 		}
 		_, err := fmt.Fprintln(user.Stdout, l.id)
 		return 0, err
@@ -120,17 +124,30 @@ func (l *launcher) create(ctx context.Context) error {
 	return l.fill(ctx)
 }
 
+// start starts the container. An end of ctx during the call is not passed on: nobody could tell whether the container runs.
+func (l *launcher) start(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("start %s: %w", l.what(), context.Cause(ctx))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	if err := l.engine.ContainerStart(ctx, l.id, container.StartOptions{}); err != nil {
+		return engine.Explain(fmt.Errorf("start %s: %w", l.what(), err))
+	}
+	return nil
+}
+
 // undo removes what create has made and returns why, since the component has never run.
 func (l *launcher) undo(ctx context.Context, why error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*cleanLimit)
 	defer cancel()
 	if l.id != "" {
-		if err := l.engine.ContainerRemove(ctx, l.id, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !isGone(err) {
+		if err := l.remove(ctx, l.id, true); err != nil {
 			l.log.Warn("the container stays behind", "container", short(l.id), "err", err)
 		}
 	}
 	for _, v := range l.made {
-		if err := l.engine.VolumeRemove(ctx, v, false); err != nil && !isGone(err) {
+		if err := l.engine.VolumeRemove(ctx, v, false); err != nil && !errdefs.IsNotFound(err) {
 			l.log.Warn("the volume stays behind", "volume", v, "err", err)
 		}
 	}
