@@ -39,6 +39,7 @@ type containers struct {
 	journal  *session.Journal
 	found    *container.Found // the program of an earlier life; nil: a new one is started
 	others   []container.Found
+	lost     bool // the program of an earlier life is gone, and nobody saw how
 }
 
 // prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
@@ -172,7 +173,7 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 		return nil, err
 	}
 	rec := c.journal.Record()
-	c.found, c.others = nil, nil
+	c.found, c.others, c.lost = nil, nil, false
 	for i, f := range list {
 		if rec.Life != "" && f.Life == rec.Life && f.State != "created" {
 			c.found = &list[i]
@@ -184,6 +185,7 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 	if c.found != nil || finished {
 		return rec.Session, nil
 	}
+	c.lost = rec.Life != ""
 	return nil, nil
 }
 
@@ -196,6 +198,9 @@ func (c *containers) clean(ctx context.Context) {
 		}
 	}
 	c.others = nil
+	if c.lost {
+		c.cfg.Log.Warn("the container of this node's earlier life is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
+	}
 }
 
 func (c *containers) start(ctx context.Context) (running, error) {

@@ -67,9 +67,11 @@ func status(exit launch.Exit) int {
 	return exit.ExitCode
 }
 
+const lastLinesHead = "; last lines:"
+
 func lastLines(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return "; last lines:\n  " + strings.Join(lines, "\n  ")
+	return lastLinesHead + "\n  " + strings.Join(lines, "\n  ")
 }

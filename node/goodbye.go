@@ -35,6 +35,7 @@ func (s *sl) goodbye(ctx context.Context, api *client.Client, ended error) {
 		reason = reasonStopped
 	case ended != nil:
 		reason, _, _ = strings.Cut("failed: "+ended.Error(), "\n")
+		reason = strings.TrimSuffix(reason, lastLinesHead)
 	}
 	if len(reason) > maxGoodbye {
 		reason = strings.ToValidUTF8(reason[:maxGoodbye], "")
