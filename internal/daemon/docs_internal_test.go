@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// quickstart is the page for users of the original.
+func quickstart(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile("../../docs/quickstart-hpe.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+var (
+	codeSpan    = regexp.MustCompile("`([^`]+)`")
+	commandSpan = regexp.MustCompile("`(?:SWARM_RUNTIME=process )?(?:scripts|swarm-learning/bin)/(run-sn|run-sl|run-spire-server|run-apls)( [^`]*)?`")
+)
+
+// TestQuickstartsCommands reads every command of the page, the original's too, with the real option tables.
+func TestQuickstartsCommands(t *testing.T) {
+	e := environment(nil)
+	seen := map[string]int{}
+	for _, m := range commandSpan.FindAllStringSubmatch(quickstart(t), -1) {
+		seen[m[1]]++
+		err := parse(t, e, append([]string{m[1]}, strings.Fields(m[2])...), func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				t.Errorf("%s: stray words %q", m[0], c.Args().Slice())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", m[0], err)
+		}
+	}
+	if seen["run-sn"] < 5 || seen["run-sl"] < 5 || seen["run-spire-server"] != 2 || seen["run-apls"] != 2 {
+		t.Errorf("commands that were read: %v", seen)
+	}
+}
+
+// TestQuickstartsOptions holds that the page names no option that is not there, and that its tables leave out none of the
+// original's.
+func TestQuickstartsOptions(t *testing.T) {
+	app := newApp(environment(nil))
+	scripts := []string{"run-sn", "run-sl", "run-spire-server"}
+	for section := range strings.SplitSeq(quickstart(t), "\n## ") {
+		title, body, _ := strings.Cut(section, "\n")
+		of := []string{title}
+		switch title {
+		case "Options of all start scripts":
+			of = scripts
+		case "run-apls", "run-sn", "run-sl", "run-spire-server":
+		default:
+			continue
+		}
+		found := 0
+		for _, m := range codeSpan.FindAllStringSubmatch(body, -1) {
+			option := strings.TrimLeft(m[1], "-")
+			if option == m[1] || strings.ContainsAny(option, " =") || option == "it" {
+				continue
+			}
+			found++
+			for _, name := range of {
+				i := slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == name })
+				table := flagTable(app.Commands[i])
+				if _, known := table[option]; !known {
+					t.Errorf("%s: %s has no option %s", title, name, m[1])
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("section %s names no option", title)
+		}
+	}
+}
+
+// TestQuickstartIsComplete holds the page against the options of the original's page.
+func TestQuickstartIsComplete(t *testing.T) {
+	text := quickstart(t)
+	for _, option := range strings.Fields("--hostname --name --network --net --sudo -d --detach -i --interactive -t --tty -e --env -l --label -p --publish -u --user " +
+		"-v --volume -w --workdir --rm -h --help --apls-port --apls-ip --apls-docker-name --host-ip --sentinel-ip --sn-p2p-port --sn-api-port --sn-fs-port --sentinel-fs-port " +
+		"-genJoinToken --gen-join-token -serverAddress --spire-docker-name --data-dir --model-dir --model-program --sn-ip --sl-fs-port --sl-platform --gpu -config --usr-dir " +
+		"--init-script-name --all --apls --spire-server --sl --sl-pyt --sl-tf --sn --keep") {
+		if !strings.Contains(text, "`"+option+"`") {
+			t.Errorf("the page does not name %s", option)
+		}
+	}
+}
