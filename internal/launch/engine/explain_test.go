@@ -157,7 +157,7 @@ func (l lab) dockers(scope string) []mishap {
 	return []mishap{
 		{"mount source", func() error { return l.run("", bind("/no/such/dir", "/x")) }, []string{"mount source /no/such/dir does not exist: create it"}},
 		{"GPU", func() error {
-			return l.run("", container.HostConfig{Resources: container.Resources{DeviceRequests: []container.DeviceRequest{{Count: -1, Capabilities: [][]string{{"gpu"}}}}}})
+			return l.run("", container.HostConfig{Resources: container.Resources{DeviceRequests: []container.DeviceRequest{{Count: -1, Capabilities: [][]string{{"gpu", "utility"}}}}}})
 		}, []string{"could not select device driver", "install the NVIDIA container toolkit", "leave --gpu out"}},
 		{"port of a container", func() error {
 			l.must(l.run(scope+"-port", published("127.0.0.1", ""), "sleep", "1000"))

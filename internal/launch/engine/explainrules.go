@@ -70,7 +70,7 @@ var rules = []rule{
 	match(`no space left on device|disk quota exceeded`, "", "free some space: docker system df shows what uses it, docker system prune removes what nobody does"),
 
 	// Devices and limits.
-	match(`could not select device driver "[^"]*" with capabilities: \[\[gpu\]\]`, "",
+	match(`could not select device driver "[^"]*" with capabilities: \[\[gpu\b`, "",
 		"the engine has no GPU driver: install the NVIDIA container toolkit and restart the engine, or leave --gpu out"),
 	match(`driver/library version mismatch`, "", "the NVIDIA driver was updated while its old module runs: restart the machine, or reload the nvidia module"),
 	match(`nvml error: driver not loaded|NVIDIA-SMI has failed`, "", "load the NVIDIA driver (modprobe nvidia), or install it"),
