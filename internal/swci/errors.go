@@ -2,7 +2,7 @@ package swci
 
 import (
 	"fmt"
-	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -10,10 +10,14 @@ import (
 )
 
 // printError writes err as users see it: one line, below it the last words of a process if err has some, then the remedy.
-func printError(w io.Writer, err error) {
+func printError(env Env, err error) {
+	w, prog := env.Stderr, "swarmctl"
+	if p := env.Getenv("SWARM_PROG"); p != "" {
+		prog = filepath.Base(p) // scripts/run-swci and its siblings
+	}
 	for i, line := range strings.Split(err.Error(), "\n") {
 		if i == 0 {
-			line = "swarmctl: " + line
+			line = prog + ": " + line
 		}
 		fmt.Fprintln(w, oneLine(line))
 	}

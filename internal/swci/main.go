@@ -31,7 +31,7 @@ func Main(args []string, env Env) int {
 		err = context.Cause(ctx)
 	}
 	if err != nil && !exit.IsSaid(err) {
-		printError(env.Stderr, err)
+		printError(env, err)
 	}
 	return exit.Code(err)
 }
@@ -103,10 +103,14 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 	}
 	s.argv = args
 	l, err := s.Grammar.split(args)
+	c := s.Grammar.named(l.words)
+	if err == nil && c != nil && c.Seed {
+		err = l.forgotten()
+	}
 	if err == nil {
 		err = s.execute(ctx, l)
 	}
-	if c := s.Grammar.named(l.words); err != nil && c != nil && c.Seed {
+	if err != nil && c != nil && c.Seed {
 		err = &exit.Error{Status: exit.Failed, Err: err, Hint: exit.Hint(err)}
 	}
 	return err

@@ -30,6 +30,7 @@ type option struct {
 	name  string
 	value string
 	given bool // a value stands with it
+	apart bool // as the next word
 }
 
 // line is a command line taken apart: options may stand before, between and after the words.
@@ -57,13 +58,23 @@ func (g *Grammar) split(args []string) (line, error) {
 		o.name, o.value, o.given = strings.Cut(o.name, "=")
 		if takesValue, known := takes[o.name]; known && takesValue && !o.given {
 			if i++; i == len(args) {
-				return line{}, exit.New(exit.Usage, "", "option %s needs a value", arg)
+				return l, exit.New(exit.Usage, "", "option %s needs a value", arg)
 			}
-			o.value, o.given = args[i], true
+			o.value, o.given, o.apart = args[i], true, true
 		}
 		l.options = append(l.options, o)
 	}
 	return l, nil
+}
+
+// forgotten returns the original's error for an option whose value looks like the next option.
+func (l line) forgotten() error {
+	for _, o := range l.options {
+		if o.apart && strings.HasPrefix(o.value, "-") && o.name != "e" && o.name != "env" {
+			return exit.New(exit.Usage, "a value that begins with - is written "+dashed(o.name)+"=VALUE", "%s: missing argument", dashed(o.name))
+		}
+	}
+	return nil
 }
 
 // valueOptions maps every option's name in the table to whether it takes a value.

@@ -124,11 +124,11 @@ func typed(opts *cli.Context, names []string) (out []option) {
 		}
 		if list, ok := opts.Value(n).(cli.StringSlice); ok {
 			for _, v := range list.Value() {
-				out = append(out, option{n, v, true})
+				out = append(out, option{name: n, value: v, given: true})
 			}
 			continue
 		}
-		out = append(out, option{n, fmt.Sprint(opts.Value(n)), true})
+		out = append(out, option{name: n, value: fmt.Sprint(opts.Value(n)), given: true})
 	}
 	return out
 }

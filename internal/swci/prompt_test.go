@@ -189,6 +189,8 @@ func TestRunSWCIRefusals(t *testing.T) {
 		{"a script without user directory", "--init-script-name: x: bad file", []string{"--init-script-name", "x"}},
 		{"a runtime", "--runtime podman is not known", []string{"--runtime", "podman"}},
 		{"a container's option", "--network is for containers", []string{"--net", "x"}},
+		{"no value", "option --usr-dir needs a value", []string{"--usr-dir"}},
+		{"a value that is forgotten", "--usr-dir: missing argument", []string{"--usr-dir", "-it"}},
 		{"the background", "can't run in the background", []string{"--runtime", "docker", "-d"}},
 	}
 	for _, tt := range tests {

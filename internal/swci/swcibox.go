@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func boxFlags() []cli.Flag {
 		&cli.StringFlag{Name: "hostname", Usage: "host `NAME` in the container; its name if not given"},
 		&cli.StringFlag{Name: "network", Aliases: []string{"net"}, Usage: "`NETWORK` of the container; the engine's bridge if not given"},
 		&cli.BoolFlag{Name: "sudo", Usage: "use sudo to reach the container engine"},
-		&cli.BoolFlag{Name: "it", Usage: "keep standard input open and allocate a terminal; always so if there is one"},
+		&cli.BoolFlag{Name: "it", Aliases: []string{"ti"}, Usage: "keep standard input open and allocate a terminal; always so if there is one"},
 		&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "keep standard input open; always so"},
 		&cli.BoolFlag{Name: "tty", Aliases: []string{"t"}, Usage: "allocate a terminal; always so if there is one"},
 		&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "not for a prompt", Hidden: true},
@@ -107,11 +108,14 @@ func (s *Session) runBox(ctx context.Context, o *cli.Context) error {
 		return err
 	}
 	e, err := engine.Open(ctx)
+	if errors.Is(err, fs.ErrPermission) && !o.IsSet("sudo") && spec.TTY && os.Geteuid() != 0 {
+		fmt.Fprintln(s.Env.Stderr, "the container engine's socket refuses this user: running again under sudo")
+		return s.underSudo(ctx)
+	}
 	if err != nil {
 		return boxError(err)
 	}
 	defer e.Close()
-	// The signals are the container's: component.Run hands them on.
 	code, err := component.Run(ctx, e, spec, component.IO{
 		Stdin: s.Env.Stdin, Stdout: s.Env.Stdout, Stderr: s.Env.Stderr, Log: slog.New(notices{s.Env.Stderr}), Getenv: s.Env.Getenv,
 	})
@@ -149,6 +153,9 @@ func (s *Session) boxSpec(o *cli.Context) (component.Spec, error) {
 	}
 	if in, ok := s.Env.Stdin.(*os.File); ok && isTerminal(in) && s.Env.IsTerminal(s.Env.Stdout) {
 		spec.TTY = true
+	}
+	if prog := s.Env.Getenv("SWARM_PROG"); prog != "" {
+		spec.Vars = append(spec.Vars, "SWARM_PROG="+filepath.Base(prog))
 	}
 	if dir := o.String("usr-dir"); dir != "" {
 		abs, err := userDir(dir)
@@ -228,7 +235,15 @@ func (s *Session) underSudo(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find swarmctl: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "sudo", append([]string{"--preserve-env", "--", self}, s.argv...)...)
+	// env, since sudo's own way to keep variables needs a permission that few have.
+	argv := []string{"--", "env"}
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "SWARM_") || strings.HasPrefix(kv, "DOCKER_") || strings.HasPrefix(kv, "SPIFFE_") || strings.HasPrefix(kv, "XDG_") {
+			argv = append(argv, kv)
+		}
+	}
+	argv = append(append(argv, self), s.argv...)
+	cmd := exec.CommandContext(ctx, "sudo", argv...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Env.Stdin, s.Env.Stdout, s.Env.Stderr
 	err = cmd.Run()
 	var ended *exec.ExitError
