@@ -114,17 +114,20 @@ func TestGPUs(t *testing.T) {
 		{"one fell off the bus", "0,1", hardware{GPUs: 2, Says: gpu0}, []string{"--gpu 0,1 asks for 2 GPUs, the container has 1"}},
 		{"none listed", "all", hardware{GPUs: 2}, []string{"lists none"}},
 		{
-			"mismatch, said by the hook", "all", hardware{Refuse: "initialization error: nvml error: driver/library version mismatch"},
+			"mismatch, said by the hook", "all",
+			hardware{Refuse: "initialization error: nvml error: driver/library version mismatch"},
 			[]string{"different versions", "reboot"},
 		},
 		{
-			"mismatch, said by nvidia-smi", "all", hardware{GPUs: 2, Says: "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.183", Exit: 18},
+			"mismatch, said by nvidia-smi", "all",
+			hardware{GPUs: 2, Says: "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.183", Exit: 18},
 			[]string{"different versions", "535.183", "reboot"},
 		},
 		{"daemon-reload", "all", hardware{GPUs: 2, Says: "Failed to initialize NVML: Unknown Error", Exit: 255}, []string{"daemon-reload", "cgroup"}},
 		{"no driver", "all", hardware{Refuse: "initialization error: nvml error: driver not loaded"}, []string{"the GPU driver is not loaded", "modprobe nvidia"}},
 		{
-			"driver hangs", "all", hardware{GPUs: 2, Says: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.", Exit: 9},
+			"driver hangs", "all",
+			hardware{GPUs: 2, Says: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.", Exit: 9},
 			[]string{"the GPU driver is not loaded", "nvidia-smi works on the host"},
 		},
 	}
