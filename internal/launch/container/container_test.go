@@ -54,6 +54,12 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
+func (s *syncBuffer) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.b.Reset()
+}
+
 // sh is a Spec that runs a shell script.
 func (l *lab) sh(script string) container.Spec {
 	return container.Spec{

@@ -48,6 +48,8 @@ func (e ending) exit(tail []string, logErr error) launch.Exit {
 
 func (e ending) reason(tail []string) string {
 	switch {
+	case e.away && !e.oom:
+		return reasonRestarted
 	case e.code == 0:
 		return ""
 	case e.oom && e.memory > 0:
@@ -60,8 +62,6 @@ func (e ending) reason(tail []string) string {
 			have = fmt.Sprintf(" (%s)", size(e.shm))
 		}
 		return fmt.Sprintf("shared memory is too small for the data loaders%s: raise --ml-shm-size", have)
-	case e.away:
-		return reasonRestarted
 	case e.stopped:
 		return ""
 	}

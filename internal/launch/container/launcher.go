@@ -30,13 +30,6 @@ type Launcher struct {
 	traits *traits // nil: not asked yet
 }
 
-// traits are what engines differ in.
-type traits struct {
-	logging container.LogConfig
-	init    bool // it puts an init process into containers
-	podman  bool
-}
-
 // New returns a Launcher. The engine stays the caller's to close, after all programs have ended.
 func New(e *engine.Engine, log *slog.Logger) *Launcher {
 	return &Launcher{engine: e, log: log}
@@ -312,47 +305,4 @@ func (l *Launcher) sweep(ctx context.Context, node, scope string) {
 			l.log.Warn("remove the container of an old check", "container", short(c.ID), "err", err)
 		}
 	}
-}
-
-// know asks the engine once what it is like.
-func (l *Launcher) know(ctx context.Context) (traits, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.traits != nil {
-		return *l.traits, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	info, err := l.engine.Info(ctx)
-	if err != nil {
-		return traits{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
-	}
-	version, err := l.engine.ServerVersion(ctx)
-	if err != nil {
-		return traits{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
-	}
-	t := traits{init: true}
-	for _, c := range version.Components {
-		t.podman = t.podman || strings.HasPrefix(strings.ToLower(c.Name), "podman")
-	}
-	// Output is read back from the engine's log: one that it can read, and that does not fill the disk.
-	if slices.Contains(info.Plugins.Log, "json-file") {
-		t.logging = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "20m", "max-file": "3"}}
-	} else if slices.Contains(info.Plugins.Log, "k8s-file") {
-		t.logging = container.LogConfig{Type: "k8s-file", Config: map[string]string{"max-size": "60m"}}
-	}
-	l.traits = &t
-	return t, nil
-}
-
-// takesAlong tells whether programs end when the engine does: Docker's do without live-restore, Podman's never.
-func (l *Launcher) takesAlong(ctx context.Context) bool {
-	t, err := l.know(ctx)
-	if err != nil || t.podman {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	info, err := l.engine.Info(ctx) // asked anew: a restart may have changed it
-	return err == nil && !info.LiveRestoreEnabled
 }

@@ -95,7 +95,7 @@ func (l *logs) read(ctx context.Context, follow bool) error {
 	defer body.Close()
 	for _, s := range l.streams {
 		if s != nil {
-			s.seen, s.resumed = 0, s.last.IsZero()
+			s.begin()
 		}
 	}
 	if err := readFrames(body, l.take); err != nil && ctx.Err() == nil {
@@ -158,6 +158,9 @@ func (l *logs) take(stream int, frame []byte) {
 		l.mu.Unlock()
 	}
 }
+
+// begin prepares for a go, which may bring again what was taken.
+func (s *logStream) begin() { s.seen, s.resumed = 0, s.last.IsZero() }
 
 // fresh tells whether an entry of that time was not taken before, and counts it as taken.
 func (s *logStream) fresh(at time.Time) bool {

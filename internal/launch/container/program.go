@@ -201,6 +201,9 @@ func (p *Program) ended(ctx context.Context, found container.InspectResponse, aw
 	if found.HostConfig != nil {
 		e.memory, e.shm = found.HostConfig.Memory, found.HostConfig.ShmSize
 	}
+	if !e.stopped && !away && e.code != 0 {
+		away = p.launcher.leaving(ctx, e.code)
+	}
 	e.away = away && p.launcher.takesAlong(ctx)
 	return e
 }
