@@ -11,9 +11,11 @@ import (
 )
 
 // quickstart is the page for users of the original.
-func quickstart(t *testing.T) string {
+func quickstart(t *testing.T) string { return page(t, "quickstart-hpe.md") }
+
+func page(t *testing.T, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/quickstart-hpe.md")
+	raw, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,11 +27,11 @@ var (
 	commandSpan = regexp.MustCompile("`(?:SWARM_RUNTIME=process )?(?:scripts|swarm-learning/bin)/(run-sn|run-sl|run-spire-server|run-apls)( [^`]*)?`")
 )
 
-// TestQuickstartsCommands reads every command of the page, the original's too, with the real option tables.
-func TestQuickstartsCommands(t *testing.T) {
+// TestPagesCommands reads every command of the pages, the original's too, with the real option tables.
+func TestPagesCommands(t *testing.T) {
 	e := environment(nil)
 	seen := map[string]int{}
-	for _, m := range commandSpan.FindAllStringSubmatch(quickstart(t), -1) {
+	for _, m := range commandSpan.FindAllStringSubmatch(quickstart(t)+page(t, "operations/docker.md"), -1) {
 		seen[m[1]]++
 		err := parse(t, e, append([]string{m[1]}, strings.Fields(m[2])...), func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -46,17 +48,18 @@ func TestQuickstartsCommands(t *testing.T) {
 	}
 }
 
-// TestQuickstartsOptions holds that the page names no option that is not there, and that its tables leave out none of the
-// original's.
-func TestQuickstartsOptions(t *testing.T) {
+// TestPagesOptions holds that the pages name no option that is not there.
+func TestPagesOptions(t *testing.T) {
 	app := newApp(environment(nil))
 	scripts := []string{"run-sn", "run-sl", "run-spire-server"}
-	for section := range strings.SplitSeq(quickstart(t), "\n## ") {
+	for section := range strings.SplitSeq(quickstart(t)+page(t, "operations/docker.md"), "\n## ") {
 		title, body, _ := strings.Cut(section, "\n")
 		of := []string{title}
 		switch title {
 		case "Options of all start scripts":
 			of = scripts
+		case "The walls around the ML program, and how to open them":
+			of = []string{"run-sl"}
 		case "run-apls", "run-sn", "run-sl", "run-spire-server":
 		default:
 			continue
