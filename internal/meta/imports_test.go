@@ -22,7 +22,7 @@ var ranks = []struct {
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
-	{"1+", []string{"internal/launch/component", "internal/launch/container"}}, // what runs in containers stands on launch and the engine
+	{"1+", []string{"internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
 	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).

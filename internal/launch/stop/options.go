@@ -1,0 +1,152 @@
+// Package stop ends what this host runs of a swarm, in both runtimes: gracefully first, so that an SL says goodbye, then by
+// force; and removes the containers, volumes and networks that swarmd made. What lacks our labels, or has another scope, is
+// never touched.
+package stop
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// Options are what the command line says. Without a selector everything is meant.
+type Options struct {
+	All, APLS, SpireServer, SL, SLPYT, SLTF, SN, SWOP, SWCI bool
+	Keep                                                    bool // stop containers, remove nothing
+	Sudo                                                    bool
+	Help                                                    bool
+}
+
+// Usage explains the options.
+const Usage = `usage: swarmctl stop [OPTION...], or scripts/stop-swarm [OPTION...]
+
+Stops the components that run on this host, as containers and as processes, then removes their containers, their volumes
+(with the state in them) and networks. Without a selector: all of them.
+
+  --all           everything
+  --apls          the license server: swarmd needs none, so there is nothing to stop
+  --spire-server  SPIRE servers
+  --sl            SL nodes with their ML programs
+  --sl-pyt        SL nodes with PyTorch programs
+  --sl-tf         SL nodes with TensorFlow programs
+  --sn            SN nodes
+  --swop          SWOP nodes
+  --swci          SWCI prompts
+  --keep          only stop: leave containers with their logs, volumes and networks
+  --sudo          run as root, by sudo; by default when the container engine's socket demands it
+  --help          this text
+`
+
+// Parse reads the options. Its error is for the user as it stands.
+func Parse(args []string) (Options, error) {
+	var o Options
+	flags := map[string]*bool{
+		"--all": &o.All, "--apls": &o.APLS, "--spire-server": &o.SpireServer, "--sl": &o.SL, "--sl-pyt": &o.SLPYT, "--sl-tf": &o.SLTF,
+		"--sn": &o.SN, "--swop": &o.SWOP, "--swci": &o.SWCI, "--keep": &o.Keep, "--sudo": &o.Sudo, "--help": &o.Help, "-h": &o.Help,
+	}
+	for _, arg := range args {
+		set := flags[arg]
+		if set == nil {
+			return Options{}, fmt.Errorf("Invalid flag: %s\n%s", arg, strings.TrimSpace(Usage)) //nolint:staticcheck // the original's words
+		}
+		*set = true
+	}
+	return o, nil
+}
+
+// Args are the options as typed, without --sudo.
+func (o Options) Args() []string {
+	var args []string
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{o.All, "--all"},
+		{o.APLS, "--apls"},
+		{o.SpireServer, "--spire-server"},
+		{o.SL, "--sl"},
+		{o.SLPYT, "--sl-pyt"},
+		{o.SLTF, "--sl-tf"},
+		{o.SN, "--sn"},
+		{o.SWOP, "--swop"},
+		{o.SWCI, "--swci"},
+		{o.Keep, "--keep"},
+	} {
+		if f.set {
+			args = append(args, f.name)
+		}
+	}
+	return args
+}
+
+// Everything tells whether no part was selected.
+func (o Options) Everything() bool {
+	return o.All || !(o.APLS || o.SpireServer || o.SL || o.SLPYT || o.SLTF || o.SN || o.SWOP || o.SWCI)
+}
+
+// Wants tells whether what has this role and platform is to be stopped. ML programs and probes go with their SL; what has a
+// role that this release does not know goes only with everything.
+func (o Options) Wants(role, platform string) bool {
+	if o.Everything() {
+		return role != ""
+	}
+	switch role {
+	case engine.RoleSWCI:
+		return o.SWCI
+	case engine.RoleSWOP:
+		return o.SWOP
+	case engine.RoleSL, engine.RoleML, engine.RoleProbe:
+		return o.SL || o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")
+	case engine.RoleSN:
+		return o.SN
+	case engine.RoleSpireServer:
+		return o.SpireServer
+	}
+	return false
+}
+
+// order is that in which roles are stopped: first who uses, then who is used.
+func order() []string {
+	return []string{engine.RoleSWCI, engine.RoleSWOP, engine.RoleSL, engine.RoleSN, engine.RoleSpireServer}
+}
+
+// title is a role in words.
+func title(role string) string {
+	switch role {
+	case engine.RoleSWCI:
+		return "SWCI"
+	case engine.RoleSWOP:
+		return "SWOP"
+	case engine.RoleSL:
+		return "SL"
+	case engine.RoleSN:
+		return "SN"
+	case engine.RoleSpireServer:
+		return "SPIRE server"
+	case engine.RoleML:
+		return "ML program"
+	case engine.RoleProbe:
+		return "probe"
+	}
+	return role
+}
+
+// selected names the selected parts in words, in the order in which they are stopped.
+func (o Options) selected() string {
+	var names []string
+	for _, role := range order() {
+		switch {
+		case role == engine.RoleSL && !o.SL && (o.SLPYT || o.SLTF):
+			if o.SLPYT {
+				names = append(names, "PyTorch SL")
+			}
+			if o.SLTF {
+				names = append(names, "TensorFlow SL")
+			}
+		case o.Wants(role, ""):
+			names = append(names, title(role))
+		}
+	}
+	return strings.Join(names, ", ")
+}
