@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -251,6 +252,16 @@ func TestDaemonUnderstandsItsLauncher(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestScopesKeepApart holds that two scopes may have nodes of one name.
+func TestScopesKeepApart(t *testing.T) {
+	dir := hostDirs(t)
+	args := strings.Fields("run-sl --host-ip h --sn-ip s --socket-path agent.sock --name sl-1 --model-dir model --model-program train.py")
+	s, err := translated(t, environment(map[string]string{"HOME": dir, "SWARM_SCOPE": "lab"}), args...)
+	if err != nil || s.Scope != "lab" || s.BridgeDir != "/dev/shm/swarmd/sl-1@lab" || !slices.Contains(s.Args, "--bridge-dir="+s.BridgeDir) {
+		t.Errorf("%v: scope %s, bridge %s, %v", err, s.Scope, s.BridgeDir, s.Args)
 	}
 }
 

@@ -82,10 +82,7 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), SessionTimeout: c.Duration("session-timeout"), Stdout: e.Stdout, Getenv: e.Getenv,
 	}
 	if cfg.BridgeDir == "" {
-		cfg.BridgeDir = filepath.Join("/dev/shm/swarmd", cfg.Name)
-		if os.Geteuid() != 0 && !inContainer(c) {
-			cfg.BridgeDir = filepath.Join(fmt.Sprintf("/dev/shm/swarmd-%d", os.Geteuid()), cfg.Name)
-		}
+		cfg.BridgeDir = bridgeDir(e, cfg.Name, os.Geteuid() == 0 || inContainer(c))
 	}
 	ml, err := mlRuntime(c)
 	if err != nil {
@@ -103,6 +100,18 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	}
 	err = withMLContainer(c, e, &cfg)
 	return cfg, err
+}
+
+// bridgeDir is where a node's bridge is unless told otherwise. Scopes must not share it, as they may have nodes of one name.
+func bridgeDir(e Env, node string, root bool) string {
+	home := "/dev/shm/swarmd"
+	if !root {
+		home = fmt.Sprintf("/dev/shm/swarmd-%d", os.Geteuid())
+	}
+	if scope := engine.Scope(e.Getenv); scope != engine.DefaultScope {
+		node += "@" + scope
+	}
+	return filepath.Join(home, node)
 }
 
 // mlRuntime is --ml-runtime, by default as --runtime.
