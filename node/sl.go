@@ -81,7 +81,11 @@ func (s *sl) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.containers, s.program = c, &program{cfg: s.cfg, how: c}
+		named := s.cfg
+		if named.Program == "" { // the image's, or a command
+			named.Program = c.spec.Image
+		}
+		s.containers, s.program = c, &program{cfg: named, how: c}
 	default:
 		p, err := prepareProcess(ctx, s.cfg)
 		if err != nil {

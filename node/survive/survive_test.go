@@ -28,16 +28,31 @@ type site struct {
 	*e2etest.Swarm
 	engine *engine.Engine
 	scope  string
+	env    []string // of SLs
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{engine: enginetest.Engine(t), scope: enginetest.Scope(t)}
 	enginetest.Clean(t, s.scope)
+	s.begin(t)
+	return s
+}
+
+// newPrivateSite has an engine of its own.
+func newPrivateSite(t *testing.T, opts ...enginetest.Option) (*site, *enginetest.PrivateEngine) {
+	t.Helper()
+	own := enginetest.Private(t, opts...)
+	s := &site{engine: own.Engine(), scope: enginetest.Scope(t), env: []string{"DOCKER_HOST=" + own.Host()}}
+	s.begin(t)
+	return s, own
+}
+
+func (s *site) begin(t *testing.T) {
+	t.Helper()
 	s.Swarm = e2etest.NewSwarm(t, func(string, int) []string { return []string{"--identity", "embedded=" + s.Path("ca")} })
 	e2etest.Start(t, "authority", s.Dir, nil, "swarmd", "run-authority", "--dir", s.Path("ca"))
 	s.SN(1).Sees("Starting SWARM-API-SERVER")
-	return s
 }
 
 // model makes SL i's model directory: the program, and the package as it is in this tree.
@@ -76,7 +91,7 @@ func (s *site) start(i int, program ...string) *e2etest.Proc {
 	for _, p := range program {
 		args = append(args, "-e", p)
 	}
-	return e2etest.Start(s.T, s.node(i), s.Dir, []string{"SWARM_SCOPE=" + s.scope}, args...)
+	return e2etest.Start(s.T, s.node(i), s.Dir, append(s.env, "SWARM_SCOPE="+s.scope), args...)
 }
 
 func (s *site) node(i int) string { return fmt.Sprintf("sl-%d", i) }
@@ -254,4 +269,53 @@ func TestStoppedNode(t *testing.T) {
 		t.Errorf("the record stays: %v", err)
 	}
 	s.tidy(1)
+}
+
+// TestEngineRestartsWithLiveRestore: nobody notices, not even when the daemon dies while the engine is away.
+func TestEngineRestartsWithLiveRestore(t *testing.T) {
+	s, own := newPrivateSite(t, enginetest.LiveRestore)
+	program := []string{"MIN_PEERS=1", "BATCHES=60", "BATCH_SECONDS=0.1"}
+	p := s.start(1, program...)
+	p.Sees("model handed to the program")
+	own.Restart()
+	own.Stop()
+	p.Kill()
+	own.Start()
+	p = s.start(1, program...)
+	p.Sees("session of this node's earlier life is taken up")
+	if code := p.Exits(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if e := s.agree(1); e.Rounds < 20 {
+		t.Errorf("got %d rounds, want all", e.Rounds)
+	}
+	if left := enginetest.Left(t, s.engine, s.scope); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestEngineRestartsAndTakesTheProgramAlong: that is why the session fails, and it may be started anew.
+func TestEngineRestartsAndTakesTheProgramAlong(t *testing.T) {
+	s, own := newPrivateSite(t)
+	p := s.start(1, "MIN_PEERS=1", "BATCHES=100000")
+	p.Sees("model handed to the program")
+	own.Restart()
+	if code := p.Exits(); code == 0 {
+		t.Error("exit code 0 though its program was lost")
+	}
+	if out := p.Output(); !strings.Contains(out, "live-restore") {
+		t.Errorf("it says\n%s", e2etest.Last(out, 20))
+	}
+	status := e2etest.Start(t, "status", s.Dir, nil, append([]string{"swarmctl", "get", "contract", "status", "e2e", "--sn", s.Addr(1) + ":30304"}, s.Identity("swci", 1)...)...)
+	if status.Exits(); !strings.Contains(status.Output(), "live-restore") {
+		t.Errorf("the contract's status does not say why the session failed:\n%s", status.Output())
+	}
+	if err := os.Remove(filepath.Join(s.model(1), "metrics")); err != nil {
+		t.Fatal(err)
+	}
+	p = s.start(1, "MIN_PEERS=1", "CONTRACT=again")
+	if code := p.Exits(); code != 0 {
+		t.Errorf("started anew: exit code %d, want 0", code)
+	}
+	s.agree(1)
 }
