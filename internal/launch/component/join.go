@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,22 +58,75 @@ func (l *launcher) findServer(ctx context.Context) error {
 			source.Docker = strings.TrimPrefix(found.Name, "/")
 		}
 		own.GenJoinToken = &source
-		l.spec.Vars = append([]string{"SWARM_JOIN_FILE=" + path.Join(l.spec.stateDir(), joinFile)}, l.spec.Vars...)
 	}
 	l.spec.Agent = &own
-	if address != "" {
-		return nil
+	if address == "" {
+		if own.ServerAddress, err = l.addressOf(found); err != nil {
+			return err
+		}
 	}
-	if found == nil {
-		return errors.New("-serverAddress is missing: give the SPIRE server's address; no container of a SPIRE server runs on this host")
-	}
-	if address, err = addressOf(found, l.spec.Network); err != nil {
-		return err
-	}
-	l.log.Info("SPIRE server found", "container", strings.TrimPrefix(found.Name, "/"), "address", address)
-	own.ServerAddress = address
-	l.spec.Vars = append([]string{"SWARM_SPIRE_SERVER_ADDRESS=" + address}, l.spec.Vars...)
+	l.tellAgent(agent)
 	return nil
+}
+
+// addressOf is how the component reaches the server's container; nil stands for none.
+func (l *launcher) addressOf(found *container.InspectResponse) (string, error) {
+	if found == nil {
+		return "", errors.New("-serverAddress is missing: give the SPIRE server's address; no container of a SPIRE server runs on this host")
+	}
+	address, err := addressOf(found, l.spec.Network)
+	if err == nil {
+		l.log.Info("SPIRE server found", "container", strings.TrimPrefix(found.Name, "/"), "address", address)
+	}
+	return address, err
+}
+
+// tellAgent passes on what was found out beyond what the user said, given; to SWCI all of it.
+func (l *launcher) tellAgent(given *spire.AgentConfig) {
+	s, agent := &l.spec, l.spec.Agent
+	file := path.Join(s.stateDir(), joinFile)
+	if s.Role != engine.RoleSWCI {
+		var vars []string
+		if agent.GenJoinToken != nil {
+			vars = append(vars, "SWARM_JOIN_FILE="+file)
+		}
+		if agent.ServerAddress != given.ServerAddress {
+			vars = append(vars, "SWARM_SPIRE_SERVER_ADDRESS="+agent.ServerAddress)
+		}
+		s.Vars = append(vars, s.Vars...)
+		return
+	}
+	args, files := agentArgs(agent)
+	if agent.GenJoinToken != nil {
+		args = append(args, "-gen-join-token", "-join-file="+file)
+	}
+	s.Args, s.Files = slices.Concat(s.Args, args), slices.Concat(s.Files, files)
+}
+
+// agentArgs are the options of an agent as a command of ours takes them, and the files that they name.
+func agentArgs(cfg *spire.AgentConfig) (args, files []string) {
+	for _, o := range [][2]string{
+		{"serverAddress", cfg.ServerAddress}, {"trustDomain", cfg.TrustDomain}, {"joinToken", cfg.JoinToken}, {"config", cfg.ConfigFile},
+	} {
+		if o[1] != "" {
+			args = append(args, "-"+o[0]+"="+o[1])
+		}
+	}
+	if cfg.ServerPort != 0 {
+		args = append(args, fmt.Sprintf("-serverPort=%d", cfg.ServerPort))
+	}
+	args = append(args, cfg.Args...)
+	for i, a := range args {
+		name, value, _ := strings.Cut(a, "=")
+		if name != "-config" && name != "-trustBundle" {
+			continue
+		}
+		if abs, err := filepath.Abs(value); err == nil {
+			value = abs
+		}
+		args[i], files = name+"="+value, append(files, value)
+	}
+	return args, files
 }
 
 // server finds the SPIRE server's container: the named one, or the only one of this scope that runs; nil without any. If its
@@ -169,15 +224,12 @@ func addressOf(server *container.InspectResponse, network string) (string, error
 // fill puts into a container that has not started what it finds at its start: its state directory, which must belong to
 // its user, and its join token.
 func (l *launcher) fill(ctx context.Context) error {
-	if l.spec.Stateless {
-		return nil
-	}
 	dir := l.spec.stateDir()
 	to, prefix := dir, ""
 	uid, gid, known := ids(l.plan.user)
 	var files []tar.Header
 	var contents [][]byte
-	if l.spec.StateDir == "" {
+	if l.spec.StateDir == "" && !l.spec.Stateless {
 		to, prefix = engine.StateHome, path.Base(dir)+"/"
 		if known {
 			files, contents = append(files, tar.Header{Typeflag: tar.TypeDir, Name: prefix, Mode: 0o700}), append(contents, nil)

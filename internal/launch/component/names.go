@@ -22,13 +22,13 @@ func volumeOf(scope, node string) string {
 	return strings.Join(parts, "-")
 }
 
-// hostState is where a directory of the user's with a node's state stands in the container: not in engine.StateHome, which
-// the image closes to others than its user.
+// hostState is where a directory of the user's with a node's state stands in the container, or one that lives no longer than
+// it: not in engine.StateHome, which the image closes to others than its user.
 const hostState = "/platform/swarm/state"
 
 // stateDir is the state directory inside the container. It reaches the component as SWARM_STATE_DIR.
 func (s Spec) stateDir() string {
-	if s.StateDir != "" {
+	if s.StateDir != "" || s.Stateless {
 		return hostState
 	}
 	return StateDir(s.Role, s.Node)

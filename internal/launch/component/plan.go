@@ -21,6 +21,7 @@ import (
 const (
 	dockerSocket = "/var/run/docker.sock"
 	pidsLimit    = 4096
+	shmSize      = 1 << 30 // bytes, for weights and a program's own shared memory
 	// stopSeconds is how long a component has to say goodbye before the engine kills it.
 	stopSeconds = 30
 )
@@ -103,14 +104,12 @@ func (s Spec) config(h host) (*container.Config, error) {
 	}
 	grace := stopSeconds
 	attached := !s.Detach
-	env := []string{
-		// The home of state is root's default; a user other than root finds it by this.
-		"XDG_STATE_HOME=" + filepath.Dir(engine.StateHome), "SWARM_SCOPE=" + s.Scope,
-	}
+	env := []string{"SWARM_SCOPE=" + s.Scope}
 	if s.Stateless {
-		env = append(env, "HOME=/tmp")
+		env = append(env, "HOME=/tmp", "XDG_STATE_HOME=/tmp")
 	} else {
-		env = append(env, "HOME="+s.stateDir(), "SWARM_STATE_DIR="+s.stateDir())
+		// The home of state is root's default; a user other than root finds it by the second.
+		env = append(env, "HOME="+s.stateDir(), "XDG_STATE_HOME="+filepath.Dir(engine.StateHome), "SWARM_STATE_DIR="+s.stateDir())
 		if s.Role == engine.RoleSpireServer && s.StateDir != "" {
 			env = append(env, "SWARM_SERVER_SOCKET="+path.Join(s.stateDir(), "api.sock")) // for `swarmd spire-token`
 		}
@@ -174,6 +173,9 @@ func (s Spec) hostConfig() (*container.HostConfig, error) {
 		// It hands bridge files over to the ML program's user, and writes into the caller's model directory.
 		hc.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
 	}
+	if s.BridgeDir != "" && !s.EngineSocket {
+		hc.ShmSize = shmSize
+	}
 	mode, times, limited := strings.Cut(s.Restart, ":")
 	policy := container.RestartPolicy{Name: container.RestartPolicyMode(mode)}
 	if limited {
@@ -197,6 +199,9 @@ func (s Spec) hostConfig() (*container.HostConfig, error) {
 // source the engine makes as root; and the variables that belong to them.
 func (s Spec) mounts(h host) (mounts []mount.Mount, binds, env []string, err error) {
 	switch {
+	case s.Stateless && s.Agent != nil && s.Agent.GenJoinToken != nil:
+		// For the join token: a volume without a name goes with its container.
+		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: s.stateDir(), VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: s.ourLabels()}})
 	case s.Stateless:
 	case s.StateDir != "":
 		dir, err := filepath.Abs(s.StateDir)
@@ -233,7 +238,7 @@ func (s Spec) mounts(h host) (mounts []mount.Mount, binds, env []string, err err
 		}
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: p, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
-	if s.BridgeDir != "" {
+	if s.BridgeDir != "" && s.EngineSocket { // else the program runs in this container and finds it there
 		// The daemon makes and removes its directory, hence the one above. A bind, since the engine then makes it if it is
 		// missing, as root: were it the caller's, the daemon would refuse it.
 		binds = append(binds, filepath.Dir(s.BridgeDir)+":"+filepath.Dir(s.BridgeDir))

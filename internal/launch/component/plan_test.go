@@ -55,7 +55,7 @@ func TestPlan(t *testing.T) {
 		User: "10001:10001", Volumes: []string{"swarmd-s-sn1"},
 		Config: &container.Config{
 			Hostname: "sn1", Image: engine.ImageSwarmd, Entrypoint: []string{"swarmd"}, Cmd: []string{"run-sn"}, WorkingDir: "/",
-			Env: []string{"XDG_STATE_HOME=/var/lib", "SWARM_SCOPE=s", "HOME=/var/lib/swarmd/sn1", "SWARM_STATE_DIR=/var/lib/swarmd/sn1"},
+			Env: []string{"SWARM_SCOPE=s", "HOME=/var/lib/swarmd/sn1", "XDG_STATE_HOME=/var/lib", "SWARM_STATE_DIR=/var/lib/swarmd/sn1"},
 			Labels: map[string]string{
 				engine.LabelRole: "sn", engine.LabelScope: "s", engine.LabelNode: "sn1", engine.LabelSwarmd: "v1",
 			},

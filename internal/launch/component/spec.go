@@ -59,7 +59,7 @@ type Spec struct {
 	SocketPath string
 	// StateDir is a directory of the host for the node's state; it is made if missing. "": the volume StateVolume.
 	StateDir  string
-	Stateless bool // no state at all
+	Stateless bool // no state at all: each container begins anew
 	// EngineSocket gives the component the engine: to an SL, which starts its program's container.
 	EngineSocket bool
 	// BridgeDir is the SL's bridge directory, at the same path inside and outside, in memory. "": none.
@@ -68,7 +68,9 @@ type Spec struct {
 	Spill bool
 
 	// Agent is what the user said about the node's own SPIRE agent, nil without one. The launcher finds the server's address
-	// if it is not given, and gets the join token for GenJoinToken on this host before the component starts.
+	// if it is not given, and gets the join token for GenJoinToken on this host before the component starts. It tells swarmd
+	// so by variables, beside the options that stand in Args. SWCI, whose program reads none, gets all of the agent's options
+	// and files from here.
 	Agent *spire.AgentConfig
 }
 

@@ -105,6 +105,43 @@ func TestSpire(t *testing.T) {
 			t.Fatalf("the SN ended:\n%s", b.logs(anew))
 		}
 	})
+	t.Run("sl", func(t *testing.T) {
+		// It deals with the engine as root, and makes and removes its bridge directory in the host's memory.
+		name := b.scope + "-sl1"
+		bridge := "/dev/shm/swarmd/" + name
+		s := b.sn("sl1", net, name, map[string]string{})
+		s.Role, s.Platform, s.EngineSocket, s.BridgeDir, s.Spill = engine.RoleSL, "PYT", true, bridge, true
+		s.Args = []string{"run-sl", "--runtime=process", "--name=sl1", "--host-ip=" + name, "--sn-ip=" + b.scope + "-sn1", "--attach", "--bridge-dir=" + bridge, "-genJoinToken"}
+		id := b.detached(s)
+		b.await("the bridge", func() bool {
+			_, err := os.Stat(bridge + "/bridge.sock")
+			return err == nil || !b.running(id)
+		})
+		if !b.running(id) {
+			t.Fatalf("the SL ended:\n%s", b.logs(id))
+		}
+		if err := b.engine.ContainerStop(t.Context(), id, container.StopOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(bridge); err == nil {
+			t.Errorf("the bridge directory is left:\n%s", b.logs(id))
+		}
+	})
+	t.Run("swci", func(t *testing.T) {
+		s := b.sn("", net, "", map[string]string{})
+		s.Role, s.Stateless, s.Program, s.Attach, s.Detach, s.Remove, s.Name = engine.RoleSWCI, true, []string{"swarmctl"}, true, false, true, ""
+		s.Args = []string{"list", "nodes", "--sn=" + b.scope + "-sn1:30304"}
+		before := len(b.out.String())
+		code, err := b.run(s)
+		if err != nil || code != 0 || !strings.Contains(b.out.String()[before:], "sn1") {
+			t.Errorf("exit code %d, %v, output %q, errors %q", code, err, b.out.String()[before:], b.errors.String())
+		}
+		for _, thing := range b.left() {
+			if strings.HasPrefix(thing, "volume ") && !strings.HasPrefix(thing, "volume swarmd-") {
+				t.Errorf("%s is left", thing)
+			}
+		}
+	})
 	t.Run("process", func(t *testing.T) {
 		source := spire.TokenSource{Docker: b.scope + "-spire", Exec: component.LocalExec()}
 		join, err := source.Join(t.Context(), identity.RoleSL, "sl-1")
