@@ -1,3 +1,4 @@
+#!/bin/sh
 # Says in lines "swarmd-probe KEY VALUE" what only a container can tell. It needs no more than a POSIX shell.
 # Arguments: Python code, Python's name, data directory, model directory, program, framework's module, "gpus" if any were
 # asked for, and the targets of the user's mounts. Empty: not asked for.
