@@ -23,7 +23,7 @@ var ranks = []struct {
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
+	{"2", []string{"internal/rpc", "internal/client"}},                                                 // both know the API, neither the other
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/plain"}},
@@ -35,7 +35,7 @@ var ranks = []struct {
 
 // testOnly are packages for tests: they may import what they exercise, and only tests and each other import them.
 var testOnly = []string{
-	"internal/e2e", "internal/e2e/deploy", "internal/e2e/e2etest", "internal/e2e/images", "internal/e2e/spire", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest", "node/survive",
+	"internal/e2e", "internal/e2e/deploy", "internal/e2e/docker", "internal/e2e/e2etest", "internal/e2e/images", "internal/e2e/spire", "internal/meta", "internal/p2p/p2ptest", "internal/rpc/rpctest", "node/nodetest", "node/survive",
 	"identity/spire/spiretest", "internal/launch/enginetest", "internal/launch/walls",
 }
 
