@@ -127,19 +127,19 @@ func TestClean(t *testing.T) {
 
 // TestPrivate stops, kills and restarts engines with a container in them. Afterwards no directory and no process is left.
 func TestPrivate(t *testing.T) {
-	var dirs []string
 	before := links(t)
-	for _, live := range []bool{false, true} {
-		t.Run(map[bool]string{false: "plain", true: "live-restore"}[live], func(t *testing.T) {
-			var opts []enginetest.Option
+	var dir string
+	t.Run("run", func(t *testing.T) {
+		p := enginetest.Private(t)
+		dir = filepath.Dir(strings.TrimPrefix(p.Host(), "unix://"))
+		e := p.Engine()
+		if got := output(t, e, run(t, e, "", "python3", "-c", "import numpy; print(40+2)")); got != "42\n" {
+			t.Errorf("container says %q", got)
+		}
+		for _, live := range []bool{false, true} {
 			if live {
-				opts = append(opts, enginetest.LiveRestore)
-			}
-			p := enginetest.Private(t, opts...)
-			dirs = append(dirs, filepath.Dir(strings.TrimPrefix(p.Host(), "unix://")))
-			e := p.Engine()
-			if got := output(t, e, run(t, e, "", "python3", "-c", "import numpy; print(40+2)")); got != "42\n" {
-				t.Errorf("container says %q", got)
+				p.UseLiveRestore()
+				p.Restart()
 			}
 			for name, again := range map[string]func(){"restart": p.Restart, "kill": func() { p.Kill(); p.Start() }} {
 				id := run(t, e, "", "sleep", "1000")
@@ -148,9 +148,9 @@ func TestPrivate(t *testing.T) {
 					t.Errorf("%s: container runs: %v, want %v", name, got, live)
 				}
 			}
-		})
-	}
-	noneLeft(t, dirs...)
+		}
+	})
+	noneLeft(t, dir)
 	if after := links(t); !after["docker0"] && before["docker0"] {
 		t.Errorf("the machine's engine lost its bridge: %v, before: %v", after, before)
 	}
