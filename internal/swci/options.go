@@ -42,6 +42,9 @@ type line struct {
 // split takes args apart. Which options take a value must be known for that: the table's options have the same shape
 // in every command (a test holds it), so the union of all of them answers.
 func (g *Grammar) split(args []string) (line, error) {
+	if ownOptions(args) {
+		return line{words: args}, nil
+	}
 	takes := g.valueOptions()
 	var l line
 	for i := 0; i < len(args); i++ {
