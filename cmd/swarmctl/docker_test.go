@@ -232,3 +232,34 @@ func TestLocalRunInContainersNamesWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// TestLocalRunWithNodesInContainers kills one swarm of containers and brings up the next.
+func TestLocalRunWithNodesInContainers(t *testing.T) {
+	l, e := newDockerLab(t)
+	enginetest.NeedImage(t, e, swarmdImage, "scripts/images swarmd")
+	l.args = append(l.args, "--containers", "--sns", "2")
+	first := l.start(t, "-e", "EPOCHS=1000", "-e", "SLEEP=0.01")
+	until(t, "first round", l.trained)
+	scope := scopeOf(t, first.Process.Pid)
+	left := strings.Join(enginetest.Left(t, e, scope), "\n")
+	for _, want := range []string{"container sn-0 (running)", "container sn-1 (running)", "container sl-0 (running)", "container sl-1 (running)", "network " + scope} {
+		if !strings.Contains(left, want) {
+			t.Errorf("no %q among:\n%s", want, left)
+		}
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait()
+	until(t, "end of its launchers", func() bool { return len(l.processes()) == 0 })
+	second := l.start(t)
+	if err := second.Wait(); err != nil {
+		t.Errorf("next run: %v\n%s", err, second.stderr)
+	}
+	if !strings.Contains(second.stdout.String(), "all final models are the same bytes") {
+		t.Errorf("next run:\n%s", second.stdout)
+	}
+	containerless(t, e, scope)
+	containerless(t, e, second.scope(t))
+	l.nothingLeft(t)
+}

@@ -38,7 +38,7 @@ func localCommands() []*Command {
 			Details: "Brings up a whole swarm on this machine (free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
 				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. {peer} in --data-dir becomes the peer's index, from 0. The program also finds MIN_PEERS.\n\n" +
 				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
-				"With --runtime docker every program runs in a container of its own, without network and with nothing of this host but its data (read-only) and its model directory; SNs and SLs stay processes. No container is left afterwards.\n\n" +
+				"With --runtime docker every program runs in a container of its own, without network and with nothing of this host but its data (read-only) and its model directory; SNs and SLs stay processes unless --containers is given. No container is left afterwards.\n\n" +
 				localIdentity + "\n\n" +
 				"Exit code 1 means that a program failed or that the final models differ, 8 that --timeout passed, 130 that you stopped it.",
 			Example: "local run --peers 3 --platform PYT --model-dir examples/digits-pyt --model-program train.py --data-dir 'shards/{peer}' --out out",
@@ -56,6 +56,7 @@ func localCommands() []*Command {
 				&cli.DurationFlag{Name: "timeout", Usage: "give up after `TIME`, for example 30m"},
 				&cli.StringFlag{Name: "python", Usage: "Python interpreter `FILE`"},
 				&cli.StringFlag{Name: "runtime", Value: "process", Usage: "how the programs run: `KIND` process or docker"},
+				&cli.BoolFlag{Name: "containers", Usage: "with --runtime docker: run SNs and SLs in containers too"},
 				&cli.StringFlag{Name: "ml-image", Usage: "image `NAME` of the programs' containers; that of the platform if not given"},
 				&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
 				&cli.BoolFlag{Name: "keep", Usage: "leave the temporary folder with the nodes' state"},
@@ -94,7 +95,7 @@ func localRun(ctx context.Context, s *Session, args Args) error {
 		Peers: o.Int("peers"), MinPeers: o.Int("min-peers"), SNs: o.Int("sns"),
 		Platform: o.String("platform"), ModelDir: o.String("model-dir"), Program: o.String("model-program"),
 		DataDir: o.String("data-dir"), Out: o.String("out"), Env: o.StringSlice("e"),
-		Python: o.String("python"), Runtime: o.String("runtime"), Image: o.String("ml-image"), Swarmd: o.String("swarmd"), Package: pythonPackage(),
+		Python: o.String("python"), Runtime: o.String("runtime"), Image: o.String("ml-image"), Nodes: o.Bool("containers"), Swarmd: o.String("swarmd"), Package: pythonPackage(),
 		Baseline: o.Bool("baseline"), Keep: o.Bool("keep"), Quiet: o.Bool("quiet"), Verbose: o.Bool("verbose"),
 		JSON: s.JSON, Timeout: o.Duration("timeout"),
 	}, s.localHost())

@@ -39,8 +39,11 @@ type Config struct {
 	// Containers tells that the SLs run their programs as containers. They, and what else has the swarm's scope at the
 	// container engine, are gone after Close.
 	Containers bool
-	OnLine     func(name, line string, program bool)
-	Environ    []string // of the daemons; nil means this process's own
+	// Nodes tells that the SNs and SLs are containers too, on a network of their own. Their names are sn-0, sl-0, … at the
+	// engine too, so there can be one such swarm at an engine. Needs Containers, and the embedded authority.
+	Nodes   bool
+	OnLine  func(name, line string, program bool)
+	Environ []string // of the daemons; nil means this process's own
 }
 
 // Cluster is a swarm on this machine. Start, then StartSL any number of times, then Close.
@@ -50,7 +53,8 @@ type Cluster struct {
 	bridge tempDir // of the bridges, on tmpfs when there is one
 	scope  string
 	ports  ports
-	apis   []string
+	apis   []string // as this process reaches them
+	sns    []string // as the nodes do
 	exits  chan Exit
 
 	mu      sync.Mutex
@@ -127,6 +131,11 @@ func (c *Cluster) Start(ctx context.Context) error {
 	if err := c.startIdentity(ctx); err != nil {
 		return err
 	}
+	if c.cfg.Nodes {
+		if err := c.makeNetwork(ctx); err != nil {
+			return err
+		}
+	}
 	var sentinelFS int
 	for i := range c.cfg.SNs {
 		args, fs, err := c.snArgs(i, sentinelFS)
@@ -145,6 +154,13 @@ func (c *Cluster) Start(ctx context.Context) error {
 		if err := c.await(ctx, p, "its API", func() bool { return closed(ready) }); err != nil {
 			return err
 		}
+		api := c.sns[i]
+		if c.cfg.Nodes {
+			if api, err = c.reach(ctx, p.Name, api); err != nil {
+				return err
+			}
+		}
+		c.apis = append(c.apis, api)
 	}
 	return nil
 }
@@ -152,10 +168,9 @@ func (c *Cluster) Start(ctx context.Context) error {
 // snArgs is the command line of the SN with index i. Each SN has a loopback address of its own, because an SN whose
 // --host-ip is the Sentinel's would be the Sentinel.
 func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
-	host := SNHost(i)
 	var p [3]int
 	for k := range p {
-		if p[k], err = c.ports.take(host); err != nil {
+		if p[k], err = c.ports.take(SNHost(i)); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -163,13 +178,17 @@ func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
 		sentinelFS = p[2]
 	}
 	name := "sn-" + strconv.Itoa(i)
-	c.apis = append(c.apis, net.JoinHostPort(host, strconv.Itoa(p[1])))
+	host, sentinel := SNHost(i), SNHost(0)
+	if c.cfg.Nodes {
+		host, sentinel = name, "sn-0" // which the network's DNS knows
+	}
+	c.sns = append(c.sns, net.JoinHostPort(host, strconv.Itoa(p[1])))
 	return append([]string{
-		c.cfg.Swarmd, "run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", SNHost(0),
+		c.cfg.Swarmd, "run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", sentinel,
 		"--sn-p2p-port", strconv.Itoa(p[0]), "--sn-api-port", strconv.Itoa(p[1]), "--sn-fs-port", strconv.Itoa(p[2]),
 		"--sentinel-fs-port", strconv.Itoa(sentinelFS),
 		"--state-dir", filepath.Join(c.dir.path, name),
-	}, c.identityArgs()...), p[2], nil
+	}, append(c.identityArgs(), c.runtimeArgs()...)...), p[2], nil
 }
 
 // SNHost is the loopback address of the SN with index i.
@@ -198,24 +217,24 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	bridge := c.bridgeDir(s.Index)
-	if err := os.MkdirAll(bridge, 0o700); err != nil {
-		return nil, fmt.Errorf("make bridge folder: %w", err)
-	}
-	host, port, err := net.SplitHostPort(c.apis[s.Index%len(c.apis)])
+	host, port, err := net.SplitHostPort(c.sns[s.Index%len(c.sns)])
 	if err != nil {
 		return nil, fmt.Errorf("address of SN: %w", err)
 	}
 	name := SLName(s.Index)
 	args := append([]string{
-		c.cfg.Swarmd, "run-sl", "--name", name, "--host-ip", "127.0.0.1", "--sn-ip", host, "--sn-api-port", port,
-		"--sl-fs-port", strconv.Itoa(fs), "--state-dir", filepath.Join(c.dir.path, name),
-		"--bridge-dir", bridge, "--expected-peers", strconv.Itoa(s.Expected),
-	}, c.identityArgs()...)
+		c.cfg.Swarmd, "run-sl", "--name", name, "--host-ip", c.slHost(name), "--sn-ip", host, "--sn-api-port", port,
+		"--sl-fs-port", strconv.Itoa(fs), "--expected-peers", strconv.Itoa(s.Expected),
+	}, append(c.identityArgs(), c.runtimeArgs()...)...)
+	own, err := c.slDirs(s.Index)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, own...)
 	if s.Program == "" {
 		args = append(args, "--attach")
 	} else {
-		args = append(args, "--data-dir", s.DataDir, "--model-dir", s.ModelDir, "--model-program", s.Program, "--sl-platform", s.Platform, "--runtime", "process")
+		args = append(args, "--data-dir", s.DataDir, "--model-dir", s.ModelDir, "--model-program", s.Program, "--sl-platform", s.Platform)
 	}
 	if c.cfg.Containers {
 		args = append(args, "--ml-runtime", "docker", "--ml-image", s.Image)
@@ -230,6 +249,23 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 		args = append(args, "-e", kv)
 	}
 	return c.launch(name, SL, nil, args...)
+}
+
+// slDirs are the options that keep an SL's files in the swarm's folders. In a container an SL is root: what it makes could
+// not be removed by another user, so it has volumes, and the bridge's default place.
+func (c *Cluster) slDirs(i int) ([]string, error) {
+	var args []string
+	if !c.cfg.Nodes {
+		args = append(args, "--state-dir", filepath.Join(c.dir.path, SLName(i)))
+	}
+	if c.cfg.Nodes && os.Geteuid() != 0 {
+		return args, nil
+	}
+	bridge := c.bridgeDir(i)
+	if err := os.MkdirAll(bridge, 0o700); err != nil {
+		return nil, fmt.Errorf("make bridge folder: %w", err)
+	}
+	return append(args, "--bridge-dir", bridge), nil
 }
 
 func (c *Cluster) bridgeDir(i int) string { return filepath.Join(c.bridge.path, SLName(i)) }

@@ -62,6 +62,7 @@ type RunConfig struct {
 	Runtime  string   // of the programs: "process", also if empty, or "docker"
 	Image    string   // of the programs' containers; empty: that of the platform
 	Swarmd   string   // binary; empty: find it
+	Nodes    bool     // SNs and SLs are containers too
 	Baseline bool
 	Keep     bool
 	Quiet    bool
@@ -93,16 +94,8 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	if c.Platform = strings.ToUpper(c.Platform); c.Platform != "PYT" && c.Platform != "TF" {
 		add("use PYT or TF", "platform %q is not supported", c.Platform)
 	}
-	if c.Runtime = strings.ToLower(c.Runtime); c.Runtime == "" {
-		c.Runtime = runtimeProcess
-	}
-	switch {
-	case c.Runtime != runtimeProcess && c.Runtime != runtimeDocker:
-		add("use process or docker", "runtime %q is not supported", c.Runtime)
-	case c.docker() && c.Python != "":
-		add("the image's python3 runs the programs; name another image with --ml-image", "--python is for --runtime process")
-	case !c.docker() && c.Image != "":
-		add("leave it out, or give --runtime docker", "--ml-image is for --runtime docker")
+	if err := c.checkRuntime(); err != nil {
+		bad = append(bad, err)
 	}
 	for _, kv := range c.Env {
 		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" {
@@ -134,7 +127,7 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 		bad = append(bad, err)
 	}
 	if c.docker() {
-		err = c.checkEngine(ctx)
+		err = c.checkEngine(ctx, h.Getenv)
 	} else if c.Python, err = launch.FindPython(ctx, c.Platform, c.Python, h.Getenv); err != nil {
 		err = &exit.Error{Status: exit.Failed, Err: err}
 	}
@@ -142,6 +135,26 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 		bad = append(bad, err)
 	}
 	return joined(bad)
+}
+
+// checkRuntime completes the runtime and refuses options that another one has.
+func (c *RunConfig) checkRuntime() error {
+	if c.Runtime = strings.ToLower(c.Runtime); c.Runtime == "" {
+		c.Runtime = runtimeProcess
+	}
+	switch {
+	case c.Runtime != runtimeProcess && c.Runtime != runtimeDocker:
+		return exit.New(exit.Usage, "use process or docker", "runtime %q is not supported", c.Runtime)
+	case c.docker() && c.Python != "":
+		return exit.New(exit.Usage, "the image's python3 runs the programs; name another image with --ml-image", "--python is for --runtime process")
+	case !c.docker() && c.Nodes:
+		return exit.New(exit.Usage, "give both, or neither", "--containers is for --runtime docker")
+	case c.Nodes && c.Spire:
+		return exit.New(exit.Usage, "leave one of the two out", "--containers has embedded identities only")
+	case !c.docker() && c.Image != "":
+		return exit.New(exit.Usage, "leave it out, or give --runtime docker", "--ml-image is for --runtime docker")
+	}
+	return nil
 }
 
 func (c *RunConfig) checkPaths() (bad []error) {

@@ -24,8 +24,8 @@ const (
 // docker reports whether the programs run in containers.
 func (c *RunConfig) docker() bool { return c.Runtime == runtimeDocker }
 
-// checkEngine finds the programs' image at the container engine.
-func (c *RunConfig) checkEngine(ctx context.Context) error {
+// checkEngine finds the images at the container engine.
+func (c *RunConfig) checkEngine(ctx context.Context, getenv func(string) string) error {
 	ours := map[string]string{"PYT": engine.ImagePYT, "TF": engine.ImageTF}[c.Platform]
 	hint := "docker images shows what there is; docker load and docker pull get more"
 	if c.Image == "" {
@@ -36,11 +36,22 @@ func (c *RunConfig) checkEngine(ctx context.Context) error {
 		return engineError(err)
 	}
 	defer e.Close()
-	switch _, err := e.ImageInspect(ctx, c.Image); {
+	if err := needImage(ctx, e, c.Image, hint); err != nil || !c.Nodes {
+		return err
+	}
+	swarmd := getenv("SWARM_IMAGE")
+	if swarmd == "" {
+		swarmd = engine.ImageSwarmd
+	}
+	return needImage(ctx, e, swarmd, "make image builds it; or name another with SWARM_IMAGE")
+}
+
+func needImage(ctx context.Context, e *engine.Engine, image, hint string) error {
+	switch _, err := e.ImageInspect(ctx, image); {
 	case errdefs.IsNotFound(err):
-		return exit.New(exit.Failed, hint, "the container engine has no image %s", c.Image)
+		return exit.New(exit.Failed, hint, "the container engine has no image %s", image)
 	case err != nil:
-		return engineError(engine.Explain(fmt.Errorf("look for image %s: %w", c.Image, err)))
+		return engineError(engine.Explain(fmt.Errorf("look for image %s: %w", image, err)))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (r *run) train(ctx context.Context) (*report.Summary, []report.Round, error
 	var err error
 	r.cluster, err = cluster.New(cluster.Config{
 		Swarmd: r.cfg.Swarmd, SNs: r.cfg.SNs, Spire: r.cfg.Spire, LogDir: filepath.Join(r.cfg.Out, logsDir), Keep: r.cfg.Keep,
-		Environ: r.host.Environ, OnLine: r.line, Containers: r.cfg.docker(),
+		Environ: r.host.Environ, OnLine: r.line, Containers: r.cfg.docker(), Nodes: r.cfg.Nodes,
 	})
 	if err != nil {
 		return nil, nil, err

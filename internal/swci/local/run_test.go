@@ -299,6 +299,10 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{"runtime", func(c *local.RunConfig) { c.Runtime = "podman" }, `runtime "podman" is not supported`, exit.Usage},
 		{"python in containers", func(c *local.RunConfig) { c.Runtime = "docker" }, "--python is for --runtime process", exit.Usage},
 		{"image without containers", func(c *local.RunConfig) { c.Image = "mine" }, "--ml-image is for --runtime docker", exit.Usage},
+		{"nodes alone in containers", func(c *local.RunConfig) { c.Nodes = true }, "--containers is for --runtime docker", exit.Usage},
+		{"SPIRE in containers", func(c *local.RunConfig) {
+			c.Runtime, c.Nodes, c.Spire, c.Python = "docker", true, true, ""
+		}, "embedded identities only", exit.Usage},
 		{"no container engine", func(c *local.RunConfig) {
 			t.Setenv("DOCKER_HOST", "unix:///no/such.sock")
 			c.Runtime, c.Python = "Docker", ""
