@@ -24,7 +24,7 @@ func (l *lab) train(t *testing.T) container.Spec {
 		t.Fatal(err)
 	}
 	return container.Spec{
-		Node: "sl-1", Image: enginetest.TestImage, User: "1000:1000", DataDir: hostDir(t, 0o755), ModelDir: model, Program: "train.py",
+		Node: "sl-1", Scope: l.scope, Image: enginetest.TestImage, User: "1000:1000", DataDir: hostDir(t, 0o755), ModelDir: model, Program: "train.py",
 	}
 }
 

@@ -74,7 +74,7 @@ func (e ending) reason(tail []string) string {
 		return "usually the command is not in the image: check --ml-cmd, --ml-entrypoint and --ml-image"
 	case 128 + int(syscall.SIGKILL):
 		if e.memory > 0 {
-			return fmt.Sprintf("killed from outside, by hand or for memory (limit %s)", size(e.memory))
+			return fmt.Sprintf("killed from outside, by hand or for memory (limit %s): raise --ml-memory if so", size(e.memory))
 		}
 		return "killed from outside, by hand or because this machine had no more memory"
 	case 255:

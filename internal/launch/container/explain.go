@@ -48,6 +48,8 @@ func explainStart(err error, s Spec) error {
 	case has("could not select device driver"):
 		return problem("install the NVIDIA container toolkit and restart the engine, or leave --gpu out",
 			"the container engine has no driver for GPUs: %s", said)
+	case has("stat /dev/", "no such file"): // Podman's words
+		return problem("load the driver that makes it, or correct --ml-device", "bad device: %s", said)
 	case has("nvidia-container"), has("nvml"):
 		return gpuProblem(said)
 	}

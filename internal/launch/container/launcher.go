@@ -92,6 +92,11 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, t traits)
 	if err := refuseSockets(l.engine.DaemonHost(), host.Mounts); err != nil {
 		return "", err
 	}
+	if t.podman {
+		if err := missingSources(host.Mounts); err != nil {
+			return "", err
+		}
+	}
 	// A call that makes something is not broken off: nobody would know what it made.
 	calls, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
 	defer cancel()

@@ -28,18 +28,23 @@ var streamNames = [...]string{1: "stdout", 2: "stderr"}
 
 // logs reads a container's log, in several goes if need be, and gives each line to an output once. Only Time is safe for use
 // beside the other methods.
+//
+// Docker's times have nanoseconds, and each stream's entries are in their order, those of both streams together not quite.
+// Podman's have whole seconds, but all entries come in one order: there a place in the log is a second and how many of its
+// entries were taken. As a time that is the second and as many nanoseconds.
 type logs struct {
 	engine  *engine.Engine
 	id      string
-	streams [len(streamNames)]*logStream
+	lines   [len(streamNames)]io.WriteCloser // nil: no such stream
+	streams [len(streamNames)]place          // Docker's
+	all     place                            // Podman's
 
 	mu   sync.Mutex
 	time time.Time // of the last line passed on
 }
 
-// logStream is stdout or stderr. Entries of one stream are in order, those of both are not quite.
-type logStream struct {
-	lines io.WriteCloser
+// place is how far a log was taken.
+type place struct {
 	last  time.Time // of the newest entry taken
 	count int       // entries taken that have this time; below zero: all that there are
 
@@ -47,19 +52,17 @@ type logStream struct {
 	resumed bool // this go has come to what was not taken yet
 }
 
-// newLogs starts behind the given time, zero: from the start.
+// newLogs starts behind the given time, which Time returned for the same container; zero: from the start.
 func newLogs(e *engine.Engine, id string, out *launch.Output, since time.Time) *logs {
 	l := &logs{engine: e, id: id, time: since}
 	for i, name := range streamNames {
-		if name == "" {
-			continue
+		if name != "" {
+			l.lines[i] = out.Stream(name)
+			l.streams[i] = place{last: since, count: -1}
 		}
-		s := &logStream{lines: out.Stream(name), last: since}
-		// A whole second is an engine's that knows no parts of it: rather lines twice than never.
-		if since.Nanosecond() != 0 {
-			s.count = -1
-		}
-		l.streams[i] = s
+	}
+	if !since.IsZero() {
+		l.all = place{last: since.Truncate(time.Second), count: since.Nanosecond()}
 	}
 	return l
 }
@@ -73,9 +76,9 @@ func (l *logs) Time() time.Time {
 
 // close passes on last lines that have no end.
 func (l *logs) close() {
-	for _, s := range l.streams {
-		if s != nil {
-			_ = s.lines.Close()
+	for _, lines := range l.lines {
+		if lines != nil {
+			_ = lines.Close()
 		}
 	}
 }
@@ -93,11 +96,7 @@ func (l *logs) read(ctx context.Context, follow bool) error {
 		return fmt.Errorf("read container's log: %w", err)
 	}
 	defer body.Close()
-	for _, s := range l.streams {
-		if s != nil {
-			s.begin()
-		}
-	}
+	l.begin()
 	if err := readFrames(body, l.take); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("read container's log: %w", err)
 	}
@@ -136,49 +135,63 @@ func readFrames(r io.Reader, take func(stream int, frame []byte)) error {
 	}
 }
 
+// begin prepares for a go, which may bring again what was taken.
+func (l *logs) begin() {
+	for i := range l.streams {
+		l.streams[i].begin()
+	}
+	l.all.begin()
+}
+
 // take passes an entry on unless that was done before. It is "<time> <text>", the text being a line with its end, or a piece
 // of a long one without.
 func (l *logs) take(stream int, frame []byte) {
-	s := l.streams[stream]
 	stamp, text, _ := bytes.Cut(frame, []byte(" "))
 	at, err := time.Parse(time.RFC3339Nano, string(stamp[:min(len(stamp), 64)]))
 	if err != nil { // not how engines write; better shown than lost
-		_, _ = s.lines.Write(frame)
+		_, _ = l.lines[stream].Write(frame)
 		return
 	}
-	if !s.fresh(at) {
+	p, whole := &l.streams[stream], !bytes.ContainsRune(stamp, '.')
+	if whole {
+		p = &l.all
+	}
+	if !p.fresh(at) {
 		return
 	}
-	_, _ = s.lines.Write(text)
-	if bytes.HasSuffix(text, []byte("\n")) {
-		l.mu.Lock()
-		if at.After(l.time) {
-			l.time = at
-		}
-		l.mu.Unlock()
+	_, _ = l.lines[stream].Write(text)
+	if !bytes.HasSuffix(text, []byte("\n")) {
+		return
+	}
+	if whole {
+		at = at.Add(time.Duration(min(p.count, int(time.Second-1))))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at.After(l.time) {
+		l.time = at
 	}
 }
 
-// begin prepares for a go, which may bring again what was taken.
-func (s *logStream) begin() { s.seen, s.resumed = 0, s.last.IsZero() }
+func (p *place) begin() { p.seen, p.resumed = 0, p.last.IsZero() }
 
 // fresh tells whether an entry of that time was not taken before, and counts it as taken.
-func (s *logStream) fresh(at time.Time) bool {
-	if !s.resumed {
-		if at.Before(s.last) || at.Equal(s.last) && s.count < 0 {
+func (p *place) fresh(at time.Time) bool {
+	if !p.resumed {
+		if at.Before(p.last) || at.Equal(p.last) && p.count < 0 {
 			return false
 		}
-		if at.Equal(s.last) && s.seen < s.count {
-			s.seen++
+		if at.Equal(p.last) && p.seen < p.count {
+			p.seen++
 			return false
 		}
 		// Behind this everything is new, even if the clock was set back.
-		s.resumed = true
+		p.resumed = true
 	}
-	if at.Equal(s.last) && s.count >= 0 {
-		s.count++
+	if at.Equal(p.last) && p.count >= 0 {
+		p.count++
 	} else {
-		s.last, s.count = at, 1
+		p.last, p.count = at, 1
 	}
 	return true
 }

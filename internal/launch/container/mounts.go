@@ -2,7 +2,9 @@ package container
 
 import (
 	"errors"
+	"io/fs"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -157,6 +159,21 @@ func refuseSockets(host string, list []mount.Mount) error {
 
 func errSocket(source string) error {
 	return problem("mount something else", "mounting %s is refused: it gives the program the container engine's socket, and with it root on this host", source)
+}
+
+// missingSources finds what is to be mounted and is not there, for engines that would make a directory instead. In a
+// component's container it can not tell: sources lie on the host, and who started the component looked at them.
+func missingSources(list []mount.Mount) error {
+	if os.Getenv("SWARM_IN_CONTAINER") != "" {
+		return nil
+	}
+	var errs []error
+	for _, m := range list {
+		if _, err := os.Stat(m.Source); m.Type == mount.TypeBind && errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, problem("create it, or correct the option that names it", "mount source %s does not exist", m.Source))
+		}
+	}
+	return together(errs...)
 }
 
 // parseDevice reads HOSTPATH[:PATH[:rwm]].

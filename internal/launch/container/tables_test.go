@@ -247,7 +247,7 @@ func TestReason(t *testing.T) {
 		"machine's memory":  {ending{code: 137, oom: true}, nil, "killed by signal 9 (killed): killed for memory: this machine has no more"},
 		"memory, survived":  {ending{code: 0, oom: true, memory: 1 << 30}, nil, "exit code 0"},
 		"stopped by us":     {ending{code: 137, stopped: true}, nil, "killed by signal 9 (killed)"},
-		"killed by others":  {ending{code: 137, memory: 1 << 30}, nil, "killed by signal 9 (killed): killed from outside, by hand or for memory (limit 1 GiB)"},
+		"killed by others":  {ending{code: 137, memory: 1 << 30}, nil, "killed by signal 9 (killed): killed from outside, by hand or for memory (limit 1 GiB): raise --ml-memory if so"},
 		"engine restarted":  {ending{code: 143, away: true}, nil, "killed by signal 15 (terminated): " + reasonRestarted},
 		"vanished":          {ending{vanished: true}, nil, reasonVanished},
 		"lost":              {ending{lost: "gone"}, nil, "gone"},
@@ -330,9 +330,7 @@ func resumed(since time.Time, goes ...[]string) (lines []string, to time.Time) {
 	out := launch.NewOutput(launch.OutputConfig{Line: func(stream, line string) { lines = append(lines, stream[3:]+":"+line) }})
 	l := newLogs(nil, "", out, since)
 	for _, entries := range goes {
-		for _, s := range l.streams[1:] {
-			s.begin()
-		}
+		l.begin()
 		for _, e := range entries {
 			stream, text, _ := strings.Cut(e, " ")
 			l.take(map[string]int{"o": 1, "e": 2}[stream], []byte("2026-01-02T03:04:"+text))
@@ -355,14 +353,14 @@ func TestNoLineIsLostOrTwice(t *testing.T) {
 		goes  [][]string
 		want  []string
 	}{
-		"again":                  {time.Time{}, [][]string{{"o 05.1Z a\n", "e 05.2Z b\n"}, {"o 05.1Z a\n", "e 05.2Z b\n", "o 05.3Z c\n"}}, []string{"out:a", "err:b", "out:c"}},
-		"same time":              {time.Time{}, [][]string{{"o 05Z a\n", "o 05Z b\n"}, {"o 05Z a\n", "o 05Z b\n", "o 05Z c\n"}, {"o 05Z a\n", "o 05Z b\n", "o 05Z c\n", "o 06Z d\n"}}, []string{"out:a", "out:b", "out:c", "out:d"}},
-		"streams out of order":   {time.Time{}, [][]string{{"o 05.2Z a\n"}, {"o 05.2Z a\n", "e 05.1Z b\n"}}, []string{"out:a", "err:b"}},
-		"piece of a line":        {time.Time{}, [][]string{{"o 05.1Z a"}, {"o 05.1Z a", "o 05.1Z b\n"}}, []string{"out:ab"}},
-		"clock set back":         {time.Time{}, [][]string{{"o 09Z a\n", "o 05Z b\n", "o 06Z c\n"}}, []string{"out:a", "out:b", "out:c"}},
-		"taken up":               {at("05.5Z"), [][]string{{"o 05.4Z a\n", "o 05.5Z b\n", "o 05.6Z c\n"}}, []string{"out:c"}},
-		"taken up, whole second": {at("05Z"), [][]string{{"o 04Z a\n", "o 05Z b\n", "o 06Z c\n"}}, []string{"out:b", "out:c"}},
-		"no time":                {time.Time{}, [][]string{{"o what\n"}}, []string{"out:2026-01-02T03:04:what"}},
+		"again":                {time.Time{}, [][]string{{"o 05.1Z a\n", "e 05.2Z b\n"}, {"o 05.1Z a\n", "e 05.2Z b\n", "o 05.3Z c\n"}}, []string{"out:a", "err:b", "out:c"}},
+		"same time":            {time.Time{}, [][]string{{"o 05Z a\n", "o 05Z b\n"}, {"o 05Z a\n", "o 05Z b\n", "o 05Z c\n"}, {"o 05Z a\n", "o 05Z b\n", "o 05Z c\n", "o 06Z d\n"}}, []string{"out:a", "out:b", "out:c", "out:d"}},
+		"streams out of order": {time.Time{}, [][]string{{"o 05.2Z a\n"}, {"o 05.2Z a\n", "e 05.1Z b\n"}}, []string{"out:a", "err:b"}},
+		"piece of a line":      {time.Time{}, [][]string{{"o 05.1Z a"}, {"o 05.1Z a", "o 05.1Z b\n"}}, []string{"out:ab"}},
+		"clock set back":       {time.Time{}, [][]string{{"o 09Z a\n", "o 05Z b\n", "o 06Z c\n"}}, []string{"out:a", "out:b", "out:c"}},
+		"taken up":             {at("05.5Z"), [][]string{{"o 05.4Z a\n", "o 05.5Z b\n", "o 05.6Z c\n"}}, []string{"out:c"}},
+		"whole seconds":        {at("05.000000002Z"), [][]string{{"o 04Z a\n", "o 05Z b\n", "e 05Z c\n", "o 05Z d\n", "o 06Z e\n"}}, []string{"out:d", "out:e"}},
+		"no time":              {time.Time{}, [][]string{{"o what\n"}}, []string{"out:2026-01-02T03:04:what"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _ := resumed(tt.since, tt.goes...)
@@ -374,6 +372,9 @@ func TestNoLineIsLostOrTwice(t *testing.T) {
 	// The time is that of the last whole line, which a later daemon need not read again.
 	if _, to := resumed(time.Time{}, []string{"o 05.1Z a\n", "e 05.05Z b\n", "o 05.3Z c"}); !to.Equal(at("05.1Z")) {
 		t.Errorf("got %s, want 05.1", to)
+	}
+	if _, to := resumed(at("05.000000002Z"), []string{"o 05Z a\n", "e 05Z b\n", "o 05Z c\n", "e 05Z d\n", "o 05Z e"}); !to.Equal(at("05.000000004Z")) {
+		t.Errorf("got %s, want the second and four entries", to)
 	}
 }
 
@@ -443,6 +444,7 @@ func TestExplainStart(t *testing.T) {
 		"OCI runtime create failed: nvidia-container-cli: initialization error: nvml error: driver/library version mismatch": "reboot",
 		"OCI runtime create failed: nvidia-container-cli: device error: 7: unknown device: unknown":                          "--gpu",
 		"failed to create shim task: OCI runtime create failed: exec: \"run\": executable file not found in $PATH: unknown":  "choose another image",
+		"container create: stat /dev/kfd: no such file or directory":                                                         "load the driver",
 		"invalid mount config for type \"bind\": bind source path does not exist: /x":                                        "create it",
 	} {
 		err := explainStart(errors.New("Error response from daemon: "+said), s)
