@@ -3,8 +3,11 @@ package client
 import (
 	"context"
 	"encoding/base64"
+	"strings"
+	"unicode"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 )
@@ -43,13 +46,28 @@ func (c *Client) listNodes(ctx context.Context) (*swarmv1.ListNodesResponse, err
 		})
 }
 
-// OpenSession enrols a session of our node. Needs Register before, as do the other session calls.
+// OpenSession enrols a session of our node. Needs Register before, as do the other session calls. What does not print in the
+// request's walls, such as the path of a mount may hold, is replaced: SNs refuse it.
 func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	if walls := plainText(req.GetWalls()); walls != req.GetWalls() {
+		req = proto.CloneOf(req)
+		req.Walls = walls
+	}
 	res, err := call(ctx, c, manner{speaks: true}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.OpenSessionRequest]) (*connect.Response[swarmv1.OpenSessionResponse], error) {
 			return s.session.OpenSession(ctx, r)
 		})
 	return res.GetContract(), err
+}
+
+// plainText makes a text of printable characters on one line.
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
 }
 
 // Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned.
