@@ -56,11 +56,11 @@ func mlFlags() []cli.Flag {
 // mlForProcess are the options of mlFlags that mean something for a program without a container.
 func mlForProcess(name string) bool { return name == "ml-runtime" || name == "ml-e" }
 
-// noMLContainer refuses the options that need one.
-func noMLContainer(c *cli.Context) error {
+// noMLContainer refuses the options that need one, unless the environment gives them, which may be meant for others.
+func noMLContainer(c *cli.Context, e Env) error {
 	var errs []error
 	for _, f := range mlFlags() {
-		if name := f.Names()[0]; !mlForProcess(name) && c.IsSet(name) {
+		if name := f.Names()[0]; !mlForProcess(name) && c.IsSet(name) && e.Getenv(env(name)[0]) == "" {
 			errs = append(errs, fmt.Errorf("--%s is for the ML program's container and this is --ml-runtime process: leave it out, or give --ml-runtime docker", name))
 		}
 	}

@@ -93,7 +93,7 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	}
 	if ml == runtimeProcess {
 		cfg.Env = slices.Concat(gpuEnv(gpu), c.StringSlice("env"), c.StringSlice("ml-e"))
-		return cfg, noMLContainer(c)
+		return cfg, noMLContainer(c, e)
 	}
 	if cfg.Attach {
 		return cfg, nil
