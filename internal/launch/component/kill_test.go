@@ -140,24 +140,30 @@ func TestKilledAttached(t *testing.T) {
 	s := b.shell("n", "echo up; exec sleep 1000", nil)
 	cmd := b.launcher(s)
 	b.await("the component", func() bool { return strings.Contains(b.out.String(), "up") })
-	kill(cmd)
-	found, err := b.engine.ContainerList(t.Context(), container.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
+	var id string
+	mine := func() bool { // what it says may come before the engine calls it running
+		found, err := b.engine.ContainerList(t.Context(), container.ListOptions{})
+		i := slices.IndexFunc(found, func(c container.Summary) bool { return c.Labels[engine.LabelScope] == b.scope })
+		if err != nil || i < 0 {
+			return false
+		}
+		id = found[i].ID
+		return true
 	}
-	i := slices.IndexFunc(found, func(c container.Summary) bool { return c.Labels[engine.LabelScope] == b.scope })
-	if i < 0 {
+	b.await("the engine to call it running", mine)
+	kill(cmd)
+	if !mine() {
 		t.Fatal("the component ended with its launcher")
 	}
-	if _, err := b.run(s); err == nil || !strings.Contains(err.Error(), "node n runs already in container "+found[i].ID[:12]) {
+	if _, err := b.run(s); err == nil || !strings.Contains(err.Error(), "node n runs already in container "+id[:12]) {
 		t.Errorf("got %v", err)
 	}
-	if err := b.engine.ContainerKill(t.Context(), found[i].ID, "KILL"); err != nil {
+	if err := b.engine.ContainerKill(t.Context(), id, "KILL"); err != nil {
 		t.Fatal(err)
 	}
-	b.await("its end", func() bool { return !b.running(found[i].ID) })
+	b.await("its end", func() bool { return !b.running(id) })
 	s.Args, s.Remove = []string{"true"}, true
-	if _, err := b.run(s); err != nil || !strings.Contains(b.log.String(), found[i].ID[:12]) {
+	if _, err := b.run(s); err != nil || !strings.Contains(b.log.String(), id[:12]) {
 		t.Errorf("afterwards: %v\n%s", err, b.log.String())
 	}
 	if got := b.left(); len(got) != 1 {

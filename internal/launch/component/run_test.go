@@ -111,8 +111,13 @@ func (b *bench) detached(s component.Spec) string {
 // await waits until the condition holds.
 func (b *bench) await(what string, ok func() bool) {
 	b.t.Helper()
-	for limit := time.Now().Add(enginetest.Patience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(limit) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(enginetest.Patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
 			b.t.Fatalf("waited in vain for %s\nout: %s\nerrors: %s\nlog: %s", what, b.out.String(), b.errors.String(), b.log.String())
 		}
 	}
