@@ -139,23 +139,24 @@ func (g *Grammar) options(l line, c *Command) (*cli.Context, error) {
 	if c != nil {
 		flags = append(flags, c.Flags...)
 	}
-	known := map[string]bool{}
+	known := map[string]string{} // to the first of its names: cli refuses two of them in one line
 	var names []string
 	for _, f := range flags {
 		for _, n := range f.Names() {
-			known[n] = true
+			known[n] = f.Names()[0]
 			names = append(names, n)
 		}
 	}
 	argv := []string{"swarmctl"}
 	for _, o := range l.options {
-		if !known[o.name] {
+		name, ok := known[o.name]
+		if !ok {
 			return nil, exit.New(exit.Usage, optionHint(o.name, names, c), "unknown option %s", dashed(o.name))
 		}
 		if o.given {
-			argv = append(argv, "--"+o.name+"="+o.value)
+			argv = append(argv, "--"+name+"="+o.value)
 		} else {
-			argv = append(argv, "--"+o.name)
+			argv = append(argv, "--"+name)
 		}
 	}
 	opts, err := parseFlags(flags, argv)

@@ -1,0 +1,16 @@
+package swci
+
+import "github.com/swarmd/swarmd/internal/launch/component"
+
+// BoxSpec is the container that run-swci asks for with args.
+func BoxSpec(s *Session, args ...string) (component.Spec, error) {
+	l, err := s.Grammar.split(append([]string{"run-swci"}, args...))
+	if err != nil {
+		return component.Spec{}, err
+	}
+	_, parsed, err := s.Grammar.parse(l)
+	if err != nil {
+		return component.Spec{}, err
+	}
+	return s.boxSpec(parsed.Opts)
+}
