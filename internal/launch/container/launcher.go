@@ -53,6 +53,7 @@ func (l *Launcher) Start(ctx context.Context, spec Spec) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start ML program: %w", err)
 	}
+	l.sweep(ctx, spec.Node, spec.Scope, true) // who starts a node's program is its only daemon
 	p, err := l.start(ctx, spec, engine.RoleML)
 	if err != nil {
 		return nil, fmt.Errorf("start ML program: %w", err)
@@ -152,12 +153,11 @@ func (l *Launcher) logger(spec Spec) *slog.Logger {
 	return l.log
 }
 
-// Find lists the containers of a node's programs, in whatever state, and clears away checks that a killed daemon left.
+// Find lists the containers of a node's programs, in whatever state. It touches nothing.
 func (l *Launcher) Find(ctx context.Context, node, scope string) ([]Found, error) {
 	if scope == "" {
 		scope = engine.OSScope()
 	}
-	l.sweep(ctx, node, scope)
 	list, err := l.list(ctx, engine.RoleML, node, scope)
 	if err != nil {
 		return nil, engine.Explain(fmt.Errorf("find ML containers: %w", err))
@@ -232,6 +232,7 @@ func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, err
 		spec.Grace = defaultGrace
 	}
 	spec.Life = describe(details).Life
+	l.sweep(ctx, f.Node, f.Scope, true)
 	return l.take(ctx, f.ID, spec, true), nil
 }
 
@@ -299,13 +300,16 @@ func (l *Launcher) removeLife(ctx context.Context, spec Spec, role string) {
 	}
 }
 
-// sweep removes checks that nobody waits for any more.
-func (l *Launcher) sweep(ctx context.Context, node, scope string) {
+// sweep removes containers of checks that a killed daemon left: those that are older than any check lasts, or all.
+func (l *Launcher) sweep(ctx context.Context, node, scope string, all bool) {
 	list, err := l.list(ctx, engine.RoleProbe, node, scope)
 	if err != nil {
 		return // what is asked next says it
 	}
 	for _, c := range list {
+		if !all && time.Since(time.Unix(c.Created, 0)) < 2*probeLimit {
+			continue
+		}
 		if err := l.remove(ctx, c.ID); err != nil {
 			l.log.Warn("remove the container of an old check", "container", short(c.ID), "err", err)
 		}

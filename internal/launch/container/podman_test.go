@@ -11,6 +11,7 @@ import (
 )
 
 func TestOnPodman(t *testing.T) {
+	t.Parallel()
 	host := enginetest.Podman(t)
 	l := &lab{engine: enginetest.Dial(t, host), scope: "podman", log: &syncBuffer{}}
 	l.Launcher = container.New(l.engine, slog.New(slog.NewTextHandler(l.log, nil)))

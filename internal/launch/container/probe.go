@@ -79,7 +79,7 @@ func parseProbe(lines []string) report {
 
 // probe runs the checks that need a container, in one that is like the program's.
 func (l *Launcher) probe(ctx context.Context, spec Spec) error {
-	l.sweep(ctx, spec.Node, spec.Scope)
+	l.sweep(ctx, spec.Node, spec.Scope, false)
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	held := 0

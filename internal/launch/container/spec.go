@@ -22,7 +22,7 @@ const (
 	defaultPids  = 4096
 	defaultShm   = 1 << 30 // bytes
 	defaultGrace = 10 * time.Second
-	maxWalls     = 400 // bytes of the text that Walls returns
+	maxWalls     = 256 // bytes of the text that Walls returns: what the swarm takes
 )
 
 // Spec says what to run and how it is walled in. Paths on the host are absolute.
@@ -117,7 +117,7 @@ func (s Spec) Walls() string {
 		return r
 	}, strings.ToValidUTF8(text, "?"))
 	if len(text) > maxWalls {
-		text = strings.ToValidUTF8(text[:maxWalls], "") + "…"
+		text = strings.ToValidUTF8(text[:maxWalls-len("…")], "") + "…"
 	}
 	return text
 }

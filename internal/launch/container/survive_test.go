@@ -281,6 +281,7 @@ func TestLongAndOddLines(t *testing.T) {
 }
 
 func TestEngineIsRestarted(t *testing.T) {
+	t.Parallel()
 	for _, live := range []bool{false, true} {
 		opts := []enginetest.Option{enginetest.Images("swarm-base:latest")}
 		if live {
