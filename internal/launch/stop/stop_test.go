@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/stop"
 	"github.com/swarmd/swarmd/internal/running"
@@ -64,7 +65,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	return m.Run()
+	return e2etest.Main(m)
 }
 
 // process starts a component as a process; the function tells whether it runs.
