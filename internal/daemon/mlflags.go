@@ -22,12 +22,12 @@ const minMemory = 6 << 20
 // mlFlags are the options of the ML program's container.
 func mlFlags() []cli.Flag {
 	text := func(name, usage string, aliases ...string) cli.Flag {
-		f := stringFlag(name, "ML container: "+usage)
-		f.Aliases = aliases
+		f := stringFlag(name, usage)
+		f.Aliases, f.Category = aliases, forML
 		return f
 	}
 	list := func(name, usage string, aliases ...string) cli.Flag {
-		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: "ML container: " + usage + " (repeatable)"}
+		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: usage + " (repeatable)", Category: forML}
 	}
 	return []cli.Flag{
 		stringFlag("ml-runtime", "how the ML program runs: process or docker (default: as --runtime)"),
@@ -45,11 +45,11 @@ func mlFlags() []cli.Flag {
 		list("ml-group-add", "further group of the program, such as video"),
 		list("ml-cap-add", "capability to give (default: none)"),
 		list("ml-security-opt", "security option, such as seccomp=unconfined"),
-		&cli.BoolFlag{Name: "ml-privileged", Usage: "ML container: no walls at all"},
+		&cli.BoolFlag{Name: "ml-privileged", Usage: "no walls at all", Category: forML},
 		text("ml-network", "network (default: none)", "ml-net"),
 		text("ml-memory", "limit of memory, such as 512m or 8g (default: none)"),
 		text("ml-cpus", "limit of CPUs, such as 1.5 (default: none)"),
-		&cli.Int64Flag{Name: "ml-pids", Usage: "ML container: limit of processes and threads (default 4096)", EnvVars: env("ml-pids")},
+		&cli.Int64Flag{Name: "ml-pids", Usage: "limit of processes and threads (default 4096)", EnvVars: env("ml-pids"), Category: forML},
 	}
 }
 

@@ -17,6 +17,13 @@ const (
 	runtimeDocker  = "docker"
 )
 
+// Headings of help.
+const (
+	forContainer = "The component's container, with --runtime docker:"
+	forML        = "The ML program's container, with --ml-runtime docker:"
+	forAgent     = "A SPIRE agent of the node's own:"
+)
+
 // runtimeOf reads --runtime or --ml-runtime; otherwise is the value of one that is not given.
 func runtimeOf(c *cli.Context, option, otherwise string) (string, error) {
 	switch r := strings.ToLower(c.String(option)); r {
@@ -39,13 +46,13 @@ func runtimeFlag() cli.Flag {
 // that is meant for containers must not keep a process from starting.
 func containerFlags() []cli.Flag {
 	text := func(name, usage string, aliases ...string) cli.Flag {
-		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: "docker: " + usage}
+		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage, Category: forContainer}
 	}
 	list := func(name, usage string, aliases ...string) cli.Flag {
-		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: "docker: " + usage + " (repeatable)"}
+		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: usage + " (repeatable)", Category: forContainer}
 	}
 	toggle := func(name, usage string, aliases ...string) cli.Flag {
-		return &cli.BoolFlag{Name: name, Aliases: aliases, Usage: "docker: " + usage}
+		return &cli.BoolFlag{Name: name, Aliases: aliases, Usage: usage, Category: forContainer}
 	}
 	return []cli.Flag{
 		text("hostname", "host name in the container (default: --name)"),
@@ -61,7 +68,7 @@ func containerFlags() []cli.Flag {
 		text("workdir", "working directory in the container", "w"),
 		toggle("rm", "remove the container when it has ended"),
 		text("restart", "when the engine starts the container again: no, on-failure[:N], unless-stopped or always (default no)"),
-		&cli.StringFlag{Name: "image", Usage: "docker: image of swarmd (default " + engine.ImageSwarmd + ")", EnvVars: env("image")},
+		&cli.StringFlag{Name: "image", Usage: "image of swarmd (default " + engine.ImageSwarmd + ")", EnvVars: env("image"), Category: forContainer},
 	}
 }
 

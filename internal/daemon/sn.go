@@ -11,7 +11,7 @@ import (
 )
 
 func snCommand(e Env) *cli.Command {
-	flags := append(commonFlags(), envFlag("docker: K=V in the container's environment (repeatable)"),
+	flags := append(commonFlags(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
 		stringFlag("sentinel-ip", "host of the Sentinel; equal to --host-ip makes this node the Sentinel (required)"),
 		portFlag("sn-p2p-port", 30303, "port for the traffic between SNs"),
 		portFlag("sn-api-port", 30304, "port of the API"),

@@ -33,19 +33,19 @@ func described(text string, c *cli.Command) *cli.Command {
 func agentFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, o := range spire.AgentOptions() {
-		flags = append(flags, agentFlag(o, "of the child agent: ", !shownAgentOptions[o.Name], agentEnv(o.Name)))
+		flags = append(flags, agentFlag(o, !shownAgentOptions[o.Name], agentEnv(o.Name)))
 	}
 	for _, o := range spire.JoinOptions() {
-		flags = append(flags, agentFlag(o, "", false, env(o.Name)))
+		flags = append(flags, agentFlag(o, false, env(o.Name)))
 	}
 	return flags
 }
 
-func agentFlag(o spire.AgentOption, prefix string, hidden bool, vars []string) cli.Flag {
+func agentFlag(o spire.AgentOption, hidden bool, vars []string) cli.Flag {
 	if !o.Bool {
-		return &cli.StringFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden, EnvVars: vars}
+		return &cli.StringFlag{Name: o.Name, Usage: o.Usage, Hidden: hidden, EnvVars: vars, Category: forAgent}
 	}
-	f := &cli.BoolFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden, EnvVars: vars}
+	f := &cli.BoolFlag{Name: o.Name, Usage: o.Usage, Hidden: hidden, EnvVars: vars, Category: forAgent}
 	if o.Name == "gen-join-token" {
 		f.Aliases = []string{"genJoinToken"} // the original's other spelling
 	}

@@ -40,7 +40,7 @@ func spireServerCommand(e Env) *cli.Command {
 		&cli.StringSliceFlag{Name: "node", Usage: "registration entry for one node, such as sl/hospital-a (repeatable)"},
 		&cli.StringSliceFlag{Name: "federates-with", Usage: "let the swarm's entries federate with this trust domain (repeatable)"},
 		&cli.StringFlag{Name: "name", Usage: "name by which this host knows the server, and of its container (default: spire-server, and the engine's choice)"},
-		runtimeFlag(), envFlag("docker: K=V in the container's environment (repeatable)"),
+		runtimeFlag(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
 		&cli.StringFlag{Name: "log-level", Aliases: []string{"logLevel"}, EnvVars: env("log-level"), Usage: "debug, info, warn or error"},
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 	}, slices.Concat(options, containerFlags())...)
