@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -81,7 +80,6 @@ func (r *runner) stop(ctx context.Context, c container.Summary) (string, error) 
 		seconds := int(math.Ceil(r.cfg.Grace.Seconds()))
 		opts.Timeout = &seconds
 	}
-	began := time.Now()
 	if err := r.cfg.Engine.ContainerStop(ctx, c.ID, opts); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsNotModified(err) {
 		return "", engine.Explain(err)
 	}
@@ -91,7 +89,7 @@ func (r *runner) stop(ctx context.Context, c container.Summary) (string, error) 
 			return "", errors.New("it still runs")
 		}
 		if info.State.ExitCode == killed && !info.State.OOMKilled {
-			outcome = fmt.Sprintf("killed after %s", time.Since(began).Round(time.Second))
+			outcome = outcomeKilled
 		}
 	}
 	if r.cfg.Options.Keep {

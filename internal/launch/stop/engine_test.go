@@ -156,7 +156,7 @@ func TestContainersAreStoppedAndRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := words(out, ids)
-	want := []string{"Stopping SL a (container pyt) … stopped", "Stopping SL host-sl (process N) … stopped", "Stopping ML program a (container ml) … killed after 1s"}
+	want := []string{"Stopping SL a (container pyt) … stopped", "Stopping SL host-sl (process N) … stopped", "Stopping ML program a (container ml) … killed (it did not stop in time)"}
 	slices.Sort(got[:2])
 	if d := cmp.Diff(want, masked(got)); d != "" {
 		t.Errorf("--sl-pyt --keep said\n%s", d)

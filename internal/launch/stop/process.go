@@ -55,5 +55,5 @@ func (r *runner) terminate(ctx context.Context, e running.Entry) (string, error)
 	if err := p.Wait(within); err != nil {
 		return "", fmt.Errorf("it was killed and still runs: %w", err)
 	}
-	return fmt.Sprintf("killed after %s", grace), nil
+	return outcomeKilled, nil
 }

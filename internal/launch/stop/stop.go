@@ -21,6 +21,9 @@ const (
 	parallel     = 16               // components stopped at a time
 )
 
+// outcomeKilled is said of what did not end by itself.
+const outcomeKilled = "killed (it did not stop in time)"
+
 // Config says what to stop.
 type Config struct {
 	Options Options

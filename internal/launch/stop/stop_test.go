@@ -185,7 +185,7 @@ func TestDeafProcessIsKilled(t *testing.T) {
 	t.Setenv("SWARM_SCOPE", "mine")
 	alive := process(t, "deaf", "sl", "sl-0", "PYT")
 	out, err := call(t, nil, "mine", 300*time.Millisecond)
-	if err != nil || alive() || !strings.HasSuffix(out, " … killed after 300ms\n") {
+	if err != nil || alive() || !strings.HasSuffix(out, " … killed (it did not stop in time)\n") {
 		t.Errorf("%q, %v, alive %t", out, err, alive())
 	}
 }
