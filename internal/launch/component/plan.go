@@ -171,7 +171,7 @@ func (s Spec) hostConfig() (*container.HostConfig, error) {
 	}
 	if s.EngineSocket {
 		// It hands bridge files over to the ML program's user, and writes into the caller's model directory.
-		hc.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+		hc.CapAdd = []string{"CHOWN", "DAC_OVERRIDE"}
 	}
 	if s.BridgeDir != "" && !s.EngineSocket {
 		hc.ShmSize = shmSize
@@ -238,7 +238,8 @@ func (s Spec) mounts(h host) (mounts []mount.Mount, binds, env []string, err err
 		}
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: p, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
-	if s.BridgeDir != "" && s.EngineSocket { // else the program runs in this container and finds it there
+	if s.BridgeDir != "" && (s.EngineSocket || !strings.HasPrefix(s.BridgeDir, "/dev/shm/")) {
+		// A program that runs in this very container finds a directory in the container's own memory.
 		// The daemon makes and removes its directory, hence the one above. A bind, since the engine then makes it if it is
 		// missing, as root: were it the caller's, the daemon would refuse it.
 		binds = append(binds, filepath.Dir(s.BridgeDir)+":"+filepath.Dir(s.BridgeDir))

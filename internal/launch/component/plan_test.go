@@ -134,11 +134,14 @@ func TestPlanOptions(t *testing.T) {
 		"host agent": {func(s *component.Spec) { s.SocketPath = "unix:///run/spire/a.sock" }, func(p component.Plan) bool {
 			return p.Host.Mounts[1].Source == "/run/spire" && has(p.Config.Env, "SPIFFE_ENDPOINT_SOCKET=unix:///run/spire/a.sock")
 		}},
+		"sl with its program inside": {func(s *component.Spec) { s.Role, s.BridgeDir = engine.RoleSL, "/dev/shm/swarmd/sn1" }, func(p component.Plan) bool {
+			return len(p.Host.Binds) == 0 && p.Host.ShmSize == 1<<30 && len(p.Host.CapAdd) == 0
+		}},
 		"sl": {func(s *component.Spec) {
 			s.Role, s.EngineSocket, s.BridgeDir, s.Spill, s.Platform = engine.RoleSL, true, "/dev/shm/swarmd/sn1", true, "PYT"
 			s.Mounts = []component.Mount{{Source: "/model", Target: engine.ModelDir}}
 		}, func(p component.Plan) bool {
-			return p.User == "0:0" && slices.Equal(p.Host.CapAdd, []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}) &&
+			return p.User == "0:0" && slices.Equal(p.Host.CapAdd, []string{"CHOWN", "DAC_OVERRIDE"}) &&
 				slices.Equal(p.Host.Binds, []string{"/dev/shm/swarmd:/dev/shm/swarmd"}) && slices.Equal(p.Volumes, []string{"swarmd-s-sn1", "swarmd-s-sn1-spill"}) &&
 				slices.ContainsFunc(p.Host.Mounts, func(m mount.Mount) bool { return m.Source == "/var/run/docker.sock" && m.Target == m.Source }) &&
 				p.Config.Labels[engine.LabelPlatform] == "PYT"
