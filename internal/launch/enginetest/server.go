@@ -43,17 +43,7 @@ func newHome(t testing.TB) string {
 			_ = lock.Close()
 		}
 	}
-	dir, err := os.MkdirTemp(home, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, lock := lockedHome(t)
 	t.Cleanup(func() {
 		if err := wipe(dir); err != nil {
 			t.Errorf("clean up after an engine: %v", err)
@@ -61,6 +51,31 @@ func newHome(t testing.TB) string {
 		_ = lock.Close()
 	})
 	return dir
+}
+
+// lockedHome makes a directory and holds its lock. Another test may take it for a stale one before the lock is held.
+func lockedHome(t testing.TB) (dir string, lock *os.File) {
+	t.Helper()
+	for {
+		dir, err := os.MkdirTemp(home, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil {
+			err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		}
+		if err == nil {
+			_, err = os.Stat(lock.Name())
+		}
+		if err == nil {
+			return dir, lock
+		}
+		_ = lock.Close()
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // cgroup is the parent of all cgroups of a private engine's containers.
