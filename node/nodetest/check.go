@@ -20,6 +20,7 @@ func (s *Swarm) close() {
 	}
 	for _, n := range s.sls {
 		n.end(true)
+		n.container.kill()
 	}
 	for _, n := range s.order {
 		n.end(true)

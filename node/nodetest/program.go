@@ -12,7 +12,6 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/merge"
-	"github.com/swarmd/swarmd/node"
 )
 
 // ripple makes the elements of a model differ, so that swapped leaves show.
@@ -87,6 +86,15 @@ func (r *Run) finish(err error) {
 	}
 }
 
+func (r *Run) isDone() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Done is closed when the program has ended.
 func (r *Run) Done() <-chan struct{} { return r.done }
 
@@ -122,7 +130,7 @@ func (r *Run) Final() float32 {
 }
 
 // train is the program.
-func (r *Run) train(ctx context.Context, h node.BridgeHandler) error {
+func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 	p := r.Program
 	if err := sleep(ctx, time.Millisecond); err != nil { // a program takes a moment to start
 		return err
@@ -197,7 +205,7 @@ func (r *Run) write(files *slots, seq uint64, model []byte) error {
 	return err
 }
 
-func (r *Run) sync(ctx context.Context, h node.BridgeHandler, seq uint64) (bridge.SyncResult, error) {
+func (r *Run) sync(ctx context.Context, h bridge.Handler, seq uint64) (bridge.SyncResult, error) {
 	res, err := r.poll(ctx, func(ctx context.Context) (bridge.SyncResult, error) {
 		return h.Sync(ctx, wire.SyncRequest{Session: r.session, Seq: seq, Weight: r.Program.Weight})
 	})

@@ -18,7 +18,19 @@ import (
 // to its end. SWARM_TEST_SEED repeats one seed, which the name of the failed test tells, or runs
 // several: 1-500.
 func TestRandomFaults(t *testing.T) {
-	first, last := uint64(1), uint64(seeds)
+	first, last := chosen(t, seeds)
+	for seed := first; seed <= last; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 15, Elements: 30_000}
+			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) { faults(t, s, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+// chosen are the first and the last seed.
+func chosen(t *testing.T, most uint64) (first, last uint64) {
+	t.Helper()
+	first, last = 1, most
 	if text := os.Getenv("SWARM_TEST_SEED"); text != "" {
 		from, to, _ := strings.Cut(text, "-")
 		if to == "" {
@@ -31,12 +43,7 @@ func TestRandomFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for seed := first; seed <= last; seed++ {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 15, Elements: 30_000}
-			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) { faults(t, s, rand.New(rand.NewPCG(seed, 1))) })
-		})
-	}
+	return first, last
 }
 
 // faults makes eight faults of which at most two last at the same time, then mends all.

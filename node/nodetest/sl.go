@@ -31,15 +31,18 @@ type sl struct {
 	swarm *Swarm
 	id    nodeID
 
-	host   *host
-	engine *session.Engine
-	cancel context.CancelFunc
-	tasks  *sync.WaitGroup
+	container *container // nil: the program dies with the daemon
+	host      *host
+	engine    *session.Engine
+	cancel    context.CancelFunc
+	tasks     *sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
 	slots    *slots     // of the newest session
 	reported *swarmv1.SessionReport
-	runs     []*Run  // of the program, oldest first
+	runs     []*Run // of the program, oldest first
+	journal  string // path, if programs outlive their daemons
+	record   *session.Journal
 	refused  []error // why streams were turned away, oldest first
 }
 
@@ -58,8 +61,9 @@ func (n *sl) start() error {
 	engine := session.New(session.Config{
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &node.Exchanger{Hub: hub, Network: slNet{n.host}, Key: n.id.key, Peer: n.id.name},
-		NewSlots: n.newSlots,
+		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
 	})
+	n.takeUp(engine)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.engine, n.cancel, n.tasks = engine, cancel, new(sync.WaitGroup)
 	door := node.NewDoorman(engine)
@@ -74,43 +78,71 @@ func (n *sl) start() error {
 		}
 	})
 	n.host.handle(serviceFetch, func(c *conn) { n.serveFetch(c, engine) })
-	run := newRun(n, n.swarm.program(n.id.index))
-	n.mu.Lock()
-	n.runs = append(n.runs, run)
-	n.mu.Unlock()
+	run, train := n.beginRun(engine)
 	host := n.host
 	n.tasks.Go(func() {
 		defer func() {
 			hub.Close()
 			_ = api.Close() // idle connections; never fails
 		}()
-		n.live(ctx, api, engine, run, host)
+		n.live(ctx, api, life{engine, run, train, host})
 	})
 	return nil
 }
 
+// life is one daemon's.
+type life struct {
+	engine *session.Engine
+	run    *Run
+	train  func(ctx context.Context) error // blocks until the program has ended
+	host   *host
+}
+
+// beginRun gives a daemon its program: a new run, or the one that lives on.
+func (n *sl) beginRun(engine *session.Engine) (*Run, func(ctx context.Context) error) {
+	h := node.BridgeHandler{Engine: engine, Peer: n.id.name}
+	if c := n.container; c != nil && !c.run.isDone() {
+		return c.run, c.serve(h)
+	}
+	run := newRun(n, n.swarm.program(n.id.index))
+	n.mu.Lock()
+	n.runs = append(n.runs, run)
+	n.mu.Unlock()
+	if !n.swarm.cfg.Containers {
+		return run, func(ctx context.Context) error { return run.train(ctx, h) }
+	}
+	n.container = newContainer(run)
+	return run, n.container.serve(h)
+}
+
 // live registers, then runs engine and program until ctx ends, as node's SL does.
-func (n *sl) live(ctx context.Context, api *client.Client, engine *session.Engine, run *Run, host *host) {
+func (n *sl) live(ctx context.Context, api *client.Client, l life) {
 	err := api.Register(ctx, client.Registration{
 		Node: client.NodeInfo{Name: n.id.name, Role: "sl", Host: n.id.name, FSPort: portFS, Runtime: "process"}, Key: n.id.key,
 	})
 	if err != nil {
-		run.finish(err)
+		if n.container == nil {
+			l.run.finish(err)
+		}
 		return
 	}
 	parts, partsCtx := errgroup.WithContext(ctx)
-	parts.Go(func() error { return engine.Run(partsCtx) })
+	parts.Go(func() error { return l.engine.Run(partsCtx) })
 	parts.Go(func() error {
-		err := run.train(partsCtx, node.BridgeHandler{Engine: engine, Peer: n.id.name})
-		run.finish(err)
+		<-l.engine.Running()
+		err := l.train(partsCtx)
+		if ctx.Err() != nil && n.container != nil {
+			return errLeft // the program lives on
+		}
+		l.run.finish(err)
 		if ctx.Err() == nil {
-			leave(ctx, engine, err)
+			leave(ctx, l.engine, err)
 		}
 		return errLeft
 	})
 	_ = parts.Wait() // errLeft
 	if ctx.Err() == nil {
-		host.detach() // it has exited
+		l.host.detach() // it has exited
 	}
 }
 

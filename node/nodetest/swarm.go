@@ -35,6 +35,8 @@ type Config struct {
 	Elements      int           // of the model; default 70,000, which is two leaves
 	Think         time.Duration // of one step; default 1 s
 	Late          []string      // SLs that do not start by themselves
+	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart takes up what Crash left.
+	Containers bool
 	// Program changes what the SL with this index runs. The default adds 3·(i+1) in every step to an initial 30·(i+1).
 	Program func(i int, p *Program)
 }
@@ -223,7 +225,7 @@ func (s *Swarm) Crash(name string) {
 }
 
 // Restart begins a new life of a node that has crashed, or the first one of a late SL: an SN with its stores, an SL with
-// nothing but its key and a new run of its program.
+// nothing but its key and a new run of its program, unless that lives on (Config.Containers).
 func (s *Swarm) Restart(name string) {
 	s.t.Helper()
 	if n := s.sn(name); n != nil {
