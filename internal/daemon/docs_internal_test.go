@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -95,5 +96,45 @@ func TestQuickstartIsComplete(t *testing.T) {
 		if !strings.Contains(text, "`"+option+"`") {
 			t.Errorf("the page does not name %s", option)
 		}
+	}
+}
+
+// TestErrorsAreStillSo holds that the messages on the page of errors are still said by somebody.
+func TestErrorsAreStillSo(t *testing.T) {
+	var source strings.Builder
+	for _, dir := range []string{".", "../launch/engine", "../launch/component", "../launch/container"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, err)
+		}
+		for _, f := range files {
+			raw, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(f, "_test.go") {
+				source.Write(raw)
+			}
+		}
+	}
+	_, table, ok := strings.Cut(page(t, "operations/docker.md"), "## Errors\n")
+	if !ok {
+		t.Fatal("no table of errors")
+	}
+	said := 0
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, m := range codeSpan.FindAllStringSubmatch(first, -1) {
+			said++
+			for part := range strings.SplitSeq(m[1], "…") {
+				// Kinds of paths and options come into these by name.
+				if part = strings.TrimPrefix(strings.TrimSpace(part), "bad "); !strings.Contains(source.String(), part) {
+					t.Errorf("nobody says %q of %q", part, m[1])
+				}
+			}
+		}
+	}
+	if said < 15 {
+		t.Errorf("only %d messages on the page", said)
 	}
 }
