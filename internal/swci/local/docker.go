@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 
@@ -62,6 +63,9 @@ func engineError(err error) error {
 	var e interface{ Remedy() string }
 	if errors.As(err, &e) {
 		out.Hint = e.Remedy()
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		out.Hint = "let your user use it: sudo usermod -aG docker USER, then log in again; or call swarmctl under sudo"
 	}
 	return out
 }
