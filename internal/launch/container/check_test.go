@@ -150,6 +150,20 @@ func TestCheckFindsSocketsBehindLinks(t *testing.T) {
 	}
 	spec.Mounts = []string{link + ":/mnt/innocent"}
 	l.wantError(t, spec, link, "root on this host")
+
+	// A second name of the same inode: only what the container sees gives it away, as with links in an SL's container, which
+	// does not see the host's paths.
+	resolved, err := filepath.EvalSymlinks(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := filepath.Join(filepath.Dir(resolved), l.scope)
+	if err := os.Link(resolved, second); err != nil {
+		t.Skipf("needs to be root: %v", err)
+	}
+	defer os.Remove(second)
+	spec.User, spec.Mounts = "1000:1000", []string{second + ":/mnt/innocent"}
+	l.wantError(t, spec, second, "root on this host")
 }
 
 func TestNameInUse(t *testing.T) {

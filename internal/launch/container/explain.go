@@ -25,7 +25,8 @@ func lacksInit(err error) bool {
 // explainStart says what an engine's refusal to make or to start a container means for a program's options.
 func explainStart(err error, s Spec) error {
 	var known *engine.Error
-	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var several problems
+	if errors.As(err, &known) || errors.As(err, &several) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	text := strings.ToLower(err.Error())

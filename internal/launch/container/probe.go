@@ -94,25 +94,30 @@ func (l *Launcher) probe(ctx context.Context, spec Spec) error {
 	}
 	exit := p.Wait()
 	r := parseProbe(lines)
-	switch {
-	case r.said["begin"] == "":
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return ctx.Err()
-		}
-		if exit.ExitCode == 126 || exit.ExitCode == 127 {
-			l.logger(spec).Warn("the image has no shell: not checked what a program in it could use", "image", spec.Image)
-			return nil
-		}
-		return fmt.Errorf("the check in a container of image %s said nothing: %s", spec.Image, exit)
-	case r.said["end"] == "" && errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err()
-	case r.said["end"] == "" && r.said["gpu-list"] != "" && r.said["gpu-exit"] == "":
-		return problem("see whether it answers on the host, and restart the machine if not", "nvidia-smi gave no answer in a container: %s", exit)
-	case r.said["end"] == "":
-		return fmt.Errorf("the check in a container of image %s did not come to its end: %s", spec.Image, exit)
+	if r.said["end"] == "" {
+		return l.broken(ctx, spec, r, exit)
 	}
 	l.remark(spec, r)
 	return together(l.judgeSockets(spec, r), l.judgePython(spec, r), judgeFiles(spec, r), judgeGPUs(spec, r))
+}
+
+// broken says why a probe did not come to its end.
+func (l *Launcher) broken(ctx context.Context, spec Spec, r report, exit launch.Exit) error {
+	how := exit.String()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		how = fmt.Sprintf("it was stopped after %s", probeLimit)
+	}
+	_, listing := r.said["gpu-list"]
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case r.said["begin"] == "" && (exit.ExitCode == 126 || exit.ExitCode == 127):
+		l.logger(spec).Warn("the image has no shell: not checked what a program in it could use", "image", spec.Image)
+		return nil
+	case listing && r.said["gpu-exit"] == "":
+		return problem("see whether it answers on the host, and restart the machine if not", "nvidia-smi gave no answer in a container: %s", how)
+	}
+	return problem("see what docker run makes of the image", "the check in a container of image %s did not come to its end: %s", spec.Image, how)
 }
 
 // probe is the Spec of a check: the same image, user, mounts, limits, devices and GPUs.

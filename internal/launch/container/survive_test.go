@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	dockercontainer "github.com/docker/docker/api/types/container"
 	"github.com/google/go-cmp/cmp"
 
@@ -218,8 +219,23 @@ func TestContainerVanishes(t *testing.T) {
 	if err := l.engine.ContainerRemove(t.Context(), p.ID(), dockercontainer.RemoveOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if exit := p.Wait(); !strings.Contains(exit.Reason, "vanished") && exit.ExitCode != 137 {
+	// Removing kills first, which may be seen.
+	if exit := p.Wait(); !strings.Contains(exit.Reason, "vanished") && !strings.Contains(exit.Reason, "killed from outside") {
 		t.Errorf("got %v", exit)
+	}
+	// One that vanishes while nobody looks.
+	p, err := l.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.await(t, "up")
+	p.Abandon()
+	found := l.find(t)
+	if err := l.Remove(t.Context(), found[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Adopt(t.Context(), found[0], spec); !errdefs.IsNotFound(err) {
+		t.Errorf("taken up: %v", err)
 	}
 }
 
