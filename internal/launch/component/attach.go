@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -35,6 +36,8 @@ func (l *launcher) attached(ctx context.Context) (int, error) {
 	s := l.spec
 	// What concerns a running container must not end with ctx: it is stopped then, and its last words are shown.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var stopping sync.WaitGroup
+	defer stopping.Wait()
 	defer cancel()
 	// Attached and waited for before it starts, so that nothing it says and not even the shortest life is missed.
 	streams, err := l.engine.ContainerAttach(live, l.id, container.AttachOptions{Stream: true, Stdin: s.Interactive, Stdout: true, Stderr: true})
@@ -69,7 +72,7 @@ func (l *launcher) attached(ctx context.Context) (int, error) {
 		select {
 		case <-stop:
 			stop = nil
-			go l.stop(live)
+			stopping.Go(func() { l.stop(live) })
 		case <-silent:
 			silent = nil
 			outputEnded = time.After(goneLimit)
