@@ -18,9 +18,17 @@ const (
 	reasonOver    = "training is over"
 )
 
+// lastWords outlives ctx by the limit, which all that is said at the end shares.
+func (s *sl) lastWords(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.goneBy.IsZero() {
+		s.goneBy = time.Now().Add(goodbyeLimit)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), s.goneBy)
+}
+
 // endSession ends the session of a node that is stopped, so that nobody waits for it.
 func (s *sl) endSession(ctx context.Context, engine *session.Engine) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeLimit)
+	ctx, cancel := s.lastWords(ctx)
 	defer cancel()
 	if err := engine.Leave(ctx, reasonStopped); err != nil {
 		s.cfg.Log.Warn("tell the contract that this node was stopped", "err", err)
@@ -40,7 +48,7 @@ func (s *sl) goodbye(ctx context.Context, api *client.Client, ended error) {
 	if len(reason) > maxGoodbye {
 		reason = strings.ToValidUTF8(reason[:maxGoodbye], "")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeLimit)
+	ctx, cancel := s.lastWords(ctx)
 	defer cancel()
 	if err := api.LeaveNode(ctx, reason); err != nil {
 		s.cfg.Log.Warn("say goodbye to the swarm; it will find out by itself", "err", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -70,6 +71,7 @@ type sl struct {
 	program    *program    // nil: one is started by hand
 	containers *containers // nil: the program does not run in one
 	code       int
+	goneBy     time.Time // when the last words must be said, zero before the first
 }
 
 // prepare checks everything about the program that can be checked before anything is started.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -237,17 +236,22 @@ func TestContainerWithoutARecord(t *testing.T) {
 	p := s.start(1, "MIN_PEERS=1", "BATCHES=100000")
 	p.Sees("model handed to the program")
 	p.Kill()
-	old := s.containers(1)[0].ID
+	// And one that a daemon made, but died before it could start it.
+	labels := map[string]string{engine.LabelRole: engine.RoleML, engine.LabelScope: s.scope, engine.LabelNode: s.node(1), engine.LabelLife: "another"}
+	_, err := s.engine.ContainerCreate(t.Context(), &container.Config{Image: enginetest.TestImage, Labels: labels}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(s.Path("sl1", "session.json")); err != nil {
 		t.Fatal(err)
 	}
 	p = s.start(1, "MIN_PEERS=1", "CONTRACT=again")
-	p.Sees("removing a container of this node's earlier life")
+	p.Sees("state=running", "state=created")
 	if code := p.Exits(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	if slices.ContainsFunc(s.containers(1), func(c container.Summary) bool { return c.ID == old }) {
-		t.Error("the container is still there")
+	if n := strings.Count(p.Output(), "removing a container of this node's earlier life"); n != 2 || len(s.containers(1)) != 0 {
+		t.Errorf("%d containers were removed, %d are there", n, len(s.containers(1)))
 	}
 }
 
