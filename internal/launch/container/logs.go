@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,6 +23,10 @@ const (
 	// overlap is how far back a resumed log is asked for: the two streams' entries are not exactly in order of their times,
 	// and some engines round what they are asked for.
 	overlap = time.Second
+	// holdFor is how long an entry waits for earlier ones of the other stream, unless so many entries or bytes wait.
+	holdFor     = 100 * time.Millisecond
+	maxHeld     = 1024
+	maxHeldSize = 1 << 20 // bytes
 )
 
 var streamNames = [...]string{1: "stdout", 2: "stderr"}
@@ -29,8 +34,8 @@ var streamNames = [...]string{1: "stdout", 2: "stderr"}
 // logs reads a container's log, in several goes if need be, and gives each line to an output once. Only Time is safe for use
 // beside the other methods.
 //
-// Docker's times have nanoseconds, and each stream's entries are in their order, those of both streams together not quite.
-// Podman's have whole seconds, but all entries come in one order: there a place in the log is a second and how many of its
+// Docker's times have nanoseconds, and each stream's entries are in their order, those of both streams together not quite:
+// they are put in order, so that all entries up to a time were passed on and none behind it. Podman's have whole seconds, but all entries come in one order: there a place in the log is a second and how many of its
 // entries were taken. As a time that is the second and as many nanoseconds.
 type logs struct {
 	engine  *engine.Engine
@@ -39,8 +44,21 @@ type logs struct {
 	streams [len(streamNames)]place          // Docker's
 	all     place                            // Podman's
 
+	passing sync.Mutex // held while lines are passed on
+	held    []entry    // in the order in which they will be
+	size    int        // bytes held
+
 	mu   sync.Mutex
 	time time.Time // of the last line passed on
+}
+
+// entry is one that was taken and not yet passed on.
+type entry struct {
+	stream int
+	at     time.Time
+	place  time.Time // what Time is to return from then on; zero: a piece of a line
+	text   []byte
+	came   time.Time // by this machine's clock
 }
 
 // place is how far a log was taken.
@@ -74,8 +92,9 @@ func (l *logs) Time() time.Time {
 	return l.time
 }
 
-// close passes on last lines that have no end.
+// close passes on what is held, and last lines that have no end.
 func (l *logs) close() {
+	l.pass(time.Time{})
 	for _, lines := range l.lines {
 		if lines != nil {
 			_ = lines.Close()
@@ -83,8 +102,8 @@ func (l *logs) close() {
 	}
 }
 
-// read takes what the log holds that was not taken yet. With follow it stays until the container ends, the engine goes away
-// or ctx ends. It returns nil at the log's end.
+// read takes what the log holds that was not taken yet; passOn or close passes it on. With follow it stays until the
+// container ends, the engine goes away or ctx ends. It returns nil at the log's end.
 func (l *logs) read(ctx context.Context, follow bool) error {
 	options := container.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: follow, Timestamps: true}
 	if since := l.Time(); !since.IsZero() {
@@ -149,7 +168,7 @@ func (l *logs) take(stream int, frame []byte) {
 	stamp, text, _ := bytes.Cut(frame, []byte(" "))
 	at, err := time.Parse(time.RFC3339Nano, string(stamp[:min(len(stamp), 64)]))
 	if err != nil { // not how engines write; better shown than lost
-		_, _ = l.lines[stream].Write(frame)
+		l.hold(entry{stream: stream, text: bytes.Clone(frame), came: time.Now()})
 		return
 	}
 	p, whole := &l.streams[stream], !bytes.ContainsRune(stamp, '.')
@@ -159,17 +178,72 @@ func (l *logs) take(stream int, frame []byte) {
 	if !p.fresh(at) {
 		return
 	}
-	_, _ = l.lines[stream].Write(text)
-	if !bytes.HasSuffix(text, []byte("\n")) {
-		return
+	e := entry{stream: stream, at: at, text: bytes.Clone(text), came: time.Now()}
+	if bytes.HasSuffix(text, []byte("\n")) {
+		e.place = at
+		if whole {
+			e.place = at.Add(time.Duration(min(p.count, int(time.Second-1))))
+		}
 	}
-	if whole {
-		at = at.Add(time.Duration(min(p.count, int(time.Second-1))))
+	l.hold(e)
+}
+
+// hold puts an entry among those that wait, before later ones of the other stream.
+func (l *logs) hold(e entry) {
+	l.passing.Lock()
+	defer l.passing.Unlock()
+	i := len(l.held)
+	for i > 0 && !e.at.IsZero() && l.held[i-1].stream != e.stream && l.held[i-1].at.After(e.at) {
+		i--
 	}
+	l.held = slices.Insert(l.held, i, e)
+	l.size += len(e.text)
+	for len(l.held) > maxHeld || l.size > maxHeldSize {
+		l.passFirst()
+	}
+}
+
+// passOn passes entries on in the background when they have waited, until the returned function is called.
+func (l *logs) passOn() (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(holdFor / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case now := <-tick.C:
+				l.pass(now.Add(-holdFor))
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
+// pass passes on what came before a time, zero: all.
+func (l *logs) pass(before time.Time) {
+	l.passing.Lock()
+	defer l.passing.Unlock()
+	for len(l.held) > 0 && (before.IsZero() || l.held[0].came.Before(before)) {
+		l.passFirst()
+	}
+}
+
+func (l *logs) passFirst() {
+	e := l.held[0]
+	l.held[0] = entry{}
+	l.held = l.held[1:]
+	l.size -= len(e.text)
+	_, _ = l.lines[e.stream].Write(e.text)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at.After(l.time) {
-		l.time = at
+	if e.place.After(l.time) {
+		l.time = e.place
 	}
 }
 

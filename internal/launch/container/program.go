@@ -133,6 +133,8 @@ func (p *Program) run(ctx context.Context) {
 
 // follow passes output on as it comes.
 func (p *Program) follow(ctx context.Context) {
+	stop := p.logs.passOn()
+	defer stop()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		began := time.Now()
 		_ = p.logs.read(ctx, true) // await says what is wrong with the engine

@@ -355,7 +355,7 @@ func TestNoLineIsLostOrTwice(t *testing.T) {
 	}{
 		"again":                {time.Time{}, [][]string{{"o 05.1Z a\n", "e 05.2Z b\n"}, {"o 05.1Z a\n", "e 05.2Z b\n", "o 05.3Z c\n"}}, []string{"out:a", "err:b", "out:c"}},
 		"same time":            {time.Time{}, [][]string{{"o 05Z a\n", "o 05Z b\n"}, {"o 05Z a\n", "o 05Z b\n", "o 05Z c\n"}, {"o 05Z a\n", "o 05Z b\n", "o 05Z c\n", "o 06Z d\n"}}, []string{"out:a", "out:b", "out:c", "out:d"}},
-		"streams out of order": {time.Time{}, [][]string{{"o 05.2Z a\n"}, {"o 05.2Z a\n", "e 05.1Z b\n"}}, []string{"out:a", "err:b"}},
+		"streams out of order": {time.Time{}, [][]string{{"o 05.2Z a\n"}, {"o 05.2Z a\n", "e 05.1Z b\n", "e 05.3Z c\n"}}, []string{"err:b", "out:a", "err:c"}},
 		"piece of a line":      {time.Time{}, [][]string{{"o 05.1Z a"}, {"o 05.1Z a", "o 05.1Z b\n"}}, []string{"out:ab"}},
 		"clock set back":       {time.Time{}, [][]string{{"o 09Z a\n", "o 05Z b\n", "o 06Z c\n"}}, []string{"out:a", "out:b", "out:c"}},
 		"taken up":             {at("05.5Z"), [][]string{{"o 05.4Z a\n", "o 05.5Z b\n", "o 05.6Z c\n"}}, []string{"out:c"}},
