@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
@@ -23,6 +24,7 @@ const (
 	defaultShm   = 1 << 30 // bytes
 	defaultGrace = 10 * time.Second
 	maxWalls     = 256 // bytes of the text that Walls returns: what the swarm takes
+	maxOpening   = 20  // bytes of one opening's value where there is no room for all
 )
 
 // Spec says what to run and how it is walled in. Paths on the host are absolute.
@@ -75,34 +77,56 @@ type Spec struct {
 }
 
 // Walls says what keeps the program in, such as "container, no network", and what opens the walls, such as "container, open:
-// network lab, mount /scratch". One line, for logs and for the other peers.
+// network lab, mount /scratch". One line, for logs and for the other peers. Where there is no room for all of it openings are
+// counted, never left out.
 func (s Spec) Walls() string {
-	text := "container"
-	var open []string
-	add := func(what string, values ...string) {
+	text := s.wallsText(func(open []string, what string, values []string) []string {
 		for _, v := range values {
 			open = append(open, what+" "+v)
 		}
+		return open
+	})
+	if len(text) <= maxWalls {
+		return text
 	}
+	return s.wallsText(func(open []string, what string, values []string) []string {
+		switch v := strings.Join(values, ""); {
+		case len(values) == 0:
+			return open
+		case len(values) == 1 && len(v) <= maxOpening:
+			return append(open, what+" "+v)
+		case len(values) == 1:
+			return append(open, what+" "+strings.ToValidUTF8(v[:maxOpening], "")+"…")
+		}
+		return append(open, fmt.Sprintf("%s (%d of them)", what, len(values)))
+	}) + ", …"
+}
+
+// wallsText puts the words together; add appends the openings of one kind.
+func (s Spec) wallsText(add func(open []string, what string, values []string) []string) string {
+	text := "container"
+	var open []string
 	if s.networkMode() == "none" {
 		text += ", no network"
 	} else {
-		add("network", s.Network)
+		open = add(open, "network", []string{s.Network})
 	}
+	var mounts []string
 	for _, m := range s.Mounts {
 		if p, err := parseMount(m); err == nil && p.readOnly {
-			add("mount", p.source+" (read-only)")
+			mounts = append(mounts, p.source+" (read-only)")
 		} else if err == nil {
-			add("mount", p.source)
+			mounts = append(mounts, p.source)
 		} else {
-			add("mount", m)
+			mounts = append(mounts, m)
 		}
 	}
-	add("device", s.Devices...)
-	add("capability", s.CapAdd...)
-	add("security option", s.SecurityOpt...)
+	open = add(open, "mount", mounts)
+	open = add(open, "device", s.Devices)
+	open = add(open, "capability", s.CapAdd)
+	open = add(open, "security option", s.SecurityOpt)
 	if s.ipcMode() != "private" && s.IPC != "none" {
-		add("ipc", s.IPC)
+		open = add(open, "ipc", []string{s.IPC})
 	}
 	if s.Privileged {
 		open = append(open, "privileged")
@@ -110,16 +134,12 @@ func (s Spec) Walls() string {
 	if len(open) > 0 {
 		text += ", open: " + strings.Join(open, ", ")
 	}
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > maxWalls {
-		text = strings.ToValidUTF8(text[:maxWalls-len("…")], "") + "…"
-	}
-	return text
 }
 
 func (s Spec) networkMode() string {
