@@ -39,7 +39,8 @@ type containers struct {
 	journal  *session.Journal
 	found    *container.Found // the program of an earlier life; nil: a new one is started
 	others   []container.Found
-	lost     bool // the program of an earlier life is gone, and nobody saw how
+	lost     bool   // the program of an earlier life is gone, and nobody saw how
+	rebuilt  string // the walls of one that is not taken up, as others are wanted now
 }
 
 // prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
@@ -173,11 +174,15 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 		return nil, err
 	}
 	rec := c.journal.Record()
-	c.found, c.others, c.lost = nil, nil, false
+	c.found, c.others, c.lost, c.rebuilt = nil, nil, false, ""
 	for i, f := range list {
 		if rec.Life != "" && f.Life == rec.Life && f.State != "created" {
-			c.found = &list[i]
-			continue
+			// One that runs behind other walls than those that are wanted now is not let run on: they would be told of it.
+			if !f.Finished.IsZero() || rec.Walls == c.walls() {
+				c.found = &list[i]
+				continue
+			}
+			c.rebuilt = rec.Walls
 		}
 		c.others = append(c.others, f)
 	}
@@ -198,7 +203,10 @@ func (c *containers) clean(ctx context.Context) {
 		}
 	}
 	c.others = nil
-	if c.lost {
+	switch {
+	case c.rebuilt != "":
+		c.cfg.Log.Warn("this node's earlier life let its program run behind other walls: it was stopped and is started anew", "walls", c.walls(), "former_walls", c.rebuilt)
+	case c.lost:
 		c.cfg.Log.Warn("the container of this node's earlier life is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
 	}
 }
@@ -214,7 +222,7 @@ func (c *containers) start(ctx context.Context) (running, error) {
 	}
 	spec := c.spec
 	spec.Life = rand.Text()
-	c.journal.Begin(spec.Life, c.print())
+	c.journal.Begin(spec.Life, c.print(), c.walls())
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
 		return nil, err // never a nil *Program in an interface

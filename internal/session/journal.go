@@ -77,9 +77,9 @@ func (j *Journal) Record() Record {
 // Changed returns when the record that an earlier life left was written, the zero time if there was none.
 func (j *Journal) Changed() time.Time { return j.changed }
 
-// Begin notes that a program is about to be started, and forgets everything about an earlier one.
-func (j *Journal) Begin(life, program string) {
-	j.put(func(r *Record) { *r = Record{Version: recordVersion, Life: life, Program: program} })
+// Begin notes that a program is about to be started behind these walls, and forgets everything about an earlier one.
+func (j *Journal) Begin(life, program, walls string) {
+	j.put(func(r *Record) { *r = Record{Version: recordVersion, Life: life, Program: program, Walls: walls} })
 }
 
 // End notes that the program has ended and nothing of it is left.

@@ -19,13 +19,13 @@ func TestJournalOutlivesTheDaemon(t *testing.T) {
 	if got := j.Record(); got.Life != "" || got.Session != nil || !j.Changed().IsZero() {
 		t.Errorf("a journal without a file says %+v", got)
 	}
-	j.Begin("0123", "python train.py")
+	j.Begin("0123", "python train.py", "container, no network")
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
 	again := session.OpenJournal(path, log)
-	if got := again.Record(); got.Life != "0123" || got.Program != "python train.py" || got.Exit != nil || again.Changed().IsZero() {
+	if got := again.Record(); got.Life != "0123" || got.Program != "python train.py" || got.Walls != "container, no network" || got.Exit != nil || again.Changed().IsZero() {
 		t.Errorf("got %+v", got)
 	}
 	again.End(3)
@@ -47,12 +47,12 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	}
 	var said bytes.Buffer
 	j := session.OpenJournal(filepath.Join(dir, "session.json"), slog.New(slog.NewTextHandler(&said, nil)))
-	j.Begin("1", "")
+	j.Begin("1", "", "")
 	if err := os.MkdirAll(filepath.Join(dir, "session.json.new", "in the way"), 0o700); err != nil { // also root can't write there
 		t.Fatal(err)
 	}
-	j.Begin("2", "")
-	j.Begin("3", "")
+	j.Begin("2", "", "")
+	j.Begin("3", "", "")
 	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
 		t.Errorf("said it %d times:\n%s", n, said.String())
 	}

@@ -24,6 +24,7 @@ type Record struct {
 	Version int    `json:"version"`
 	Life    string `json:"life,omitempty"`    // of the program, the label of its container; empty: nothing runs
 	Program string `json:"program,omitempty"` // tells whether a later life would start the same
+	Walls   string `json:"walls,omitempty"`   // what keeps the program in, as the swarm was told
 	Exit    *int   `json:"exit,omitempty"`    // the program's exit code, once it has ended
 	Session *Saved `json:"session,omitempty"` // nil: the program has opened none
 }
@@ -78,7 +79,7 @@ func ParseRecord(b []byte) (Record, error) {
 	if r.Version != recordVersion {
 		return Record{}, fmt.Errorf("it has version %d, this swarmd knows %d", r.Version, recordVersion)
 	}
-	if len(r.Life) > maxRecordText || len(r.Program) > maxRecordText {
+	if len(r.Life) > maxRecordText || len(r.Program) > maxRecordText || len(r.Walls) > maxRecordText {
 		return Record{}, errors.New("it names no program")
 	}
 	if r.Session == nil {
