@@ -163,6 +163,9 @@ func (l *launcher) lookForServer(ctx context.Context, named string) (*container.
 		if err != nil {
 			return nil, engine.Explain(fmt.Errorf("look for the SPIRE server's container: %w", err))
 		}
+		if found, err = l.own(ctx, found); err != nil {
+			return nil, err
+		}
 		switch len(found) {
 		case 0:
 			return nil, nil
@@ -182,6 +185,20 @@ func (l *launcher) lookForServer(ctx context.Context, named string) (*container.
 		return nil, nil
 	}
 	return &c, nil
+}
+
+// own are those of the containers that swarmd has made. A node trusts the server whose token it gets.
+func (l *launcher) own(ctx context.Context, found []container.Summary) (own []container.Summary, err error) {
+	for _, c := range found {
+		inherited, err := l.engine.Inherited(ctx, c.Labels, c.ImageID)
+		if err != nil {
+			return nil, err
+		}
+		if !inherited {
+			own = append(own, c)
+		}
+	}
+	return own, nil
 }
 
 // addressOf is how a container on a network ("": the engine's default) reaches the server: by name where the engine has a

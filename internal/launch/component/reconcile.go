@@ -34,6 +34,11 @@ func (l *launcher) reconcile(ctx context.Context) error {
 		if c.Labels[engine.LabelNode] != l.spec.Node {
 			continue
 		}
+		if inherited, err := l.engine.Inherited(ctx, c.Labels, c.ImageID); err != nil {
+			return err
+		} else if inherited {
+			continue
+		}
 		switch c.State {
 		case "created", "exited", "dead":
 		default:

@@ -84,6 +84,12 @@ func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launc
 	}
 	if image.Config != nil {
 		l.host.imageUser = image.Config.User
+		if role := image.Config.Labels[engine.LabelRole]; role != "" { // nobody could tell the component from others of the image
+			return nil, &engine.Error{
+				Err:  fmt.Errorf("image %s bears a label that only swarmd's containers have: %s=%s", s.image(user.Getenv), engine.LabelRole, role),
+				Help: "build it without, not by docker commit from a component: make image",
+			}
+		}
 	}
 	if err := l.findServer(ctx); err != nil {
 		return nil, err

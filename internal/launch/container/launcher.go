@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -209,9 +208,18 @@ func (l *Launcher) list(ctx context.Context, role, node, scope string, more ...f
 		return nil, err
 	}
 	// What is removed without asking is looked at twice.
-	return slices.DeleteFunc(list, func(c container.Summary) bool {
-		return c.Labels[engine.LabelRole] != role || c.Labels[engine.LabelNode] != node || c.Labels[engine.LabelScope] != scope
-	}), nil
+	var own []container.Summary
+	for _, c := range list {
+		if c.Labels[engine.LabelRole] != role || c.Labels[engine.LabelNode] != node || c.Labels[engine.LabelScope] != scope {
+			continue
+		}
+		if inherited, err := l.engine.Inherited(ctx, c.Labels, c.ImageID); err != nil {
+			return nil, err
+		} else if !inherited {
+			own = append(own, c)
+		}
+	}
+	return own, nil
 }
 
 // Adopt takes up a container that an earlier daemon started, running or ended: its output goes on behind Spec.LogSince, and ctx

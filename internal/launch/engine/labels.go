@@ -1,9 +1,15 @@
 package engine
 
-import "os"
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/containerd/errdefs"
+)
 
 // Labels of everything that swarmd makes at an engine: containers, volumes, networks. What has no LabelRole is not ours and
-// is never touched.
+// is never touched; nor is a container that has it from its image, see Inherited.
 const (
 	LabelRole     = "io.swarmd.role"     // one of the Role constants
 	LabelScope    = "io.swarmd.scope"    // see Scope
@@ -38,6 +44,23 @@ func Scope(getenv func(string) string) string {
 
 // OSScope is Scope of this process's environment.
 func OSScope() string { return Scope(os.Getenv) }
+
+// Inherited tells whether a container has our labels from its image alone, so that it is somebody else's: anybody may build
+// an image with them, and docker commit makes one of a container of ours. It takes the container's labels and the ID of its
+// image. An ML program's container has a LabelLife of its own, whatever its image says.
+func (e *Engine) Inherited(ctx context.Context, labels map[string]string, image string) (bool, error) {
+	found, err := e.ImageInspect(ctx, image)
+	switch {
+	case errdefs.IsNotFound(err):
+		return false, nil // an image that was removed tells nothing any more
+	case err != nil:
+		return false, Explain(fmt.Errorf("look at image %s: %w", image, err))
+	case found.Config == nil:
+		return false, nil
+	}
+	own := found.Config.Labels
+	return own[LabelRole] != "" && own[LabelLife] == labels[LabelLife], nil
+}
 
 // Images that `make image` builds.
 const (

@@ -47,6 +47,12 @@ func (r *runner) containers(ctx context.Context, roles ...string) []item {
 		if !r.mine(c.Labels) || len(roles) > 0 && !slices.Contains(roles, role) || len(roles) == 0 && r.tried(c.ID) {
 			continue
 		}
+		if inherited, err := r.cfg.Engine.Inherited(ctx, c.Labels, c.ImageID); err != nil {
+			r.fail(fmt.Sprintf("container %s", short(c.ID)), err)
+			continue
+		} else if inherited {
+			continue
+		}
 		runs := c.State == container.StateRunning || c.State == container.StatePaused || c.State == container.StateRestarting
 		if !runs && r.cfg.Options.Keep {
 			continue
