@@ -2,6 +2,8 @@ package component
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // host is what a container's making depends on outside its Spec.
@@ -52,6 +56,26 @@ func stat(p string) (fileInfo, error) {
 		f.uid, f.gid = int(st.Uid), int(st.Gid)
 	}
 	return f, nil
+}
+
+// checkLink refuses a link that another user has put where the engine would follow it as root: in /dev/shm everybody may have
+// been there before us, and not every kernel minds (fs.protected_symlinks).
+func checkLink(p string) error {
+	info, err := os.Lstat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at bridge directory: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if info.Mode()&fs.ModeSymlink != 0 && (!ok || st.Uid != 0 && int(st.Uid) != os.Geteuid()) {
+		return &engine.Error{
+			Err:  fmt.Errorf("%s is a link that belongs to user %d: who made it could lead the node's files to any place of this host", p, st.Uid),
+			Help: "remove it, or name another directory with --bridge-dir",
+		}
+	}
+	return nil
 }
 
 func readDir(p string) ([]string, error) {

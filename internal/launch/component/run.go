@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -18,6 +19,8 @@ import (
 
 // cleanLimit bounds the removal of what a failed start has made, after ctx has ended too.
 const cleanLimit = 15 * time.Second
+
+const jsonFile = "json-file" // Docker's usual way to keep logs
 
 // startLimit bounds the engine's starting of a container.
 const startLimit = 2 * time.Minute
@@ -78,6 +81,11 @@ func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launc
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
 	}
+	if s.BridgeDir != "" && s.EngineSocket {
+		if err := checkLink(filepath.Dir(s.BridgeDir)); err != nil {
+			return nil, err
+		}
+	}
 	image, err := e.ImageInspect(ctx, s.image(user.Getenv))
 	if err != nil {
 		return nil, engine.Explain(fmt.Errorf("look for the image of %s: %w", l.what(), err))
@@ -94,8 +102,24 @@ func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launc
 	if err := l.findServer(ctx); err != nil {
 		return nil, err
 	}
-	l.plan, err = build(l.spec, l.host)
+	if l.plan, err = build(l.spec, l.host); err != nil {
+		return nil, err
+	}
+	l.plan.host.LogConfig, err = l.logging(ctx)
 	return l, err
+}
+
+// logging bounds what the engine keeps of a component's output, of which an SL's program can have as much as it likes, where
+// the engine writes files that would fill its disk. Other ways of keeping logs have their own bounds.
+func (l *launcher) logging(ctx context.Context) (container.LogConfig, error) {
+	info, err := l.engine.Info(ctx)
+	if err != nil {
+		return container.LogConfig{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
+	}
+	if info.LoggingDriver != jsonFile {
+		return container.LogConfig{}, nil
+	}
+	return container.LogConfig{Type: jsonFile, Config: map[string]string{"max-size": "20m", "max-file": "5"}}, nil
 }
 
 func isTerminal(r io.Reader) bool {
