@@ -5,11 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
+
+// hostName is what can be a host's name, to nobody's surprise: labels of letters, digits, - and _.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?$`)
+
+// brokenAddress is what is meant to be an IPv4 address, since no name ends in digits alone after a dot.
+var brokenAddress = regexp.MustCompile(`\.[0-9]+\.?$`)
+
+// CheckHost fails if host can be neither an address nor a host name, so that there is no use in waiting for it to resolve.
+func CheckHost(flag, host string) error {
+	switch {
+	case net.ParseIP(host) != nil:
+		return nil
+	case len(host) > 253 || !hostName.MatchString(host) || brokenAddress.MatchString(host):
+		return fmt.Errorf("--%s %.260s: neither an address nor a host name: give one of the two, without a port and without brackets", flag, host)
+	}
+	return nil
+}
+
+// JoinAddress reads HOST or HOST:PORT, an IPv6 address in brackets or bare, as --join takes it.
+func JoinAddress(given string) (hostPort string, err error) {
+	host, port, err := net.SplitHostPort(given)
+	if err != nil {
+		host, port = strings.TrimSuffix(strings.TrimPrefix(given, "["), "]"), defaultFSPort
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || CheckHost("join", host) != nil {
+		return "", fmt.Errorf("--join %.260s: want HOST or HOST:PORT of an SN's file server", given)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// defaultFSPort is where an SN's file server listens unless told otherwise.
+const defaultFSPort = "30305"
+
+// lookup is what resolve does.
+type lookup func(ctx context.Context, flag, host string) ([]net.IP, error)
 
 // resolve returns the addresses of a host name or address.
 func resolve(ctx context.Context, flag, host string) ([]net.IP, error) {

@@ -29,7 +29,7 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 		return 1, err
 	}
 	bind := bindHost(ips)
-	if err := errors.Join(checkFree(bind, "sl-fs-port", cfg.FSPort), checkPort("sn-api-port", cfg.SNAPIPort)); err != nil {
+	if err := errors.Join(CheckHost("sn-ip", cfg.SNHost), checkFree(bind, "sl-fs-port", cfg.FSPort), checkPort("sn-api-port", cfg.SNAPIPort)); err != nil {
 		return 1, err
 	}
 	s := &sl{cfg: cfg}

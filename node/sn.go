@@ -30,9 +30,13 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 	if err != nil {
 		return err
 	}
-	sentinelIPs, err := resolve(ctx, "sentinel-ip", cfg.SentinelHost)
-	if err != nil {
+	if err := CheckHost("sentinel-ip", cfg.SentinelHost); err != nil {
 		return err
+	}
+	for _, j := range cfg.Join {
+		if _, err := JoinAddress(j); err != nil {
+			return err
+		}
 	}
 	bind := bindHost(ips)
 	if err := errors.Join(checkFree(bind, "sn-p2p-port", cfg.P2PPort), checkFree(bind, "sn-api-port", cfg.APIPort),
@@ -44,7 +48,7 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		return quiet(ctx, err)
 	}
 	defer b.close()
-	s := &sn{cfg: cfg, base: b, sentinel: sameHost(ips, sentinelIPs), bind: bind}
+	s := &sn{cfg: cfg, base: b, ips: ips, bind: bind}
 	s.host, err = p2p.NewHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log,
 		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)}, Refuse: s.refuse,
@@ -73,7 +77,8 @@ type sn struct {
 	base     *base
 	host     *p2p.Host
 	group    atomic.Pointer[consensus.Group] // nil until it is open
-	sentinel bool
+	ips      []net.IP                        // our own
+	sentinel bool                            // known once enter has begun
 	bind     string
 }
 
@@ -127,6 +132,10 @@ func (s *sn) address() string {
 // enter founds the swarm or joins it.
 func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	log := s.cfg.Log
+	var err error
+	if s.sentinel, err = s.isSentinel(ctx, group.HasState(), resolve); err != nil {
+		return err
+	}
 	register := s.registration()
 	servers := s.servers()
 	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
@@ -155,14 +164,41 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	return group.Join(ctx, via, consensus.JoinRequest{Name: s.cfg.Name, Address: s.address(), SwarmID: s.base.swarm.get(), Register: register})
 }
 
+// isSentinel tells whether this node is the Sentinel. A name that does not resolve is another's that has not started yet, as
+// a container's name is known only while it runs: a node that has no swarm yet waits for it.
+func (s *sn) isSentinel(ctx context.Context, hasState bool, resolve lookup) (bool, error) {
+	host := s.cfg.SentinelHost
+	if strings.EqualFold(host, s.cfg.Host) {
+		return true, nil
+	}
+	for said := (time.Time{}); ; {
+		ips, err := resolve(ctx, "sentinel-ip", host)
+		switch {
+		case err == nil:
+			return sameHost(s.ips, ips), nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case hasState || len(s.cfg.Join) > 0: // it finds its swarm without it
+			return false, nil
+		}
+		if time.Since(said) > waitNotice {
+			said = time.Now()
+			s.cfg.Log.Info("cannot reach an SN yet; trying again", "file_server", join(host, s.cfg.SentinelFSPort), "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(contactRetry):
+		}
+	}
+}
+
 // servers are the file servers that may give a bootstrap bundle.
 func (s *sn) servers() []string {
 	var out []string
 	for _, j := range s.cfg.Join {
-		if _, _, err := net.SplitHostPort(j); err != nil {
-			j = net.JoinHostPort(strings.Trim(j, "[]"), "30305")
+		if j, err := JoinAddress(j); err == nil { // checked at the start
+			out = append(out, j)
 		}
-		out = append(out, j)
 	}
 	if !s.sentinel {
 		out = append(out, join(s.cfg.SentinelHost, s.cfg.SentinelFSPort))
