@@ -146,7 +146,7 @@ func checkLabels(labels []string) error {
 	return nil
 }
 
-// nodeSpec is componentSpec for SN and SL, which have an identity and ports.
+// nodeSpec is componentSpec for SN and SL, which have ports, and an identity that the caller adds by withIdentity.
 func nodeSpec(c *cli.Context, e Env, role, node string, ports ...string) (component.Spec, error) {
 	s, err := componentSpec(c, e, role, node)
 	if err != nil {
@@ -159,11 +159,12 @@ func nodeSpec(c *cli.Context, e Env, role, node string, ports ...string) (compon
 		}
 		s.Ports = append(s.Ports, component.Port{Number: n})
 	}
-	return s, withIdentity(c, e, &s)
+	return s, nil
 }
 
 // withIdentity gives a node in a container its identity: files are mounted already, an agent of its own is started there, an
-// agent or authority of this host is reached through its socket.
+// agent or authority of this host is reached through its socket. Whether it deals with the engine must be in s already: that
+// decides as whom it runs.
 func withIdentity(c *cli.Context, e Env, s *component.Spec) error {
 	agent, err := agentConfig(c, e)
 	if err != nil {

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -213,6 +215,40 @@ func TestOriginalsOptions(t *testing.T) {
 	}
 }
 
+// TestAuthoritysOwner holds that who reaches an authority's socket is its owner, and that an SL with the engine's socket
+// runs as the user that the component package chooses for it.
+func TestAuthoritysOwner(t *testing.T) {
+	dir := hostDirs(t)
+	authority := filepath.Join(dir, "authority")
+	if err := os.Mkdir(authority, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		uid, gid = 1234, 567
+	}
+	for _, name := range []string{"sn.sock", "sl.sock"} {
+		name = filepath.Join(authority, name)
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chown(name, uid, gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner := fmt.Sprintf("%d:%d", uid, gid)
+	sl := "run-sl --host-ip h --sn-ip s --model-dir model --model-program train.py --identity embedded=" + authority
+	for args, want := range map[string]string{
+		"run-sn --host-ip h --sentinel-ip h --identity embedded=" + authority: owner,
+		sl:                           "",
+		sl + " -u 7:8":               "7:8",
+		sl + " --ml-runtime process": owner,
+		sl + " --attach":             owner,
+	} {
+		s, err := translated(t, environment(map[string]string{"HOME": dir}), strings.Fields(args)...)
+		if err != nil || s.User != want {
+			t.Errorf("%s: user %q, %v; want %q", args, s.User, err, want)
+		}
+	}
+}
+
 // TestDaemonUnderstandsItsLauncher reads the arguments of the SL's container as the daemon in it does: the ML program's
 // container is what the user asked for.
 func TestDaemonUnderstandsItsLauncher(t *testing.T) {
@@ -333,6 +369,10 @@ func TestRefusedBeforeAnythingIsMade(t *testing.T) {
 		sl + "--ml-runtime podman":               "--ml-runtime podman: want process or docker",
 		sl + "--ml-runtime process --ml-image x": "--ml-image is for the ML program's container and this is --ml-runtime process",
 		sl + "-e A":                              "--env A: want K=V",
+		sl + "--python /usr/bin/python3":         "--python is for a program that runs as a process and this is --ml-runtime docker: ",
+		sl + "--sn-ip s:30304":                   "--sn-ip s:30304: neither an address nor a host name: ",
+		sn + "--sentinel-ip 10.0.0.300":          "--sentinel-ip 10.0.0.300: neither an address nor a host name: ",
+		sn + "--join s:0":                        "--join s:0: want HOST or HOST:PORT",
 		sl + "--name a/b":                        "--name: ",
 		sn + "-l io.swarmd.role=x":               "--label io.swarmd.role=x: labels that begin with io.swarmd. are swarmd's own",
 		sn + "--sn-p2p-port 0":                   "--sn-p2p-port 0: want a port from 1 to 65535",

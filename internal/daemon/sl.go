@@ -64,6 +64,9 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	if c.String("sn-ip") == "" {
 		return node.SLConfig{}, errors.New("mandatory parameter --sn-ip not specified; give the address of an SN")
 	}
+	if err := node.CheckHost("sn-ip", c.String("sn-ip")); err != nil {
+		return node.SLConfig{}, err
+	}
 	platform, err := platformOf(c)
 	if err != nil {
 		return node.SLConfig{}, err
@@ -94,6 +97,9 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	if ml == runtimeProcess {
 		cfg.Env = slices.Concat(gpuEnv(gpu), c.StringSlice("env"), c.StringSlice("ml-e"))
 		return cfg, noMLContainer(c, e)
+	}
+	if c.IsSet("python") && e.Getenv(env("python")[0]) == "" {
+		return cfg, errors.New("--python is for a program that runs as a process and this is --ml-runtime docker: leave it out, or say with --ml-entrypoint what the image runs")
 	}
 	if cfg.Attach {
 		return cfg, nil

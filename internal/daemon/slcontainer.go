@@ -125,6 +125,11 @@ func slSpec(c *cli.Context, e Env) (component.Spec, error) {
 		return s, err
 	}
 	s.Platform = cfg.Platform
+	s.EngineSocket = ml == runtimeDocker && !cfg.Attach
+	s.Spill = s.EngineSocket
+	if err := withIdentity(c, e, &s); err != nil {
+		return s, err
+	}
 	if s.BridgeDir, err = filepath.Abs(cfg.BridgeDir); err != nil {
 		return s, err
 	}
@@ -142,13 +147,12 @@ func slSpec(c *cli.Context, e Env) (component.Spec, error) {
 	if p.model != "" {
 		s.Mounts = append(s.Mounts, component.Mount{Source: p.model, Target: engine.ModelDir})
 	}
-	if ml == runtimeProcess {
+	if !s.EngineSocket {
 		if p.data != "" {
 			s.Mounts = append(s.Mounts, component.Mount{Source: p.data, Target: engine.DataDir, ReadOnly: true})
 		}
 		p.data, p.model = inside(p.data, engine.DataDir), inside(p.model, engine.ModelDir)
 	} else {
-		s.EngineSocket, s.Spill = true, true
 		s.Args = append(s.Args, "--ml-user="+cfg.ML.User)
 		for _, m := range p.mounts {
 			s.Args = append(s.Args, "--ml-v="+m)

@@ -43,6 +43,14 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 	if c.String("sentinel-ip") == "" {
 		return node.SNConfig{}, errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
 	}
+	if err := node.CheckHost("sentinel-ip", c.String("sentinel-ip")); err != nil {
+		return node.SNConfig{}, err
+	}
+	for _, j := range c.StringSlice("join") {
+		if _, err := node.JoinAddress(j); err != nil {
+			return node.SNConfig{}, err
+		}
+	}
 	return node.SNConfig{
 		Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
 		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
@@ -56,5 +64,9 @@ func snSpec(c *cli.Context, e Env) (component.Spec, error) {
 	if err != nil {
 		return component.Spec{}, err
 	}
-	return nodeSpec(c, e, engine.RoleSN, cfg.Name, "sn-p2p-port", "sn-api-port", "sn-fs-port")
+	s, err := nodeSpec(c, e, engine.RoleSN, cfg.Name, "sn-p2p-port", "sn-api-port", "sn-fs-port")
+	if err != nil {
+		return s, err
+	}
+	return s, withIdentity(c, e, &s)
 }

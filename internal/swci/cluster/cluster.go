@@ -258,9 +258,6 @@ func (c *Cluster) slDirs(i int) ([]string, error) {
 	if !c.cfg.Nodes {
 		args = append(args, "--state-dir", filepath.Join(c.dir.path, SLName(i)))
 	}
-	if c.cfg.Nodes {
-		args = append(args, "--user", "0:0") // who the engine's socket lets in, whoever the authority's belongs to
-	}
 	if c.cfg.Nodes && os.Geteuid() != 0 {
 		return args, nil
 	}
