@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/python"
 )
 
@@ -73,8 +74,8 @@ func newProcess(ctx context.Context, cfg SLConfig, interpreter string) (*process
 	}}, nil
 }
 
-// line shows a line of the program.
-func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n", line) }
+// line shows a line of the program, which a terminal must not obey.
+func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n", plain.Text(line)) }
 
 func (p *process) runtime() string { return "process" }
 

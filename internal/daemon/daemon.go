@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/plain"
 )
 
 // Env is all of the process that a command may touch.
@@ -121,7 +122,11 @@ func explain(err error, prog string) string {
 		if !strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" {
 			b.WriteString(prog + ": ")
 		}
-		b.WriteString(line)
+		body, end := strings.CutSuffix(line, "\n")
+		b.WriteString(plain.Text(body)) // it may quote peers, programs and images
+		if end {
+			b.WriteString("\n")
+		}
 	}
 	return b.String()
 }

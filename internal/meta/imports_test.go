@@ -13,7 +13,7 @@ var ranks = []struct {
 	packages []string
 }{
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/plain",
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
@@ -26,7 +26,7 @@ var ranks = []struct {
 	{"2", []string{"internal/rpc", "internal/client"}},                                                 // both know the API, neither the other
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).
-	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/plain"}},
+	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics"}},
 	{"4-b", []string{"internal/swci/report", "internal/swci/cluster"}},
 	{"4-c", []string{"internal/swci/local", "internal/swci/bench", "internal/swci/shell"}},
 	{"4", []string{"internal/daemon", "internal/swci"}},

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/swci/plain"
 )
 
 // printError writes err as users see it: one line, below it the last words of a process if err has some, then the remedy.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/running"
 )
 
@@ -111,10 +112,11 @@ func (r *runner) all(ctx context.Context, items []item) {
 	wg.Wait()
 }
 
+// say writes a line. Labels and entries are what others made them: a terminal must not obey them.
 func (r *runner) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(r.cfg.Out, format+"\n", args...)
+	fmt.Fprintln(r.cfg.Out, plain.Line(fmt.Sprintf(format, args...)))
 }
 
 func (r *runner) fail(what string, err error) {

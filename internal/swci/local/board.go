@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/swarmd/swarmd/internal/swci/plain"
+	"github.com/swarmd/swarmd/internal/plain"
 )
 
 // How often a peer's line is printed where it can't be kept up to date in place: a short run is seen live, a long one does

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/swci/plain"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/swarmd/swarmd/internal/swci/plain"
+	"github.com/swarmd/swarmd/internal/plain"
 )
 
 // maxLine bounds one line of a script or pipe, in bytes.

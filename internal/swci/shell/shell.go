@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/swci/plain"
 )
 
 // Config is what a shell needs of the outside world.

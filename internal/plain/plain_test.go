@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/swarmd/swarmd/internal/swci/plain"
+	"github.com/swarmd/swarmd/internal/plain"
 )
 
 func TestText(t *testing.T) {
