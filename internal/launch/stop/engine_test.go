@@ -151,7 +151,7 @@ func TestContainersAreStoppedAndRemoved(t *testing.T) {
 	})
 
 	// SLs of one platform only, and nothing is removed.
-	out, err := call(t, e, scope, time.Second, "--sl-pyt", "--keep")
+	out, err := call(t, e, scope, 4*time.Second, "--sl-pyt", "--keep")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestContainersAreStoppedAndRemoved(t *testing.T) {
 	compare(t, e, ids, states)
 
 	// Everything of one kind.
-	if out, err = call(t, e, scope, time.Second, "--sl", "--spire-server"); err != nil {
+	if out, err = call(t, e, scope, 4*time.Second, "--sl", "--spire-server"); err != nil {
 		t.Fatal(err)
 	}
 	got = masked(words(out, ids))
