@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Podman starts Podman's Docker-compatible service with storage of its own, loads TestImage into it and returns its
-// address, a DOCKER_HOST. It and all that it runs are gone when the test ends. The test is skipped where Podman or the
+// Podman starts Podman's Docker-compatible service with storage of its own, which has TestImage, and returns its address,
+// a DOCKER_HOST. It and all that it runs are gone when the test ends. The test is skipped where Podman or the
 // rights to run it are missing.
 func Podman(t testing.TB, opts ...Option) string {
 	t.Helper()
@@ -49,11 +49,19 @@ func Podman(t testing.TB, opts ...Option) string {
 			t.Logf("---- podman\n%s", last(log.String(), 40))
 		}
 	})
-	s := startServer(t, log, env, "podman", "--log-level=info", "--root="+path("root"), "--runroot="+path("run"), "--tmpdir="+path("tmp"),
-		"--cgroup-manager=cgroupfs", "system", "service", "--time=0", host)
-	s.await(t, host)
-	if err := load(t.Context(), from, Dial(t, host), o.images); err != nil {
-		t.Fatalf("load into Podman: %v", err)
+	podman := func(root, run, tmp string, words ...string) []string {
+		return append([]string{"podman", "--root=" + root, "--runroot=" + run, "--tmpdir=" + tmp, "--cgroup-manager=cgroupfs"}, words...)
 	}
+	words := []string{"--log-level=info"}
+	for _, image := range o.images {
+		words = append(words, "--storage-opt=overlay.imagestore="+store(t, from, image, func(root string) *exec.Cmd {
+			args := podman(root, path("load-run"), path("load-tmp"), "load", "--quiet")
+			load := exec.Command(args[0], args[1:]...) //nolint:gosec // a test's own
+			load.Env = env
+			return load
+		}))
+	}
+	words = append(words, "system", "service", "--time=0", host)
+	startServer(t, log, env, podman(path("root"), path("run"), path("tmp"), words...)...).await(t, host)
 	return host
 }

@@ -26,8 +26,8 @@ type PrivateEngine struct {
 	env        []string
 }
 
-// Private starts an engine: a dockerd and a containerd with sockets, roots and cgroups of their own. It loads TestImage from
-// the machine's engine, which takes some seconds. The test is skipped where the programs or the rights to run them are missing.
+// Private starts an engine: a dockerd and a containerd with sockets, roots and cgroups of their own. It has TestImage
+// from the machine's engine. The test is skipped where the programs or the rights to run them are missing.
 func Private(t testing.TB, opts ...Option) *PrivateEngine {
 	t.Helper()
 	needRoot(t)
@@ -44,9 +44,19 @@ func Private(t testing.TB, opts ...Option) *PrivateEngine {
 			t.Logf("---- private engine\n%s", last(p.log.String(), 40))
 		}
 	})
+	linked := linkImages(t.Context(), from, p.dir, p.o.images)
+	if linked != nil {
+		t.Logf("images are loaded, which takes longer: %v", linked)
+		if err := os.RemoveAll(p.path("root")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.startContainerd()
 	p.containerd.awaitFile(t, p.path("containerd.sock"))
 	p.Start()
+	if linked == nil {
+		return p
+	}
 	if err := load(t.Context(), from, p.Engine(), p.o.images); err != nil {
 		t.Fatalf("load into the private engine: %v", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -20,8 +19,6 @@ import (
 
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
-
-	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // home is where engines of tests live: on a disk, since overlay2 can not stand on a tmpfs of every kernel, nor on another overlay.
@@ -98,14 +95,8 @@ func wipe(dir string) error {
 	if err := until(ctx, func() error { return killAll(dir) }); err != nil {
 		return err
 	}
-	mounts, err := mountsUnder(dir)
-	if err != nil {
+	if err := unmountAll(dir); err != nil {
 		return err
-	}
-	for _, m := range mounts {
-		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("unmount %s: %w", m, err)
-		}
 	}
 	if err := until(ctx, func() error { return removeCgroups(dir) }); err != nil {
 		return err
@@ -146,6 +137,19 @@ func members(dir string) (pids []int) {
 		}
 	}
 	return pids
+}
+
+func unmountAll(dir string) error {
+	mounts, err := mountsUnder(dir)
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s: %w", m, err)
+		}
+	}
+	return nil
 }
 
 // mountsUnder lists the mounts under a directory, the innermost first.
@@ -279,29 +283,4 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-// load copies images from one engine to another without holding them.
-func load(ctx context.Context, from, to *engine.Engine, images []string) error {
-	if len(images) == 0 {
-		return nil
-	}
-	archive, err := from.ImageSave(ctx, images)
-	if err != nil {
-		return err
-	}
-	defer archive.Close()
-	res, err := to.ImageLoad(ctx, archive)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if bytes.Contains(text, []byte(`"error"`)) {
-		return fmt.Errorf("load %v: %s", images, text)
-	}
-	return nil
 }
