@@ -18,12 +18,13 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/launch/sudo"
 )
 
 // environment is an Env of variables and nothing else.
 func environment(vars map[string]string) Env {
 	e := Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(k string) string { return vars[k] }, Environ: func() []string { return nil }}
-	e.Sudo = osSudo()
+	e.Sudo = sudo.OS()
 	return e
 }
 
@@ -126,9 +127,9 @@ func TestOriginalsOptions(t *testing.T) {
 			"run-sn --host-ip 10.0.0.2 --sentinel-ip 10.0.0.1 --sn-p2p-port 10000 --sn-api-port=10001 --sn-fs-port 10002 --sentinel-fs-port 10003 -config agent.conf -joinToken T -trustBundle=bundle.pem -insecureBootstrap",
 			component.Spec{
 				Role: "sn", Node: "sn-10.0.0.2-10000", HostIP: "10.0.0.2", Ports: []component.Port{{Number: 10000}, {Number: 10001}, {Number: 10002}},
-				Files: []string{"D/agent.conf", "D/bundle.pem"},
+				Files: []string{"D/agent.conf", "D/bundle.pem"}, Vars: []string{"SWARM_SPIRE_JOIN_TOKEN=T"},
 				Args: []string{
-					"run-sn", "--runtime=process", "--host-ip=10.0.0.2", "--config=D/agent.conf", "--insecureBootstrap=true", "--joinToken=T",
+					"run-sn", "--runtime=process", "--host-ip=10.0.0.2", "--config=D/agent.conf", "--insecureBootstrap=true",
 					"--trustBundle=D/bundle.pem", "--sentinel-ip=10.0.0.1", "--sn-p2p-port=10000", "--sn-api-port=10001", "--sn-fs-port=10002", "--sentinel-fs-port=10003",
 				},
 				Agent: &spire.AgentConfig{
@@ -155,7 +156,7 @@ func TestOriginalsOptions(t *testing.T) {
 				Args: []string{
 					"run-sl", "--runtime=process", "--name=n1", "--host-ip=sl1", "--serverAddress=spire", "--socketPath=/own.sock", "--gen-join-token=true",
 					"--ml-memory=8g", "--sn-ip=sn1", "--sn-api-port=10001", "--sl-fs-port=16000", "--sl-platform=pYt", "--gpu=0,3",
-					"--bridge-dir=/dev/shm/swarmd/n1", "--ml-runtime=docker", "--env=A=1,2", "--env=B=-x", "--ml-user=7:8", "--ml-v=D/extra:/x:ro",
+					"--bridge-dir=/dev/shm/swarmd/n1", "--ml-runtime=docker", "--env=A", "--env=B", "--ml-user=7:8", "--ml-v=D/extra:/x:ro",
 					"--data-dir=D/data", "--model-dir=D/model", "--model-program=train.py",
 				},
 				Agent: &spire.AgentConfig{
@@ -198,7 +199,7 @@ func TestOriginalsOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := tt.want
-			want.Scope, want.Version, want.Vars = "default", version(), ours
+			want.Scope, want.Version, want.Vars = "default", version(), slices.Concat(ours, want.Vars)
 			for _, paths := range [][]string{want.Files, want.Args, {want.StateDir, want.SocketPath}} {
 				for i := range paths {
 					paths[i] = strings.ReplaceAll(paths[i], "D/", dir+"/")
@@ -263,7 +264,12 @@ func TestDaemonUnderstandsItsLauncher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner := environment(map[string]string{"SWARM_IN_CONTAINER": "1", "SWARM_SCOPE": "lab"})
+	vars := map[string]string{"SWARM_SCOPE": "lab"}
+	for _, kv := range slices.Concat(outer.Vars, outer.Env) {
+		k, v, _ := strings.Cut(kv, "=")
+		vars[k] = v
+	}
+	inner := environment(vars)
 	t.Chdir("/") // what is relative to the host's directory is wrong there
 	err = parse(t, inner, outer.Args, func(c *cli.Context) error {
 		cfg, err := slConfig(c, inner)

@@ -25,12 +25,12 @@ func runComponent(c *cli.Context, e Env, translate func(*cli.Context, Env) (comp
 		return err
 	}
 	if c.Bool("sudo") && e.Sudo.UID() != 0 {
-		return e.Sudo.again(e)
+		return e.Sudo.Again(e.args[1:], e.Environ())
 	}
 	eng, err := engine.Open(c.Context)
-	if errors.Is(err, fs.ErrPermission) && !c.IsSet("sudo") && e.Sudo.helps(c.Context, isTerminal(e)) {
+	if errors.Is(err, fs.ErrPermission) && !c.IsSet("sudo") && e.Sudo.Helps(c.Context, isTerminal(e)) {
 		fmt.Fprintln(e.Stderr, "the container engine's socket refuses this user: running again under sudo")
-		return e.Sudo.again(e)
+		return e.Sudo.Again(e.args[1:], e.Environ())
 	}
 	if err != nil {
 		return err

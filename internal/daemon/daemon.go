@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/plain"
 )
 
@@ -26,7 +27,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Environ        func() []string // nil: no variables for a command that runs again under sudo
-	Sudo           Sudo            // the zero value: the machine's
+	Sudo           sudo.Sudo            // the zero value: the machine's
 	// Signals ends the returned context at SIGINT or SIGTERM; a second signal ends the process at once.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
 
@@ -67,7 +68,7 @@ func Main(args []string, env Env) int {
 	defer stop()
 	env.args = args
 	if env.Sudo.UID == nil {
-		env.Sudo = osSudo()
+		env.Sudo = sudo.OS()
 	}
 	if env.Environ == nil {
 		env.Environ = func() []string { return nil }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/launch/sudo"
 )
 
 // TestContainersOptionsWithoutOne holds that the process runtime refuses, by name, every option that it can't follow.
@@ -129,7 +131,7 @@ func TestSplitWords(t *testing.T) {
 func TestSudo(t *testing.T) {
 	hostDirs(t)
 	var called []string
-	fake := Sudo{
+	fake := sudo.Sudo{
 		UID: func() int { return 1000 }, Find: func() (string, error) { return "/bin/sudo", nil },
 		Silent: func(context.Context, string) bool { return false },
 		Exec: func(path string, argv, environ []string) error {
@@ -138,10 +140,10 @@ func TestSudo(t *testing.T) {
 		},
 	}
 	environ := []string{"HOME=/h", "SWARM_SCOPE=x", "DOCKER_HOST=unix:///x", "SPIFFE_ENDPOINT_SOCKET=y", "PATH=/p"}
-	run := func(sudo Sudo, args ...string) (int, string) {
+	run := func(su sudo.Sudo, args ...string) (int, string) {
 		var errs bytes.Buffer
 		e := environment(map[string]string{"DOCKER_HOST": "unix:///x", "HOME": "/h"})
-		e.Stderr, e.Sudo, e.Environ = &errs, sudo, func() []string { return environ }
+		e.Stderr, e.Sudo, e.Environ = &errs, su, func() []string { return environ }
 		e.Signals = func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }
 		return Main(append([]string{"swarmd"}, args...), e), errs.String()
 	}
@@ -164,34 +166,6 @@ func TestSudo(t *testing.T) {
 	fake.Find = func() (string, error) { return "", errors.New("none") }
 	if code, errs := run(fake, args...); code != 1 || called != nil || !strings.Contains(errs, "there is no sudo on this machine") {
 		t.Errorf("%d %q %q", code, called, errs)
-	}
-}
-
-// TestSudoByItself is about the default: sudo is tried only where it can answer.
-func TestSudoByItself(t *testing.T) {
-	for _, tt := range []struct {
-		uid                  int
-		sudo, silent, answer bool
-		want                 bool
-	}{
-		{0, true, true, true, false},
-		{1000, false, true, true, false},
-		{1000, true, false, false, false},
-		{1000, true, true, false, true},
-		{1000, true, false, true, true},
-	} {
-		s := Sudo{
-			UID: func() int { return tt.uid }, Silent: func(context.Context, string) bool { return tt.silent },
-			Find: func() (string, error) {
-				if !tt.sudo {
-					return "", errors.New("none")
-				}
-				return "/bin/sudo", nil
-			},
-		}
-		if got := s.helps(t.Context(), tt.answer); got != tt.want {
-			t.Errorf("%+v: got %v", tt, got)
-		}
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/stop"
+	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -37,16 +37,13 @@ func runStop(ctx context.Context, s *Session, args Args) error {
 		_, err := fmt.Fprint(s.Env.Stdout, stop.Usage)
 		return err
 	}
-	sudo := stop.Sudo(ctx, s.Env.IsTerminal(s.Env.Stderr))
-	if o.Sudo && os.Geteuid() != 0 {
-		if sudo == "" {
-			return exit.New(exit.Failed, "become root, or join the group of the engine's socket (docker)", "--sudo: there is no sudo, or it asks for a password and there is no terminal")
-		}
-		return asRoot(sudo, o)
+	root := sudo.OS()
+	if o.Sudo && root.UID() != 0 {
+		return s.stopAsRoot(root)
 	}
 	e, denied := s.stopEngine(ctx, &o)
-	if errors.Is(denied, stop.ErrDenied) && sudo != "" {
-		return asRoot(sudo, o)
+	if errors.Is(denied, stop.ErrDenied) && root.Helps(ctx, s.Env.IsTerminal(s.Env.Stderr)) {
+		return s.stopAsRoot(root)
 	}
 	if e != nil {
 		defer e.Close()
@@ -82,17 +79,13 @@ func remedyOf(err error) string {
 	return ""
 }
 
-// asRoot becomes the same command under sudo. It returns only if that can't be.
-func asRoot(sudo string, o stop.Options) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find swarmctl: %w", err)
+// stopAsRoot becomes the same command under sudo, which looks for this user's processes too. It returns only if that can't be.
+func (s *Session) stopAsRoot(root sudo.Sudo) error {
+	var more []string
+	if dir := stop.Registry(s.Env.Getenv); dir != "" {
+		more = []string{dir}
 	}
-	environ := os.Environ()
-	if err := syscall.Exec(sudo, stop.SudoArgs(sudo, self, o, environ), environ); err != nil { //nolint:gosec // the user's own command, again
-		return exit.New(exit.Failed, "", "run %s: %w", sudo, err)
-	}
-	return nil
+	return exit.New(exit.Failed, "", "%w", root.Again(s.argv, os.Environ(), more...))
 }
 
 // ownOptions tells whether a command line is of a command that reads its options itself.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 )
@@ -100,17 +100,18 @@ func (s *Session) runBox(ctx context.Context, o *cli.Context) error {
 	if o.Bool("detach") {
 		return exit.New(exit.Usage, "leave -d out; a startup script that ends in EXIT needs nobody at the prompt", "a prompt can't run in the background")
 	}
-	if o.Bool("sudo") && os.Geteuid() != 0 {
-		return s.underSudo(ctx)
+	root := sudo.OS()
+	if o.Bool("sudo") && root.UID() != 0 {
+		return exit.New(exit.Failed, "", "%w", root.Again(s.argv, os.Environ()))
 	}
 	spec, err := s.boxSpec(o)
 	if err != nil {
 		return err
 	}
 	e, err := engine.Open(ctx)
-	if errors.Is(err, fs.ErrPermission) && !o.IsSet("sudo") && spec.TTY && os.Geteuid() != 0 {
+	if errors.Is(err, fs.ErrPermission) && !o.IsSet("sudo") && root.Helps(ctx, spec.TTY) {
 		fmt.Fprintln(s.Env.Stderr, "the container engine's socket refuses this user: running again under sudo")
-		return s.underSudo(ctx)
+		return exit.New(exit.Failed, "", "%w", root.Again(s.argv, os.Environ()))
 	}
 	if err != nil {
 		return boxError(err)
@@ -225,33 +226,6 @@ func (s *Session) boxIdentity(o *cli.Context, spec *component.Spec) error {
 	var info unix.Stat_t
 	if err := unix.Stat(socket, &info); err == nil && spec.User == "" && info.Mode&0o006 != 0o006 {
 		spec.User = fmt.Sprintf("%d:%d", info.Uid, info.Gid) // nobody else may speak with it
-	}
-	return nil
-}
-
-// underSudo runs the same command again as root.
-func (s *Session) underSudo(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find swarmctl: %w", err)
-	}
-	// env, since sudo's own way to keep variables needs a permission that few have.
-	argv := []string{"--", "env"}
-	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "SWARM_") || strings.HasPrefix(kv, "DOCKER_") || strings.HasPrefix(kv, "SPIFFE_") || strings.HasPrefix(kv, "XDG_") {
-			argv = append(argv, kv)
-		}
-	}
-	argv = append(append(argv, self), s.argv...)
-	cmd := exec.CommandContext(ctx, "sudo", argv...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Env.Stdin, s.Env.Stdout, s.Env.Stderr
-	err = cmd.Run()
-	var ended *exec.ExitError
-	switch {
-	case errors.As(err, &ended):
-		return exit.Said(ended.ExitCode())
-	case err != nil:
-		return exit.New(exit.Failed, "run it as a user who may reach the engine", "run sudo: %w", err)
 	}
 	return nil
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
@@ -43,46 +40,12 @@ func Open(ctx context.Context, getenv func(string) string) (*engine.Engine, erro
 	return engine.Open(ctx)
 }
 
-// sudoLimit bounds the question whether sudo works without a password.
-const sudoLimit = 5 * time.Second
-
-// Sudo returns sudo's path if it may help: it is there, this user is not root, and it can ask for a password or needs none. ""
-// otherwise.
-func Sudo(ctx context.Context, terminal bool) string {
-	path, err := exec.LookPath("sudo")
-	if err != nil || os.Geteuid() == 0 {
+// Registry names, for the same command under another user, where this one's processes are registered: K=V, "" if that is
+// nowhere.
+func Registry(getenv func(string) string) string {
+	dir, err := running.Dir(getenv)
+	if err != nil || !filepath.IsAbs(dir) {
 		return ""
 	}
-	if terminal {
-		return path
-	}
-	ctx, cancel := context.WithTimeout(ctx, sudoLimit)
-	defer cancel()
-	if exec.CommandContext(ctx, path, "-n", "true").Run() != nil {
-		return ""
-	}
-	return path
-}
-
-// SudoArgs is the command line of self as root, with the variables that mean something to it: processes are looked for where
-// this user's are registered.
-func SudoArgs(sudo, self string, o Options, environ []string) []string {
-	argv := []string{sudo, "--", "env"}
-	getenv := func(key string) string {
-		for _, kv := range environ {
-			if v, ok := strings.CutPrefix(kv, key+"="); ok {
-				return v
-			}
-		}
-		return ""
-	}
-	for _, kv := range environ {
-		if strings.HasPrefix(kv, "SWARM_") && !strings.HasPrefix(kv, "SWARM_RUN_DIR=") || strings.HasPrefix(kv, "DOCKER_") {
-			argv = append(argv, kv)
-		}
-	}
-	if dir, err := running.Dir(getenv); err == nil && filepath.IsAbs(dir) {
-		argv = append(argv, "SWARM_RUN_DIR="+dir)
-	}
-	return append(append(argv, self, "stop"), o.Args()...)
+	return "SWARM_RUN_DIR=" + dir
 }

@@ -1,7 +1,6 @@
 package stop_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -81,17 +80,9 @@ func TestUsageNamesEveryOption(t *testing.T) {
 	}
 }
 
-func TestSudoKeepsWhatMatters(t *testing.T) {
-	environ := []string{"HOME=/home/u", "SWARM_SCOPE=a b", "DOCKER_HOST=unix:///x", "LD_PRELOAD=evil.so", "SWARM_RUN_DIR=/run/u/swarmd", "PATH=/evil"}
-	got := stop.SudoArgs("/usr/bin/sudo", "/opt/swarmctl", stop.Options{SL: true, Keep: true, Sudo: true}, environ)
-	want := []string{
-		"/usr/bin/sudo", "--", "env", "SWARM_SCOPE=a b", "DOCKER_HOST=unix:///x", "SWARM_RUN_DIR=/run/u/swarmd",
-		"/opt/swarmctl", "stop", "--sl", "--keep",
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if slices.Contains(stop.SudoArgs("s", "x", stop.Options{}, nil), "--sudo") {
-		t.Error("sudo would go round in circles")
+func TestRegistryGoesAlong(t *testing.T) {
+	dir := t.TempDir()
+	if got := stop.Registry(func(key string) string { return map[string]string{"SWARM_RUN_DIR": dir}[key] }); got != "SWARM_RUN_DIR="+dir {
+		t.Errorf("got %q", got)
 	}
 }
