@@ -27,6 +27,7 @@ const (
 	file                 // a file of this host, mounted at the same path
 	dir                  // a directory of this host, likewise
 	joins                // where a join token is had from: the launcher gets it
+	unseen               // its values go by variables: every user of this host can read a command line
 	another              // translated one by one
 )
 
@@ -39,6 +40,8 @@ func placeOf(name string) place {
 		return file
 	case "capath":
 		return dir
+	case "ml-e", "joinToken":
+		return unseen
 	case "identity", "socket-path", "ml-runtime", "ml-user", "ml-v", "data-dir", "model-dir", "model-program", "bridge-dir":
 		return another
 	}
@@ -67,6 +70,40 @@ func arguments(c *cli.Context, f cli.Flag) []string {
 	default:
 		return []string{fmt.Sprintf("--%s=%v", name, c.Value(name))}
 	}
+}
+
+// hidden gives an option to swarmd in the container without its values, and the variables that it finds them by.
+func hidden(c *cli.Context, name string) (args, vars []string) {
+	if name == "joinToken" {
+		return nil, []string{agentEnv(name)[0] + "=" + c.String(name)}
+	}
+	for _, kv := range c.StringSlice(name) {
+		k, _, _ := strings.Cut(kv, "=")
+		args, vars = append(args, "--"+name+"="+k), append(vars, mlVariable+kv)
+	}
+	return args, vars
+}
+
+// mlVariable begins the names of variables in a component's container that hold those of --ml-e.
+const mlVariable = "SWARM_ML_E_"
+
+// keyValues are the K=V of --env or --ml-e. In a component's container those that the launcher passed on are a K alone, and
+// the value is in the environment.
+func keyValues(c *cli.Context, e Env, option string) []string {
+	given := slices.Clone(c.StringSlice(option))
+	if e.Getenv("SWARM_IN_CONTAINER") == "" {
+		return given
+	}
+	prefix := ""
+	if option == "ml-e" {
+		prefix = mlVariable
+	}
+	for i, k := range given {
+		if k != "" && !strings.Contains(k, "=") {
+			given[i] = k + "=" + e.Getenv(prefix+k)
+		}
+	}
+	return given
 }
 
 // componentSpec translates a start command into the container that runs it. What the options mean to the node has been
@@ -101,6 +138,9 @@ func componentSpec(c *cli.Context, e Env, role, node string) (component.Spec, er
 			}
 			s.Files = append(s.Files, path)
 			s.Args = append(s.Args, "--"+name+"="+path)
+		case unseen:
+			args, vars := hidden(c, name)
+			s.Args, s.Vars = append(s.Args, args...), append(s.Vars, vars...)
 		case stays, joins, another:
 		}
 	}

@@ -106,12 +106,11 @@ func ownCommand(c *cli.Context) bool {
 	return c.String("ml-cmd") != "" || c.String("ml-entrypoint") != ""
 }
 
-// mlSpec reads the options of the ML program's container. The paths in it are as given. caller is the user whose the program
-// is by default.
-func mlSpec(c *cli.Context, caller string) (*container.Spec, error) {
+// mlSpec reads the options of the ML program's container. The paths in it are as given.
+func mlSpec(c *cli.Context, e Env) (*container.Spec, error) {
 	s := &container.Spec{
 		Name: c.String("ml-name"), Image: c.String("ml-image"), Program: c.String("model-program"), WorkDir: c.String("ml-w"),
-		Env: slices.Concat(forProgram(c.StringSlice("env")), c.StringSlice("ml-e")), Mounts: c.StringSlice("ml-v"),
+		Env: slices.Concat(forProgram(keyValues(c, e, "env")), keyValues(c, e, "ml-e")), Mounts: c.StringSlice("ml-v"),
 		Network: c.String("ml-network"), Pids: c.Int64("ml-pids"), Devices: c.StringSlice("ml-device"),
 		GroupAdd: c.StringSlice("ml-group-add"), CapAdd: c.StringSlice("ml-cap-add"), SecurityOpt: c.StringSlice("ml-security-opt"),
 		IPC: c.String("ml-ipc"), Privileged: c.Bool("ml-privileged"), DataDir: c.String("data-dir"), ModelDir: c.String("model-dir"),
@@ -132,10 +131,10 @@ func mlSpec(c *cli.Context, caller string) (*container.Spec, error) {
 	if s.Cmd, err = words(c, "ml-cmd"); err != nil {
 		return nil, err
 	}
-	if s.User, err = mlUser(c.String("ml-user"), caller); err != nil {
+	if s.User, err = mlUser(c.String("ml-user"), caller(e)); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(mlLimits(c, s), checkEnv("ml-e", c.StringSlice("ml-e")), checkName("ml-name", s.Name))
+	return s, errors.Join(mlLimits(c, s), checkEnv("ml-e", keyValues(c, e, "ml-e")), checkName("ml-name", s.Name))
 }
 
 func words(c *cli.Context, option string) ([]string, error) {

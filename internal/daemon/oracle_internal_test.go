@@ -96,7 +96,12 @@ func ours(t *testing.T, dir string, args []string) dockerRun {
 	if s.Role != "sl" {
 		return d.sorted()
 	}
-	inner := environment(map[string]string{"SWARM_IN_CONTAINER": "1"})
+	vars := map[string]string{}
+	for _, kv := range slices.Concat(s.Vars, o.Env) {
+		k, v, _ := strings.Cut(kv, "=")
+		vars[k] = v
+	}
+	inner := environment(vars)
 	err = parse(t, inner, s.Args, func(c *cli.Context) error {
 		cfg, err := slConfig(c, inner)
 		if err != nil {

@@ -71,7 +71,7 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	if err := errors.Join(checkEnv("env", c.StringSlice("env")), checkEnv("ml-e", c.StringSlice("ml-e"))); err != nil {
+	if err := errors.Join(checkEnv("env", keyValues(c, e, "env")), checkEnv("ml-e", keyValues(c, e, "ml-e"))); err != nil {
 		return node.SLConfig{}, err
 	}
 	gpu, err := gpus(c.String("gpu"))
@@ -95,7 +95,7 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		return cfg, errors.New("mandatory parameter --model-program not specified; name the program in --model-dir, or give --attach to start one by hand")
 	}
 	if ml == runtimeProcess {
-		cfg.Env = slices.Concat(gpuEnv(gpu), c.StringSlice("env"), c.StringSlice("ml-e"))
+		cfg.Env = slices.Concat(gpuEnv(gpu), keyValues(c, e, "env"), keyValues(c, e, "ml-e"))
 		return cfg, noMLContainer(c, e)
 	}
 	if c.IsSet("python") && e.Getenv(env("python")[0]) == "" {

@@ -79,7 +79,7 @@ func modelProgram(model, program string) (string, error) {
 // withMLContainer describes the ML program's container to the node. In a component's container the launcher has checked the
 // paths, which are the host's; this process sees the model directory and the spilled weight files elsewhere.
 func withMLContainer(c *cli.Context, e Env, cfg *node.SLConfig) error {
-	s, err := mlSpec(c, caller(e))
+	s, err := mlSpec(c, e)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,8 @@ func slSpec(c *cli.Context, e Env) (component.Spec, error) {
 	}
 	s.Args = append(s.Args, "--bridge-dir="+s.BridgeDir, "--ml-runtime="+ml)
 	for _, kv := range s.Env {
-		s.Args = append(s.Args, "--env="+kv)
+		k, _, _ := strings.Cut(kv, "=")
+		s.Args = append(s.Args, "--env="+k) // see keyValues
 	}
 	if cfg.Attach {
 		return s, nil
