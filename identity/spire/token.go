@@ -34,9 +34,12 @@ const (
 // socket on this machine, the server's container here, or either of them on the server's machine over ssh without a
 // password.
 type TokenSource struct {
-	File          string // a Join as JSON, which the maker of this container has left; "": none. With it nothing else is tried
-	Socket        string // the server's API socket on this machine; "": none
-	Docker        string // name of the server's container; "": the server runs without one
+	File   string // a Join as JSON, which the maker of this container has left; "": none. With it nothing else is tried
+	Socket string // the server's API socket on this machine; "": none
+	Docker string // name of the server's container; "": the server runs without one
+	// FindDocker looks for the server's container on this machine if Docker is "", at every try; "" if there is none yet. Nil:
+	// nobody looks.
+	FindDocker    func(context.Context) (string, error)
 	Exec          Exec   // runs a program in a container on this machine; nil: there is no way to
 	SSHUser       string // user on the server's machine; "": ssh's own choice
 	SSHPort       int    // 0: ssh's own choice
@@ -144,6 +147,26 @@ func (t *TokenSource) ways(role identity.Role, name string) []way {
 				return Join{}, errors.New("this program reaches no container engine")
 			}
 			return t.fromDocker(ctx, t.Exec, role, name)
+		}})
+	}
+	if t.Docker == "" && t.FindDocker != nil {
+		ways = append(ways, way{"container of a SPIRE server on this host", func(ctx context.Context) (Join, error) {
+			found := *t
+			var err error
+			if found.Docker, err = t.FindDocker(ctx); err != nil {
+				return Join{}, err
+			}
+			if found.Docker == "" {
+				return Join{}, errors.New("none runs")
+			}
+			if found.Exec == nil {
+				return Join{}, errors.New("this program reaches no container engine")
+			}
+			join, err := found.fromDocker(ctx, found.Exec, role, name)
+			if err != nil {
+				err = fmt.Errorf("docker exec %s: %w", found.Docker, err)
+			}
+			return join, err
 		}})
 	}
 	if t.ServerAddress != "" {

@@ -179,6 +179,20 @@ func TestTokenSourceWaits(t *testing.T) {
 	if !strings.Contains(log.String(), "container spire is not running") {
 		t.Errorf("it does not say what it waits for:\n%s", log.String())
 	}
+	looks := 0
+	source.Docker, source.Exec = "", localExec
+	source.FindDocker = func(context.Context) (string, error) {
+		if looks++; looks == 1 {
+			return "", nil
+		}
+		return "spire", nil
+	}
+	if join, err = source.Join(t.Context(), identity.RoleSL, ""); err != nil || len(join.Token) != 36 || looks != 2 {
+		t.Errorf("a container that starts later: got %+v, %v after %d looks", join, err, looks)
+	}
+	if source.Docker != "" || !strings.Contains(log.String(), "none runs") {
+		t.Errorf("it names %q and says\n%s", source.Docker, log.String())
+	}
 }
 
 // TestTokenFromFile is what a node in a container does: its launcher asked for the token on the host.

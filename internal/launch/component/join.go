@@ -57,6 +57,7 @@ func (l *launcher) findServer(ctx context.Context) error {
 		if found != nil && named == "" {
 			source.Docker = strings.TrimPrefix(found.Name, "/")
 		}
+		source.FindDocker = l.serverName // one that starts later
 		own.GenJoinToken = &source
 	}
 	l.spec.Agent = &own
@@ -67,6 +68,15 @@ func (l *launcher) findServer(ctx context.Context) error {
 	}
 	l.tellAgent(agent)
 	return nil
+}
+
+// serverName is the name of the only SPIRE server's container of this scope that runs, "" without one.
+func (l *launcher) serverName(ctx context.Context) (string, error) {
+	found, err := l.lookForServer(ctx, "")
+	if err != nil || found == nil {
+		return "", err
+	}
+	return strings.TrimPrefix(found.Name, "/"), nil
 }
 
 // addressOf is how the component reaches the server's container; nil stands for none.

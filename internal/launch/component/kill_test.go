@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,7 +25,7 @@ import (
 // launcherVar makes this test binary a launcher of the Spec in it.
 const launcherVar = "TEST_LAUNCH_SPEC"
 
-// tokenVar names the container of a SPIRE server that the launcher asks for a join token.
+// tokenVar names the container of a SPIRE server that the launcher asks for a join token; "": it looks for one.
 const tokenVar = "TEST_LAUNCH_TOKEN"
 
 // sent is the part of a Spec that reaches a launcher of its own.
@@ -59,7 +60,7 @@ func launch(raw string) int {
 		return 99
 	}
 	s := component.Spec{Options: given.Options, Role: given.Role, Node: given.Node, Scope: given.Scope, Program: given.Program, Args: given.Args}
-	if server := os.Getenv(tokenVar); server != "" {
+	if server, ok := os.LookupEnv(tokenVar); ok {
 		s.Agent = &spire.AgentConfig{ServerAddress: "127.0.0.1", GenJoinToken: &spire.TokenSource{Docker: server, Wait: time.Hour}}
 	}
 	e, err := engine.Open(ctx)
@@ -97,6 +98,25 @@ func (b *bench) launcher(s component.Spec) *exec.Cmd {
 func kill(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
+}
+
+// TestServerOfLater has a server's address that is given, and a server's container that starts after the launcher.
+func TestServerOfLater(t *testing.T) {
+	b := newBench(t)
+	t.Setenv(tokenVar, "")
+	b.launcher(b.shell("n", "echo done", nil))
+	b.await("the launcher to wait", func() bool {
+		return strings.Contains(b.errors.String(), "container of a SPIRE server on this host: none runs")
+	})
+	server := b.shell("spire", "sleep 1000", nil)
+	server.Role = engine.RoleSpireServer
+	id := b.detached(server)
+	b.await("the server to be asked, which is none", func() bool {
+		return regexp.MustCompile("docker exec [^ ]+: spire-server: there is no such program").MatchString(b.errors.String())
+	})
+	if !b.running(id) {
+		t.Error("the container that stands for a server has ended")
+	}
 }
 
 // TestKilledBeforeStart kills a launcher that has made a container and waits for its join token.
