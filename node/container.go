@@ -234,6 +234,10 @@ func (c *containers) start(ctx context.Context) (running, error) {
 	} else {
 		log.Warn("runtime docker: the program's walls were opened; the other peers can see that", "walls", walls)
 	}
+	if o := c.owner(); o != nil && o.UID == 0 && !spec.Privileged {
+		log.Warn("the program runs as root: it has no capabilities, but what it writes in the model directory is root's on this host, set-user-ID programs too; name another user with --ml-user",
+			"model_dir", spec.ModelDir)
+	}
 	return p, nil
 }
 
@@ -249,9 +253,10 @@ func (c *containers) adopt(ctx context.Context) (running, error) {
 	return p, nil
 }
 
-// loggedTo is when the earlier life wrote the program's last line: to its log, or else its own record.
+// loggedTo is when the earlier life wrote the program's last line: to its log, or else its own record. The log is in the
+// program's hands, which must not hide what it prints by a time to come, nor have it all printed again by a link.
 func (c *containers) loggedTo() time.Time {
-	if info, err := os.Stat(c.spec.LogFile); err == nil {
+	if info, err := os.Lstat(c.spec.LogFile); err == nil && info.Mode().IsRegular() && !info.ModTime().After(time.Now()) {
 		return info.ModTime()
 	}
 	return c.journal.Changed()
