@@ -27,7 +27,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Environ        func() []string // nil: no variables for a command that runs again under sudo
-	Sudo           sudo.Sudo            // the zero value: the machine's
+	Sudo           sudo.Sudo       // the zero value: the machine's
 	// Signals ends the returned context at SIGINT or SIGTERM; a second signal ends the process at once.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
 
@@ -159,6 +159,7 @@ func newApp(env Env) *cli.App {
 			if prog := progName(env.Getenv); prog == c.Name {
 				c.HelpName = prog
 			}
+			c.CustomHelpTemplate = strings.ReplaceAll(help(c), "{{", `{{"{{"}}`) // a template, but there is nothing to fill in
 		}
 		return nil
 	}

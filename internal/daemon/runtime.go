@@ -39,7 +39,7 @@ func runtimeOf(c *cli.Context, option, otherwise string) (string, error) {
 func inContainer(c *cli.Context) bool { return strings.EqualFold(c.String("runtime"), runtimeDocker) }
 
 func runtimeFlag() cli.Flag {
-	return stringFlag("runtime", "process: run on this host; docker: run in a container of the swarmd image (default process)")
+	return stringFlag("runtime", "process: run on this host; docker: run in a container of the swarmd image (default process; scripts/run-… choose docker)")
 }
 
 // containerFlags are the options of `docker run` that every start command takes. They have no variables: an environment

@@ -160,7 +160,8 @@ func TestSwarmdKnowsWhatUnitsGiveIt(t *testing.T) {
 			env[k] = ""
 		}
 		for k := range env {
-			if k != "OPTIONS" && !slices.Contains(variables, "$"+k) {
+			option := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(k, "SWARM_"), "_", "-")) // the usual name is not told
+			if k != "OPTIONS" && !slices.Contains(variables, "$"+k) && !slices.Contains(options, option) {
 				t.Errorf("%s: swarmd %s has no variable %s", file, args[0], k)
 			}
 		}

@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+)
+
+const (
+	helpColumn = 30  // where an option's explanation begins
+	helpWidth  = 118 // where its lines are broken
+)
+
+// Groups of options in a command's help, beside the flags' own categories.
+const (
+	groupNeeded   = "Required:"
+	groupOptions  = "Options:"
+	groupIdentity = "The node's identity, where no SPIRE agent of its own gives it:"
+)
+
+// inert begins the explanation of an option that is there for the original's sake only.
+const inert = "accepted, changes nothing"
+
+// identityOptions say who the node is and whom it believes.
+var identityOptions = []string{"identity", "socket-path", "trust-domain", "swarm-id", "cert", "key", "cacert", "capath", "cert-roles"}
+
+// help is a command's help: what is required comes first and what changes nothing last, in one line.
+func help(c *cli.Command) string {
+	groups := map[string][]cli.DocGenerationFlag{}
+	var none []string
+	variable := "" // an option that is a variable under the usual name
+	for _, f := range c.Flags {
+		d, ok := f.(cli.DocGenerationFlag)
+		if v, is := f.(cli.VisibleFlag); !ok || is && !v.IsVisible() {
+			continue
+		}
+		if strings.HasPrefix(d.GetUsage(), inert) {
+			none = append(none, "--"+d.Names()[0])
+			continue
+		}
+		g := group(c, d)
+		groups[g] = append(groups[g], d)
+		if variable == "" && slices.Equal(d.GetEnvVars(), env(d.Names()[0])) {
+			variable = d.Names()[0]
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s - %s\n\nusage: %s", c.HelpName, c.Usage, c.HelpName)
+	for _, d := range groups[groupNeeded] {
+		if strings.HasSuffix(d.GetUsage(), "(required)") {
+			fmt.Fprintf(&b, " --%s %s", d.Names()[0], placeholder(d))
+		}
+	}
+	b.WriteString(" [OPTION...]\n")
+	if c.Description != "" {
+		b.WriteString("\n" + wrap(c.Description, 0) + "\n")
+	}
+	for _, g := range []string{groupNeeded, groupOptions, groupIdentity, forAgent, forML, forContainer} {
+		if len(groups[g]) == 0 {
+			continue
+		}
+		b.WriteString("\n" + g + "\n")
+		for _, d := range groups[g] {
+			b.WriteString(helpLine(d, g != forContainer))
+		}
+	}
+	if len(none) > 0 {
+		b.WriteString("\n" + wrap("Accepted, changing nothing (no licence is needed): "+strings.Join(none, ", "), 0) + "\n")
+	}
+	if variable != "" {
+		text := fmt.Sprintf("Options of one value are variables too: --%s is $%s.", variable, env(variable)[0])
+		if len(groups[forContainer]) > 0 {
+			text += " Those of the component's container are not, unless it is said."
+		}
+		b.WriteString("\n" + wrap(text, 0) + "\n")
+	}
+	return b.String()
+}
+
+func group(c *cli.Command, d cli.DocGenerationFlag) string {
+	if strings.Contains(d.GetUsage(), "(required") {
+		return groupNeeded
+	}
+	if c, ok := d.(cli.CategorizableFlag); ok && c.GetCategory() != "" {
+		return c.GetCategory()
+	}
+	if strings.HasPrefix(c.Description, agentHelp) && slices.Contains(identityOptions, d.Names()[0]) {
+		return groupIdentity
+	}
+	return groupOptions
+}
+
+// placeholder stands for an option's value.
+func placeholder(d cli.DocGenerationFlag) string {
+	if _, rest, ok := strings.Cut(d.GetUsage(), "`"); ok {
+		if name, _, ok := strings.Cut(rest, "`"); ok && name == strings.ToUpper(name) {
+			return name
+		}
+	}
+	switch d.(type) {
+	case *cli.IntFlag, *cli.Int64Flag:
+		return "N"
+	case *cli.DurationFlag:
+		return "TIME"
+	case *cli.BoolFlag:
+		return ""
+	}
+	return "VALUE"
+}
+
+// helpLine is one option: its names, then in a column what it means, its default, and its variables unless usual ones are
+// taken for granted.
+func helpLine(d cli.DocGenerationFlag, usual bool) string {
+	var names []string
+	for _, n := range d.Names() {
+		dashes := "--"
+		if len(n) == 1 {
+			dashes = "-"
+		}
+		names = append(names, dashes+n)
+	}
+	value := placeholder(d)
+	left := strings.TrimRight("  "+strings.Join(names, ", ")+" "+value, " ")
+	usage := strings.TrimSuffix(strings.ReplaceAll(d.GetUsage(), "`"+value+"`", value), " (required)")
+	if value := d.GetDefaultText(); !strings.Contains(usage, "default") && !slices.Contains([]string{"", "false", "0", "0s"}, value) {
+		usage += " (default " + strings.TrimSuffix(value, "0s") + ")"
+	}
+	if vars := d.GetEnvVars(); len(vars) > 0 && !(usual && slices.Equal(vars, env(d.Names()[0]))) {
+		usage += " [$" + strings.Join(vars, ", $") + "]"
+	}
+	if gap := helpColumn - utf8.RuneCountInString(left); gap > 1 {
+		return left + strings.Repeat(" ", gap) + wrap(usage, helpColumn) + "\n"
+	}
+	return left + "\n" + strings.Repeat(" ", helpColumn) + wrap(usage, helpColumn) + "\n"
+}
+
+// wrap breaks text at blanks; all lines but the first are indented.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	at := indent
+	for i, word := range strings.Fields(text) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+width > helpWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			b.WriteString(" ")
+			at++
+		}
+		b.WriteString(word)
+		at += width
+	}
+	return b.String()
+}
