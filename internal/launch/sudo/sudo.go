@@ -60,7 +60,7 @@ func (s Sudo) Again(args, environ []string, more ...string) error {
 		return fmt.Errorf("--sudo: find this program: %w", err)
 	}
 	// env, since sudo's own way to keep variables needs a permission that few have.
-	argv := slices.Concat([]string{path, "--", "env"}, kept(environ), more, []string{self}, slices.DeleteFunc(slices.Clone(args), isOption))
+	argv := slices.Concat([]string{path}, preserved(environ), []string{"--", "env"}, kept(environ), more, []string{self}, slices.DeleteFunc(slices.Clone(args), isOption))
 	if err := s.Exec(path, argv, environ); err != nil {
 		return fmt.Errorf("--sudo: %w", err)
 	}
@@ -71,10 +71,33 @@ func isOption(arg string) bool {
 	return arg == "--sudo" || arg == "-sudo" || strings.HasPrefix(arg, "--sudo=")
 }
 
+// secrets are variables that must not stand on a command line, which every user of the host can read. Those that are needed
+// (true) are kept in sudo's own way.
+var secrets = map[string]bool{"SWARM_SPIRE_JOIN_TOKEN": true, "DOCKER_AUTH_CONFIG": false}
+
+func secret(kv string) (name string, yes bool) {
+	name, _, _ = strings.Cut(kv, "=")
+	_, yes = secrets[name]
+	return name, yes
+}
+
+func preserved(environ []string) []string {
+	var list []string
+	for _, kv := range environ {
+		if name, _ := secret(kv); secrets[name] {
+			list = append(list, "--preserve-env="+name)
+		}
+	}
+	return list
+}
+
 // kept are the variables that options, contexts and the engine's client read.
 func kept(environ []string) []string {
 	var list []string
 	for _, kv := range environ {
+		if _, yes := secret(kv); yes {
+			continue
+		}
 		for _, prefix := range []string{"SWARM_", "DOCKER_", "SPIFFE_", "XDG_", "SL_WAIT_FOR_FULL_QUORUM_SECONDS="} {
 			if strings.HasPrefix(kv, prefix) {
 				list = append(list, kv)

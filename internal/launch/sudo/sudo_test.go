@@ -25,13 +25,13 @@ func TestAgain(t *testing.T) {
 			return errors.New("not replaced")
 		},
 	}
-	environ := []string{"HOME=/home/u", "SWARM_SCOPE=a b", "DOCKER_HOST=unix:///x", "LD_PRELOAD=evil.so", "SWARM_RUN_DIR=/early", "PATH=/evil", "SPIFFE_ENDPOINT_SOCKET=y"}
+	environ := []string{"HOME=/home/u", "SWARM_SCOPE=a b", "DOCKER_HOST=unix:///x", "LD_PRELOAD=evil.so", "SWARM_RUN_DIR=/early", "PATH=/evil", "SPIFFE_ENDPOINT_SOCKET=y", "SWARM_SPIRE_JOIN_TOKEN=hush", "DOCKER_AUTH_CONFIG=hush"}
 	err = fake.Again([]string{"stop", "--sl", "--sudo", "--keep"}, environ, "SWARM_RUN_DIR=/run/u")
 	if err == nil || err.Error() != "--sudo: not replaced" {
 		t.Errorf("got %v", err)
 	}
 	want := []string{
-		"/bin/sudo", "/bin/sudo", "--", "env", "SWARM_SCOPE=a b", "DOCKER_HOST=unix:///x", "SWARM_RUN_DIR=/early", "SPIFFE_ENDPOINT_SOCKET=y",
+		"/bin/sudo", "/bin/sudo", "--preserve-env=SWARM_SPIRE_JOIN_TOKEN", "--", "env", "SWARM_SCOPE=a b", "DOCKER_HOST=unix:///x", "SWARM_RUN_DIR=/early", "SPIFFE_ENDPOINT_SOCKET=y",
 		"SWARM_RUN_DIR=/run/u", self, "stop", "--sl", "--keep",
 	}
 	if d := cmp.Diff(called, want); d != "" {
