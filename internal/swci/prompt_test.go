@@ -161,6 +161,7 @@ func TestPromptRefusals(t *testing.T) {
 		{"context without SN", "create context x", "ERROR : HOST is missing", []string{id}},
 		{"context of an SN that is down", "create context x with ip down\nlist contexts", "ERROR : down:30304 does not answer\n    hint: is it up? list nodes shows\nSWCI:1 > list contexts\n    NAME  CURRENT  SNS  IDENTITY  SWARM\n", []string{id}},
 		{"context at another port", "create context x WITH IP sn1 99\nlist contexts", "sn1:99", []string{id}},
+		{"SN without a port", "list nodes", "ERROR : down:30304 does not answer", []string{id, "--sn=down"}},
 		{"context of a bad name", "create context ../x sn1", "context name \"../x\" is not valid", []string{id}},
 		{"run-swci", "run-swci", "ERROR : run-swci is not for the prompt", nil},
 		{"sleep", "sleep -1", "ERROR : unknown option -1", nil},

@@ -3,6 +3,8 @@ package swci
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,7 +82,7 @@ func (s *Session) target(opts *cli.Context) (Context, error) {
 }
 
 func errNoIdentity() error {
-	return exit.New(exit.Usage, "give --identity embedded=DIR, --cert and --key, or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
+	return exit.New(exit.Usage, "give --identity embedded=DIR, --cert and --key, or -serverAddress and -genJoinToken of a SPIRE server, or set SPIFFE_ENDPOINT_SOCKET", "no identity is known")
 }
 
 // anyTarget is target for those who can do without parts of it.
@@ -100,7 +102,7 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 		}
 	}
 	if opts.IsSet("sn") {
-		target.SNs, target.SwarmID = opts.StringSlice("sn"), ""
+		target.SNs, target.SwarmID = withAPIPort(opts.StringSlice("sn")), ""
 	}
 	if opts.IsSet("trust-domain") {
 		target.TrustDomains = opts.StringSlice("trust-domain")
@@ -118,6 +120,19 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 	}
 	target.Identity = first(opts.String("identity"), files, target.Identity, s.Env.Getenv("SWARM_IDENTITY"), ambient, s.Env.Getenv("SPIFFE_ENDPOINT_SOCKET"))
 	return target, nil
+}
+
+// withAPIPort gives SNs that are named without a port the API's own.
+func withAPIPort(sns []string) []string {
+	var out []string
+	for _, sn := range sns {
+		bare := strings.Trim(sn, "[]")
+		if _, err := netip.ParseAddr(bare); err == nil || sn != "" && !strings.Contains(sn, ":") {
+			sn = net.JoinHostPort(bare, apiPort)
+		}
+		out = append(out, sn)
+	}
+	return out
 }
 
 // identitySocket returns the Workload API address of swarmctl's own identity. A bare "embedded" is the folder in which
