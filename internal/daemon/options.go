@@ -76,7 +76,7 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 	if cfg.StateDir == "" {
 		cfg.StateDir = filepath.Join(stateHome(e), cfg.Name)
 	}
-	if c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name") {
+	if r == runtimeProcess && (c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name")) { // else the container says it
 		cfg.Log.Info("no licence server is needed: --apls options change nothing")
 	}
 	agent, err := agentConfig(c, e)
