@@ -9,9 +9,15 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+try:
+    import numpy as np
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+except ModuleNotFoundError as missing:
+    raise SystemExit(
+        f"split.py: {missing}: install it (Debian: apt install python3-sklearn), or use the image, after make image: "
+        'docker run --rm -u $(id -u) -v "$PWD:$PWD" -w "$PWD" swarm-ml-pyt python3 examples/digits-pyt/split.py ...'
+    ) from None
 
 CLASSES = 10
 
