@@ -60,6 +60,53 @@ func mlPathsOf(c *cli.Context) (p mlPaths, err error) {
 	return p, err
 }
 
+// keepIdentity refuses to give a program a directory that its node's identity lies in: with it the program could speak for
+// the node.
+func keepIdentity(c *cli.Context, p mlPaths) error {
+	given := [][2]string{{"data-dir", p.data}, {"model-dir", p.model}}
+	for _, m := range p.mounts {
+		source, _, _ := strings.Cut(m, ":")
+		given = append(given, [2]string{"ml-v", source})
+	}
+	authority, embedded := strings.CutPrefix(c.String("identity"), "embedded=")
+	if !embedded {
+		authority = ""
+	}
+	for _, own := range [][2]string{
+		{"key", c.String("key")},
+		{"state-dir", c.String("state-dir")},
+		{"identity", authority},
+		{"socket-path", strings.TrimPrefix(c.String("socket-path"), "unix://")},
+	} {
+		for _, g := range given {
+			if own[1] != "" && filepath.IsAbs(g[1]) && lies(own[1], g[1]) {
+				return fmt.Errorf("--%s: %s: bad path: --%s %s lies in it, with which the program could speak for the node; keep them apart", g[0], g[1], own[0], own[1])
+			}
+		}
+	}
+	return nil
+}
+
+// lies tells whether a path leads into a directory, or to it.
+func lies(path, dir string) bool {
+	return strings.HasPrefix(follow(path)+"/", strings.TrimSuffix(follow(dir), "/")+"/")
+}
+
+// follow is a path without links as far as it exists.
+func follow(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if followed, err := filepath.EvalSymlinks(abs); err == nil {
+		return followed
+	}
+	if parent := filepath.Dir(abs); parent != abs { // a state directory is made later
+		return filepath.Join(follow(parent), filepath.Base(abs))
+	}
+	return abs
+}
+
 // modelProgram is the program relative to the model directory. An absolute path that lies elsewhere is one in the image.
 func modelProgram(model, program string) (string, error) {
 	if filepath.IsAbs(program) {
@@ -91,6 +138,9 @@ func withMLContainer(c *cli.Context, e Env, cfg *node.SLConfig) error {
 		return nil
 	}
 	p, err := mlPathsOf(c)
+	if err == nil {
+		err = keepIdentity(c, p)
+	}
 	if err != nil {
 		return err
 	}
