@@ -73,9 +73,6 @@ func Add(e Entry) (remove func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("register running component: %w", err)
 	}
-	if _, err := checkDir(dir); err != nil {
-		return nil, err
-	}
 	if _, err := list(dir, ""); err != nil { // what earlier processes left goes when the next one starts
 		return nil, err
 	}
@@ -123,14 +120,12 @@ func List(scope string) ([]Entry, error) {
 }
 
 func list(dir, scope string) ([]Entry, error) {
-	if exists, err := checkDir(dir); err != nil || !exists {
+	d, err := openDir(dir)
+	if d == nil {
 		return nil, err
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list running components: %w", err)
-	}
 	defer d.Close()
+	within := filepath.Join("/proc/self/fd", strconv.Itoa(int(d.Fd()))) // of this very directory, whatever has its name by now
 	names, err := d.Readdirnames(maxEntries)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("list running components: %w", err)
@@ -140,7 +135,7 @@ func list(dir, scope string) ([]Entry, error) {
 		if !strings.HasSuffix(name, suffix) || strings.HasPrefix(name, ".") {
 			continue
 		}
-		e, err := read(filepath.Join(dir, name))
+		e, err := read(filepath.Join(within, name))
 		if err != nil {
 			continue
 		}
@@ -161,27 +156,39 @@ func list(dir, scope string) ([]Entry, error) {
 	return out, nil
 }
 
-// checkDir holds that nobody but its owner can put entries into a directory, and that it is ours; root may read that of a
-// user, whose entries then stand for that user's processes only. It tells whether the directory exists.
-func checkDir(dir string) (bool, error) {
-	info, err := os.Stat(dir)
+// openDir opens a directory and holds that nobody but its owner can put entries into it, and that it is ours; root may read
+// that of a user, whose entries then stand for that user's processes only. It returns nil if there is none.
+func openDir(dir string) (*os.File, error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
+	}
+	if errors.Is(err, unix.ENOTDIR) {
+		return nil, fmt.Errorf("list running components: %s is no directory: set SWARM_RUN_DIR to another", dir)
 	}
 	if err != nil {
-		return false, fmt.Errorf("list running components: %w", err)
+		return nil, fmt.Errorf("list running components: %w", err)
+	}
+	if err := checkDir(dir, d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func checkDir(dir string, d *os.File) error {
+	info, err := d.Stat()
+	if err != nil {
+		return fmt.Errorf("list running components: %w", err)
 	}
 	owner, known := ownerOf(info)
 	euid := uint32(os.Geteuid()) //nolint:gosec // never negative on Linux
 	switch {
-	case !info.IsDir():
-		return true, fmt.Errorf("list running components: %s is no directory: set SWARM_RUN_DIR to another", dir)
 	case !known || owner != euid && euid != 0:
-		return true, fmt.Errorf("list running components: %s belongs to user %d: set SWARM_RUN_DIR to a directory of your own", dir, owner)
+		return fmt.Errorf("list running components: %s belongs to user %d: set SWARM_RUN_DIR to a directory of your own", dir, owner)
 	case info.Mode().Perm()&0o022 != 0:
-		return true, fmt.Errorf("list running components: others may write to %s: chmod 700 %s", dir, dir)
+		return fmt.Errorf("list running components: others may write to %s: chmod 700 %s", dir, dir)
 	}
-	return true, nil
+	return nil
 }
 
 // read takes one entry. Whoever wrote the file, what it says is checked again before anything is done with it.
