@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -19,6 +20,9 @@ import (
 
 // killed is the exit code of a program that SIGKILL ended.
 const killed = 137
+
+// engineGrace is how many seconds engines wait if nobody says otherwise.
+const engineGrace = 10
 
 // ours selects what swarmd made in this scope.
 func (r *runner) ours() filters.Args {
@@ -86,6 +90,7 @@ func (r *runner) stop(ctx context.Context, c container.Summary) (string, error) 
 		seconds := int(math.Ceil(r.cfg.Grace.Seconds()))
 		opts.Timeout = &seconds
 	}
+	began := time.Now()
 	if err := r.cfg.Engine.ContainerStop(ctx, c.ID, opts); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsNotModified(err) {
 		return "", engine.Explain(err)
 	}
@@ -94,7 +99,8 @@ func (r *runner) stop(ctx context.Context, c container.Summary) (string, error) 
 		if info.State.Running {
 			return "", errors.New("it still runs")
 		}
-		if info.State.ExitCode == killed && !info.State.OOMKilled {
+		// An SL ends with the exit code of its program, which it may have had to kill.
+		if info.State.ExitCode == killed && !info.State.OOMKilled && time.Since(began) >= graceOf(opts, info) {
 			outcome = outcomeKilled
 		}
 	}
@@ -105,6 +111,18 @@ func (r *runner) stop(ctx context.Context, c container.Summary) (string, error) 
 		return "", fmt.Errorf("%s, not removed: %w", outcome, err)
 	}
 	return outcome + " and removed", nil
+}
+
+// graceOf is how long the engine lets a container end by itself.
+func graceOf(opts container.StopOptions, info container.InspectResponse) time.Duration {
+	seconds := engineGrace
+	switch {
+	case opts.Timeout != nil:
+		seconds = *opts.Timeout
+	case info.Config != nil && info.Config.StopTimeout != nil:
+		seconds = *info.Config.StopTimeout
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // remove takes a container away, with the volumes that are its alone. One that removes itself is waited for.

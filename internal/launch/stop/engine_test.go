@@ -23,6 +23,8 @@ import (
 const (
 	polite = `trap "exit 0" TERM; sleep 1000 & wait`
 	deaf   = `trap "" TERM; while :; do sleep 1; done`
+	// strict is an SL that ends in time, with the exit code of its program, which it had to kill.
+	strict = `trap "exit 137" TERM; sleep 1000 & wait`
 )
 
 // box is a container to be made.
@@ -122,7 +124,7 @@ func TestContainersAreStoppedAndRemoved(t *testing.T) {
 	ids := map[string]string{}
 	for name, b := range map[string]box{
 		"swci":   {role: engine.RoleSWCI, scope: scope, host: container.HostConfig{AutoRemove: true}},
-		"pyt":    {role: engine.RoleSL, node: "a", platform: "PYT", scope: scope, host: container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "always"}}},
+		"pyt":    {role: engine.RoleSL, node: "a", platform: "PYT", scope: scope, command: strict, host: container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "always"}}},
 		"tf":     {role: engine.RoleSL, node: "b", platform: "TF", scope: scope, state: "exited"},
 		"ml":     {role: engine.RoleML, node: "a", platform: "PYT", scope: scope, command: deaf},
 		"probe":  {role: engine.RoleProbe, node: "a", platform: "PYT", scope: scope, state: "created"},
