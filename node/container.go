@@ -23,8 +23,12 @@ import (
 const (
 	// journalName is the file in the state directory that a program's container is taken up by.
 	journalName = "session.json"
+	// earlierLimit bounds the removal of an earlier life's programs when the node is stopped. They have ten seconds of grace.
+	earlierLimit = 20 * time.Second
 	// reconnect is how long a program in a container waits for its daemon to return, in seconds.
 	reconnect = "600"
+	// staleSocket is what to do when the engine has made its socket anew, of which this container has the old one for ever.
+	staleSocket = "the engine was started anew with a new socket, which this container gets when it is started again: docker kill and docker start it; the program is taken up"
 	// maxWalls is what the swarm takes of a text about walls, in bytes.
 	maxWalls = 256
 )
@@ -113,6 +117,9 @@ func mlSpec(cfg SLConfig) (container.Spec, error) {
 	}
 	s.Env = append(append([]string{}, s.Env...), "SWARM_PEER="+cfg.Name, "SWARM_RECONNECT="+reconnect)
 	s.Grace, s.Log, s.Line = stopGrace, cfg.Log, cfg.line
+	if cfg.Getenv != nil && cfg.Getenv("SWARM_IN_CONTAINER") != "" {
+		s.AwayHelp = staleSocket
+	}
 	return s, nil
 }
 
@@ -209,6 +216,22 @@ func (c *containers) clean(ctx context.Context) {
 	case c.lost:
 		c.cfg.Log.Warn("the container of this node's earlier life is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
 	}
+}
+
+// stopEarlier ends what is left of an earlier life when the node is stopped before it could take that up: a stopped node leaves
+// no program behind.
+func (c *containers) stopEarlier(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), earlierLimit)
+	defer cancel()
+	if c.found != nil && c.found.Finished.IsZero() { // one that has ended is for the next life to judge
+		c.others = append(c.others, *c.found)
+		c.found = nil
+	}
+	c.lost, c.rebuilt = false, ""
+	c.clean(ctx)
 }
 
 func (c *containers) start(ctx context.Context) (running, error) {

@@ -102,6 +102,9 @@ func (s *sl) prepare(ctx context.Context) error {
 func (s *sl) run(ctx context.Context) error {
 	api, err := s.register(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			s.containers.stopEarlier(ctx)
+		}
 		return err
 	}
 	defer api.Close()

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
 type site struct {
 	*e2etest.Swarm
 	engine *engine.Engine
+	sn     *e2etest.Proc
 	scope  string
 	env    []string // of SLs
 }
@@ -51,7 +52,8 @@ func (s *site) begin(t *testing.T) {
 	t.Helper()
 	s.Swarm = e2etest.NewSwarm(t, func(string, int) []string { return []string{"--identity", "embedded=" + s.Path("ca")} })
 	e2etest.Start(t, "authority", s.Dir, nil, "swarmd", "run-authority", "--dir", s.Path("ca"))
-	s.SN(1).Sees("Starting SWARM-API-SERVER")
+	s.sn = s.SN(1)
+	s.sn.Sees("Starting SWARM-API-SERVER")
 }
 
 // model makes SL i's model directory: the program, and the package as it is in this tree.
@@ -273,6 +275,31 @@ func TestStoppedNode(t *testing.T) {
 		t.Errorf("the record stays: %v", err)
 	}
 	s.tidy(1)
+}
+
+// TestStoppedBeforeItsSwarmIsBack ends the program of an earlier life, which nobody would take up or end.
+func TestStoppedBeforeItsSwarmIsBack(t *testing.T) {
+	s := newSite(t)
+	p := s.start(1, "MIN_PEERS=1", "BATCHES=100000")
+	p.Sees("model handed to the program")
+	p.Kill()
+	s.sn.Kill()
+	p = s.start(1, "MIN_PEERS=1", "BATCHES=100000")
+	p.Sees("waiting for the swarm")
+	_ = p.Cmd.Process.Signal(syscall.SIGTERM)
+	p.Exits()
+	if left := s.containers(1); len(left) != 0 {
+		t.Errorf("its program runs on: %+v", left)
+	}
+	s.SN(1).Sees("Starting SWARM-API-SERVER")
+	if err := os.Remove(filepath.Join(s.model(1), "metrics")); err != nil {
+		t.Fatal(err)
+	}
+	p = s.start(1, "MIN_PEERS=1", "CONTRACT=again")
+	if code := p.Exits(); code != 0 {
+		t.Errorf("started anew: exit code %d, want 0", code)
+	}
+	s.agree(1)
 }
 
 // TestEngineRestartsWithLiveRestore: nobody notices, not even when the daemon dies while the engine is away.

@@ -17,8 +17,9 @@ import (
 const (
 	callLimit = 30 * time.Second // for calls that an engine answers at once
 	lookAgain = 30 * time.Second // a wait is renewed, in case its connection died unseen
-	// awayLimit is how long a program that shall end is waited for while its engine does not answer.
-	awayLimit = 30 * time.Second
+	// awayLimit is how long a program that shall end is waited for while its engine does not answer. Its daemon must say
+	// goodbye within what engines and systemd let it live on, of which the grace is a part too.
+	awayLimit = 10 * time.Second
 	minPause  = 100 * time.Millisecond
 	maxPause  = 2 * time.Second
 )
@@ -59,7 +60,7 @@ func (p *Program) Wait() launch.Exit {
 }
 
 // Stop sends SIGTERM to the program, SIGKILL after the grace, and blocks until the program has ended. It may be called at any
-// time and more than once. An engine that does not answer is given up half a minute after the grace; the container is then
+// time and more than once. An engine that does not answer is given up ten seconds after the grace; the container is then
 // left to Find.
 func (p *Program) Stop(grace time.Duration) {
 	p.stopping.Store(true)
@@ -165,6 +166,9 @@ func (p *Program) await(ctx context.Context) ending {
 			if !logged {
 				logged = true
 				p.log.Warn("the container engine does not answer; waiting for it, the program may run on", "err", err)
+				if p.spec.AwayHelp != "" {
+					p.log.Warn("if it answers others", "help", p.spec.AwayHelp)
+				}
 			}
 			sleep(ctx, pause)
 			pause = min(2*pause, maxPause)

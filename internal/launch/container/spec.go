@@ -72,6 +72,9 @@ type Spec struct {
 	// Grace is how long the program has between SIGTERM and SIGKILL when Start's context ends; 0: 10 s.
 	Grace time.Duration
 	Log   *slog.Logger // nil: the Launcher's
+	// AwayHelp is said when the engine does not answer: what to do about it, if there is more to it than waiting.
+	AwayHelp string
+
 	// LogSince is for Adopt: the time of the last line that was delivered. Output goes on behind it. Zero: from the start.
 	LogSince time.Time
 }

@@ -323,7 +323,7 @@ func TestEngineIsRestarted(t *testing.T) {
 			for name, interrupt := range map[string]func(){"stop": private.Stop, "kill": private.Kill} {
 				got := newLines()
 				spec := l.sh(counting)
-				spec.Image, spec.Line = "swarm-base:latest", got.add
+				spec.Image, spec.Line, spec.AwayHelp = "swarm-base:latest", got.add, "try another"
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				p, err := l.Start(ctx, spec)
@@ -334,6 +334,7 @@ func TestEngineIsRestarted(t *testing.T) {
 				interrupt()
 				if live {
 					l.awaitLog(t, "does not answer")
+					l.awaitLog(t, "try another")
 				}
 				private.Start()
 				if live {
