@@ -177,6 +177,9 @@ func sweep(ctx context.Context, e *engine.Engine, scope string) error {
 func remove(ctx context.Context, e *engine.Engine, x thing) error {
 	switch x.kind {
 	case "container":
+		if x.state == "running" { // Podman would ask it first, and wait
+			_ = e.ContainerKill(ctx, x.id, "KILL")
+		}
 		err := e.ContainerRemove(ctx, x.id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		if errdefs.IsConflict(err) { // somebody else is removing it: wait until it is gone
 			return gone(ctx, e, x.id)
