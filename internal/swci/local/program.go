@@ -88,16 +88,30 @@ func (c *RunConfig) programEnv(i int, alone bool) []string {
 // runBaselines trains every peer's program alone, as many at a time as there are processors. They run before the swarm's
 // programs, not beside them: otherwise each would slow the other down and the swarm's rounds would wait for it.
 func (r *run) runBaselines(ctx context.Context) error {
+	run := r.runBaseline
 	if r.cfg.docker() {
-		return r.eachPeer(ctx, r.baselineContainers())
+		run = r.baselineContainers()
 	}
-	if r.cfg.Package != nil {
+	if r.cfg.Package != nil && !r.cfg.docker() {
 		var err error
 		if r.pythonPath, err = launch.PythonPath(ctx, r.cfg.Python, r.host.Environ, r.cfg.Package, filepath.Join(r.cluster.Dir(), "python")); err != nil {
 			return err
 		}
 	}
-	return r.eachPeer(ctx, r.runBaseline)
+	defer r.board.Close() // the swarm's lines come below
+	alone := newProgress(r.cfg, r.host, r.board, nil)
+	for i := runtime.NumCPU(); i < r.cfg.Peers; i++ {
+		alone.set(i, phaseQueued)
+	}
+	defer alone.follow(ctx)()
+	return r.eachPeer(ctx, func(ctx context.Context, i int) error {
+		alone.set(i, phaseStarting)
+		err := run(ctx, i)
+		if alone.ended(i, "done"); err != nil {
+			alone.ended(i, "failed")
+		}
+		return err
+	})
 }
 
 // eachPeer calls fn for every peer, as many at a time as there are processors.

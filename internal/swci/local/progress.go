@@ -18,14 +18,24 @@ const (
 	pollTimeout = 2 * time.Second
 	// A wait shorter than this is normal between rounds and not worth a line of its own.
 	longWait = 5 * time.Second
+	// Where lines can't be kept up to date in place, one says this often that a program has still not begun.
+	stillEvery = time.Minute
 )
 
-// progress follows a run: the peers' metrics files and the contract's status.
+// What a peer does as far as its program has not said it.
+const (
+	phaseQueued   = "waits for a processor"
+	phaseStarting = "starting"
+	phaseTraining = "training"
+	phaseFinished = "finished"
+)
+
+// progress follows a run: the peers' metrics files and the contract's status, if there is a swarm.
 type progress struct {
 	cfg     *RunConfig
 	host    Host
 	board   *Board
-	api     API
+	api     API // nil: every peer trains alone
 	started time.Time
 
 	mu     sync.Mutex
@@ -42,16 +52,39 @@ type peerState struct {
 	metric      *float64
 	merged      bool // loss and metric are a merged model's
 	phase       string
-	ended       string // why, once the process is gone
+	since       time.Time // when it began to start
+	ended       string    // why, once the process is gone
 }
 
 func newProgress(cfg *RunConfig, h Host, board *Board, api API) *progress {
 	p := &progress{cfg: cfg, host: h, board: board, api: api, started: h.Now(), peers: make([]peerState, cfg.Peers)}
 	for i := range p.peers {
-		p.peers[i].tail.Path = cfg.metricsPath(i, false)
-		p.peers[i].phase = "starting"
+		p.peers[i] = peerState{phase: phaseStarting, since: p.started}
+		p.peers[i].tail.Path = cfg.metricsPath(i, api == nil)
 	}
 	return p
+}
+
+// follow shows the run until the function that it returns is called, which takes a last look.
+func (p *progress) follow(ctx context.Context) (stop func()) {
+	following, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.run(following)
+	}()
+	return func() {
+		cancel()
+		<-done
+		p.poll(ctx)
+	}
+}
+
+// set notes what a peer does before its program can say it.
+func (p *progress) set(i int, phase string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peers[i].phase, p.peers[i].since = phase, p.host.Now()
 }
 
 // run polls until ctx ends.
@@ -84,7 +117,7 @@ func (p *progress) poll(ctx context.Context) {
 		for _, e := range events {
 			p.peers[i].take(e)
 		}
-		p.peers[i].follow(session(p.status, cluster.SLName(i)))
+		p.peers[i].heed(session(p.status, cluster.SLName(i)))
 	}
 	p.board.Set(p.lines())
 }
@@ -138,13 +171,16 @@ func (s *peerState) take(e metrics.Event) {
 			s.metric = e.Metric
 		}
 	}
-	if e.Kind == metrics.End {
-		s.phase = "finished"
+	switch {
+	case e.Kind == metrics.End:
+		s.phase = phaseFinished
+	case s.phase == phaseStarting:
+		s.phase = phaseTraining
 	}
 }
 
-// follow notes what the swarm says of the peer's session.
-func (s *peerState) follow(x *swarmv1.Session) {
+// heed notes what the swarm says of the peer's session.
+func (s *peerState) heed(x *swarmv1.Session) {
 	if x == nil {
 		return
 	}
@@ -153,7 +189,7 @@ func (s *peerState) follow(x *swarmv1.Session) {
 	if s.totalEpochs == 0 {
 		s.totalEpochs = int64(x.GetProgress().GetTotalEpochs())
 	}
-	if phase := x.GetProgress().GetPhase(); phase != "" && s.phase != "finished" {
+	if phase := x.GetProgress().GetPhase(); phase != "" && s.phase != phaseFinished {
 		s.phase = phase
 	}
 }
@@ -171,11 +207,14 @@ func (p *progress) lines() []Status {
 	waiting := p.status.GetWaiting()
 	long := p.status.GetWaitingSinceUnixMs() > 0 && p.host.Now().Sub(time.UnixMilli(p.status.GetWaitingSinceUnixMs())) > longWait
 	for i, s := range p.peers {
-		phase := s.phase
-		if s.ended != "" {
+		phase, elapsed := s.phase, p.host.Now().Sub(s.since)
+		switch {
+		case s.ended != "":
 			phase = s.ended
-		} else if phase == "ready" && waiting != "" {
+		case phase == "ready" && waiting != "":
 			phase = "ready; " + waiting
+		case phase == phaseStarting && elapsed >= time.Second:
+			phase += " for " + elapsed.Truncate(time.Second).String()
 		}
 		name := cluster.SLName(i)
 		epoch := fmt.Sprint(s.epoch)
@@ -183,8 +222,18 @@ func (p *progress) lines() []Status {
 			epoch += fmt.Sprintf("/%d", s.totalEpochs)
 		}
 		text := fmt.Sprintf("%-6s round %-4d epoch %-8s loss %-8s accuracy %-7s %s", name, s.round, epoch, value(s.loss), value(s.metric), phase)
-		over := s.phase == "finished" || s.ended != ""
+		if p.api == nil {
+			name += " alone"
+			text = fmt.Sprintf("%-12s epoch %-8s loss %-8s accuracy %-7s %s", name, epoch, value(s.loss), value(s.metric), phase)
+		}
+		over := s.phase == phaseFinished || s.ended != ""
 		key := fmt.Sprint(s.round, " ", over, s.ended == "failed")
+		if p.api == nil {
+			key += fmt.Sprint(" ", s.epoch, s.phase)
+		}
+		if s.phase == phaseStarting {
+			key += fmt.Sprint(" ", elapsed.Truncate(stillEvery))
+		}
 		if long && s.phase == "ready" {
 			key += waiting
 		}

@@ -126,20 +126,12 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 		}
 	}
 	r.progress = newProgress(r.cfg, r.host, r.board, api)
-	following, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.progress.run(following)
-	}()
+	stop := r.progress.follow(ctx)
 	err = r.wait(ctx)
-	stop()
-	<-done
+	stop() // with one more look, so that the last rounds are on the page
 	if err != nil {
 		return nil, err
 	}
-	// One more look, so that the last rounds are on the page.
-	r.progress.poll(ctx)
 	return r.progress.status, nil
 }
 
