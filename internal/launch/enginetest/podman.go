@@ -62,6 +62,8 @@ func Podman(t testing.TB, opts ...Option) string {
 		}))
 	}
 	words = append(words, "system", "service", "--time=0", host)
-	startServer(t, log, env, podman(path("root"), path("run"), path("tmp"), words...)...).await(t, host)
+	// It stands in its own directory, since it leaves a file there when a container runs out of memory.
+	service := append([]string{"env", "-C", dir}, podman(path("root"), path("run"), path("tmp"), words...)...)
+	startServer(t, log, env, service...).await(t, host)
 	return host
 }
