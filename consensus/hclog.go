@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -50,10 +51,17 @@ var routine = []string{
 	"rejecting appendEntries request",
 }
 
+// broughtByStop recognises the error of a call that this server itself broke off, as it does only when it stops. Not all that
+// carry it on wrap it.
+func broughtByStop(value any) bool {
+	err, ok := value.(error)
+	return ok && (errors.Is(err, context.Canceled) || strings.Contains(err.Error(), context.Canceled.Error()))
+}
+
 // Log writes one record with snake_case keys; values that hclog formats lazily are resolved here.
 func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 	l := slogLevel(level)
-	if slices.ContainsFunc(routine, func(s string) bool { return strings.HasPrefix(msg, s) }) {
+	if slices.ContainsFunc(routine, func(s string) bool { return strings.HasPrefix(msg, s) }) || slices.ContainsFunc(args, broughtByStop) {
 		l = slog.LevelDebug
 	}
 	ctx := context.Background()
