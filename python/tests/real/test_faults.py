@@ -251,6 +251,7 @@ def test_daemon_killed(three: RealSwarm) -> None:
 
     err, other, _ = together(error_of(lambda: program(0)), error_of(idle), kill)
     assert isinstance(err, errors.DaemonGoneError)
-    assert isinstance(other, errors.DaemonGoneError)
+    # Its session is ended before its daemon is gone; which of the two it hears is a matter of moments.
+    assert isinstance(other, (errors.DaemonGoneError, errors.SessionEndedError))
     assert time.monotonic() - began < 5
     assert "the swarm daemon has ended while this program was in a session" in err.message
