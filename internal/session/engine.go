@@ -107,6 +107,7 @@ func (e *Engine) stop(cancel context.CancelFunc) {
 	if s != nil {
 		e.mu.Lock()
 		s.terminateLocked(&Error{"DAEMON_STOPPED", "the daemon is shutting down", "start the node again"})
+		s.keepLast()
 		s.closeSlots()
 		e.mu.Unlock()
 	}

@@ -104,6 +104,7 @@ func (e *Engine) replace(old *session) {
 	}
 	old.tasks.Wait()
 	e.mu.Lock()
+	old.keepLast()
 	old.closeSlots()
 	e.mu.Unlock()
 }

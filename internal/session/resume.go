@@ -105,13 +105,11 @@ func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
 	return true
 }
 
-// own looks whether the merging slot or the disk of a session that was taken up holds the committed model already: the
-// daemon may have died between its merge and the swarm's commit.
+// own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose
+// daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
+// needs to hold it.
 func (s *session) own(dst Slot, req FetchRequest) bool {
-	if !s.resumed {
-		return false
-	}
-	if verify(dst, s.layout, req.Digest) == nil {
+	if s.resumed && verify(dst, s.layout, req.Digest) == nil {
 		return true
 	}
 	f, size, err := s.engine.openKept(req)

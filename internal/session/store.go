@@ -101,6 +101,23 @@ func (s *session) keepLocked() {
 	})
 }
 
+// keepLast copies the held model to disk at a session's end, if its newest copy is older, so that the node's next session can
+// start from it even if no other node holds it any more. Nothing else uses the session's files then.
+func (s *session) keepLast() {
+	dir := s.engine.cfg.ModelDir
+	if dir == "" || s.slots == nil || s.held.round == 0 || s.kept == s.held {
+		return
+	}
+	st := store{dir}
+	err := st.write(st.path(s.contract, s.run, s.held), io.NewSectionReader(s.slots.Committed(), 0, s.layout.Bytes()), false)
+	if err == nil {
+		err = st.prune(s.contract)
+	}
+	if err != nil {
+		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", dir, "round", s.held.round, "err", err)
+	}
+}
+
 // settled waits for the pause, or until the held model is final. It is false when the session ended first.
 func (s *session) settled(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
