@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
@@ -22,10 +21,7 @@ func TestDaemonKilledInItsContainer(t *testing.T) {
 		t.Skip("needs root, to kill what the engine runs")
 	}
 	s := newSite(t)
-	if _, err := s.engine.NetworkCreate(t.Context(), s.net, network.CreateOptions{Driver: "bridge"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.engine.NetworkRemove(t.Context(), s.net) })
+	s.makeNet()
 	identity := "--identity=embedded=" + s.path("ca")
 	e2etest.Start(t, "authority", s.dir, nil, "swarmd", "run-authority", "--dir", s.path("ca")).Sees("embedded authority started")
 	sentinel, second, sls := s.name("sn1"), s.name("sn2"), []string{s.name("sl1"), s.name("sl2")}

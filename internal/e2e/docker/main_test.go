@@ -1,10 +1,14 @@
 package docker_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -24,9 +28,23 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, engine: enginetest.Engine(t), scope: enginetest.Scope(t), dir: t.TempDir()}
+	s := &site{t: t, engine: enginetest.Engine(t), dir: t.TempDir()}
+	t.Cleanup(func() { // after the containers in it are gone, which Scope sees to
+		if err := s.engine.NetworkRemove(context.Background(), s.net); err != nil && !errdefs.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	s.scope = enginetest.Scope(t)
 	s.net = s.name("net")
 	return s
+}
+
+// makeNet makes the network that users make for their nodes; it is not ours.
+func (s *site) makeNet() {
+	s.t.Helper()
+	if _, err := s.engine.NetworkCreate(s.t.Context(), s.net, network.CreateOptions{Driver: "bridge"}); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // name is a name that no other test has.

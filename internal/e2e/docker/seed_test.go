@@ -7,18 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/docker/docker/api/types/network"
 )
 
 // The order in which the original's page starts things, in containers, with a real PyTorch program: SPIRE server, Sentinel,
 // SN, two SLs; wait; the same model everywhere; SWCI; stop-swarm, after which nothing of ours is left.
 func TestThePagesOrder(t *testing.T) {
 	s := newSite(t)
-	if _, err := s.engine.NetworkCreate(t.Context(), s.net, network.CreateOptions{Driver: "bridge"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.engine.NetworkRemove(t.Context(), s.net) })
+	s.makeNet()
 	s.shards(2)
 	server, sentinel, second := s.name("spire"), s.name("sn1"), s.name("sn2")
 
