@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // Paths of this host that containers get. They are checked before anything is made, in the original's words: an option, its
@@ -60,42 +59,30 @@ func hostFile(option, file string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// volumeName is what a mount's source is that names a volume of the engine, not a path.
-var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
-
 // mount reads HOST-PATH:CONTAINER-PATH[:MODE] and returns it with an absolute host path. The host path must be there: an
 // engine would make an empty directory of root's in its place.
 func mount(option, given string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", fmt.Errorf("--%s: %s: bad mount: %s", option, given, why)
 	}
-	parts := strings.Split(given, ":")
-	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-		return bad("want HOST-PATH:CONTAINER-PATH or HOST-PATH:CONTAINER-PATH:ro")
+	v, err := engine.ParseVolume(given)
+	if err != nil {
+		return bad(err.Error())
 	}
-	if !path.IsAbs(parts[1]) {
-		return bad("the path in the container, " + parts[1] + ", must begin with /")
-	}
-	for m := range strings.SplitSeq(strings.Join(parts[2:], ""), ",") {
-		if !slices.Contains([]string{"", "ro", "rw", "z", "Z"}, m) {
-			return bad("want :ro or :rw, not :" + m)
-		}
-	}
-	if volumeName.MatchString(parts[0]) {
+	if v.Named() {
 		return given, nil
 	}
-	if _, err := os.Stat(parts[0]); err != nil {
-		return "", pathError(option, given, "mount", err, "create "+parts[0]+" or name another path of this host")
+	if _, err := os.Stat(v.Source); err != nil {
+		return "", pathError(option, given, "mount", err, "create "+v.Source+" or name another path of this host")
 	}
-	abs, err := filepath.Abs(parts[0])
+	abs, err := filepath.Abs(v.Source)
 	if err != nil {
 		return "", err
 	}
 	if strings.Contains(abs, ":") {
 		return bad("the absolute path " + abs + " has a colon, which engines can't take: move it")
 	}
-	parts[0] = abs
-	return strings.Join(parts, ":"), nil
+	return abs + strings.TrimPrefix(given, v.Source), nil
 }
 
 // mounts is mount for each.

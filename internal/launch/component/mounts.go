@@ -3,51 +3,29 @@ package component
 import (
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/docker/docker/api/types/mount"
+
+	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
-
 // userMount reads one -v. As in the original a source on the host is made absolute and must exist, and one without / and .
-// is a named volume.
+// is a named volume. SELinux's labels do nothing where there is none.
 func userMount(text string, h host) (mount.Mount, error) {
-	parts := strings.Split(text, ":")
-	bad := func(why string) (mount.Mount, error) {
-		return mount.Mount{}, fmt.Errorf("-v %s: bad mount: %s", text, why)
+	v, err := engine.ParseVolume(text)
+	if err != nil {
+		return mount.Mount{}, fmt.Errorf("-v %s: bad mount: %w", text, err)
 	}
-	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-		return bad("want HOST-PATH:CONTAINER-PATH[:ro]")
-	}
-	if !path.IsAbs(parts[1]) {
-		return bad(parts[1] + " is no absolute path in the container")
-	}
-	m := mount.Mount{Type: mount.TypeBind, Source: parts[0], Target: path.Clean(parts[1])}
-	if len(parts) == 3 {
-		for _, mode := range strings.Split(parts[2], ",") {
-			switch mode {
-			case "ro", "readonly":
-				m.ReadOnly = true
-			case "rw", "z", "Z": // SELinux's labels do nothing where there is none
-			default:
-				return bad("want :ro or :rw, not :" + parts[2])
-			}
-		}
-	}
-	if volumeName.MatchString(m.Source) {
-		m.Type = mount.TypeVolume
+	m := mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly}
+	if v.Named() {
 		return m, nil
 	}
-	source, err := hostPath(m.Source, h)
-	if err != nil {
-		return bad(err.Error())
+	m.Type = mount.TypeBind
+	if m.Source, err = hostPath(v.Source, h); err != nil {
+		return mount.Mount{}, fmt.Errorf("-v %s: bad mount: %w", text, err)
 	}
-	m.Source = source
 	return m, nil
 }
 

@@ -30,31 +30,21 @@ type userMount struct {
 func (m userMount) volume() bool { return !filepath.IsAbs(m.source) }
 
 func parseMount(s string) (userMount, error) {
-	parts := strings.Split(s, ":")
 	bad := func(why string) (userMount, error) {
 		return userMount{}, problem("write SOURCE:TARGET or SOURCE:TARGET:ro", "bad mount --ml-v %s: %s", s, why)
 	}
-	if len(parts) < 2 || len(parts) > 3 || strings.ContainsRune(s, 0) {
-		return bad("it is not two or three parts with colons between them")
+	v, err := engine.ParseVolume(s)
+	if err != nil {
+		return bad(err.Error())
 	}
-	m := userMount{source: parts[0], target: path.Clean(parts[1])}
-	if len(parts) == 3 {
-		switch parts[2] {
-		case "ro":
-			m.readOnly = true
-		case "rw":
-		default:
-			return bad("the mode " + parts[2] + " is neither ro nor rw")
-		}
-	}
+	m := userMount{source: v.Source, target: v.Target, readOnly: v.ReadOnly}
 	switch {
+	case strings.ContainsAny(v.Mode, "zZ"):
+		return userMount{}, problem("give --ml-security-opt label=disable instead", "bad mount --ml-v %s: the mode %s is neither ro nor rw; files are not labelled anew for SELinux", s, v.Mode)
 	case filepath.IsAbs(m.source):
 		m.source = filepath.Clean(m.source)
 	case !volumeName.MatchString(m.source):
 		return bad("the source is neither an absolute path nor the name of a volume")
-	}
-	if !path.IsAbs(m.target) || m.target == "/" {
-		return bad("the target is not an absolute path below /")
 	}
 	return m, nil
 }
