@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +71,16 @@ func ProgramEnv(c EnvConfig) ([]string, error) {
 	return env.list, nil
 }
 
+// LastWins joins lists of K=V: each variable once, with its last value, in the order of their first.
+func LastWins(lists ...[]string) []string {
+	env := &environment{index: make(map[string]int)}
+	for _, kv := range slices.Concat(lists...) {
+		k, _, _ := strings.Cut(kv, "=")
+		env.put(k, kv)
+	}
+	return env.list
+}
+
 // private tells whether a variable is the daemon's own business.
 func private(key string) bool {
 	return strings.HasPrefix(key, "SPIFFE_") || strings.HasPrefix(key, "SWARM_") || strings.HasPrefix(key, "LISTEN_") ||
@@ -81,13 +92,15 @@ type environment struct {
 	index map[string]int
 }
 
-func (e *environment) set(k, v string) {
+func (e *environment) set(k, v string) { e.put(k, k+"="+v) }
+
+func (e *environment) put(k, kv string) {
 	if i, ok := e.index[k]; ok {
-		e.list[i] = k + "=" + v
+		e.list[i] = kv
 		return
 	}
 	e.index[k] = len(e.list)
-	e.list = append(e.list, k+"="+v)
+	e.list = append(e.list, kv)
 }
 
 func (e *environment) get(k string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -64,7 +65,7 @@ func build(s Spec, h host) (*plan, error) {
 			}
 		}
 	}
-	p.config.Env = merged(append(p.config.Env, env...), s.Vars, userEnv(s.Env, h.getenv))
+	p.config.Env = launch.LastWins(append(p.config.Env, env...), s.Vars, userEnv(s.Env, h.getenv))
 	p.host, err = s.hostConfig()
 	if err != nil {
 		return nil, err
@@ -300,20 +301,4 @@ func userEnv(given []string, getenv func(string) string) []string {
 		env = append(env, kv)
 	}
 	return env
-}
-
-// merged keeps the last value of each variable, in the order of their first.
-func merged(lists ...[]string) []string {
-	var out []string
-	at := map[string]int{}
-	for _, kv := range slices.Concat(lists...) {
-		k, _, _ := strings.Cut(kv, "=")
-		if i, ok := at[k]; ok {
-			out[i] = kv
-			continue
-		}
-		at[k] = len(out)
-		out = append(out, kv)
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
+	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -109,22 +110,7 @@ func (s Spec) environ() []string {
 	if s.BridgeDir != "" {
 		list = append(list, "SWARM_BRIDGE_DIR="+engine.BridgeDir)
 	}
-	return lastWins(list)
-}
-
-func lastWins(list []string) []string {
-	index := make(map[string]int, len(list))
-	var out []string
-	for _, kv := range list {
-		k, _, _ := strings.Cut(kv, "=")
-		if i, ok := index[k]; ok {
-			out[i] = kv
-			continue
-		}
-		index[k] = len(out)
-		out = append(out, kv)
-	}
-	return out
+	return launch.LastWins(list)
 }
 
 func (s Spec) gpuRequests() []container.DeviceRequest {
