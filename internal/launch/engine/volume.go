@@ -34,7 +34,7 @@ func ParseVolume(text string) (Volume, error) {
 		return v, fmt.Errorf("%s is no absolute path in the container: it must begin with /", parts[1])
 	}
 	if v.Target == "/" {
-		return v, errors.New("the container's / can't be replaced: name a directory below it")
+		return v, errors.New("the container's own root can't be replaced: name a directory below /")
 	}
 	if len(parts) == 2 {
 		return v, nil

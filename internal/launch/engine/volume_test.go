@@ -31,7 +31,7 @@ func TestParseVolume(t *testing.T) {
 		"/a:/b:":    "want :ro",
 		"/a:/b:ro:": "want HOST-PATH",
 		"/a:b":      "b is no absolute path",
-		"/a:/":      "below it",
+		"/a:/":      "below /",
 		"/a:/b:rx":  "not :rx",
 		"/a\x00:/b": "want HOST-PATH",
 	} {
