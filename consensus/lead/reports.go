@@ -17,9 +17,16 @@ type Report struct {
 	Done     *Done     // set after an exchange until it is committed or superseded
 	Failed   *Failed   // set after a failed exchange until superseded
 	Progress *Progress // nil keeps what was reported before
+	Held     []Held    // committed models of the run that the node can give out
 
 	At       time.Time // when it was recorded; set by Record
 	FailedAt time.Time // when this Failed was first recorded; set by Record
+}
+
+// Held is one committed model at a node.
+type Held struct {
+	Round  uint64
+	Digest string // hex
 }
 
 // Ready says that a session's weights are ready to be merged.
@@ -28,6 +35,7 @@ type Ready struct {
 	BaseRound  uint64 // the round that training started from; 0: none
 	BaseDigest string // hex; empty for none
 	Weight     uint32
+	UpdateNorm float64 // of the offered model minus the base, for methods that bound it
 }
 
 // Done says that a session holds the merged model of an attempt. Whoever records it has checked the signature.
@@ -36,6 +44,9 @@ type Done struct {
 	ModelDigest    string   // hex BLAKE3
 	ShardDigests   []string // of each participant's shard, in plan order
 	Signature      []byte   // by the node key
+	StateDigest    string   // hex BLAKE3 of the optimiser state; empty if the method has none
+	// UpdateSquares are the sums of squares of each participant's update over the leaves that the reporter owns.
+	UpdateSquares []float64
 }
 
 // Failed says that a session gave an attempt up.

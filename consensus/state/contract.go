@@ -37,6 +37,18 @@ type Contract struct {
 	RecentCommitMS []int64 `json:"recent_commit_ms,omitempty"`
 	// PendingReason is why the last attempt was given up or repeated; empty after a commit.
 	PendingReason string `json:"pending_reason,omitempty"`
+	// Rules were demanded before anybody took part; nil: none were.
+	Rules *Rules `json:"rules,omitempty"`
+	// Lost is the last committed model of this run that no node held any more; nil: there was none.
+	Lost *LostModel `json:"lost,omitempty"`
+}
+
+// LostModel says that training went back to an older model.
+type LostModel struct {
+	Round        uint64 `json:"round"`
+	Digest       string `json:"digest"`
+	ResumedRound uint64 `json:"resumed_round"` // the newest one that was held; 0: none
+	AtMS         int64  `json:"at_ms"`
 }
 
 func newContract(name string, atMS int64) *Contract {

@@ -13,6 +13,8 @@ type Participant struct {
 	Seq         uint64 `json:"seq"`          // the program's Sync number that this round answers
 	ShardFirst  uint64 `json:"shard_first"`  // first leaf of its shard
 	ShardLeaves uint64 `json:"shard_leaves"` // 0: owns nothing
+	// FactorBits is a float64 by its bits: its update is multiplied by it, over 0 to 1. 0: the method bounds no updates.
+	FactorBits uint64 `json:"factor_bits,omitempty"`
 }
 
 // Plan is the running attempt of the next round. Participants are in summation order.
@@ -46,6 +48,8 @@ type CommittedRound struct {
 	Final        bool     `json:"final,omitempty"`
 	CommittedMS  int64    `json:"committed_ms"`
 	PlannedMS    int64    `json:"planned_ms"`
+	// StateDigest is the hex BLAKE3 of the optimiser state that belongs to the model; empty if the method has none.
+	StateDigest string `json:"state_digest,omitempty"`
 }
 
 // PlanRound starts an attempt of the next round. It replaces a running one, which is dead from then on.

@@ -40,6 +40,9 @@ type Session struct {
 	// "container, open: network lan". Empty: the SL says nothing.
 	Walls string `json:"walls,omitempty"`
 
+	// NoShard says that its node wants to own no part of a merge.
+	NoShard bool `json:"no_shard,omitempty"`
+
 	State     string `json:"state"`
 	Closed    bool   `json:"closed,omitempty"`     // a close was committed, also when the session has ended since
 	ClosedSeq uint64 `json:"closed_seq,omitempty"` // the last Sync's number at the close

@@ -47,6 +47,10 @@ func AccessTable() map[string]Access {
 		swarmv1connect.ContractServiceListContractsProcedure:     {Roles: all},
 		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all},
 		swarmv1connect.ContractServiceResetContractProcedure:     {Roles: control},
+		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control},
+
+		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all},
+		swarmv1connect.LedgerServiceReadLedgerProcedure: {Roles: all},
 	}
 }
 

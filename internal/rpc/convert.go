@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -69,7 +70,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 	out := &swarmv1.ContractView{
 		Name: c.Name, Run: c.Run, Terms: termsToProto(c.Terms), Committed: committedToProto(c.Committed),
 		Plan: planToProto(s, c.Plan), Over: c.Over, Index: index, Phase: string(c.Phase()),
-		ExpectedPeers: c.ExpectedPeers, PendingReason: c.PendingReason,
+		ExpectedPeers: c.ExpectedPeers, PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost),
 	}
 	if out.Terms != nil {
 		out.Terms.Layout = nil
@@ -94,7 +95,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 	out := &swarmv1.Session{
 		Id: x.ID, Node: x.Node, Run: x.Run, State: x.State, CheckinMode: x.CheckinMode, Weight: x.Weight,
-		Walls: x.Walls, LastSeq: x.LastSeq, LastRound: x.LastRound, EndReason: x.EndReason, ExitCode: x.ExitCode,
+		Walls: x.Walls, NoShard: x.NoShard, LastSeq: x.LastSeq, LastRound: x.LastRound, EndReason: x.EndReason, ExitCode: x.ExitCode,
 	}
 	if n != nil {
 		out.PeerId, out.SpiffeId, out.Host, out.FsPort, out.Live = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort), n.Live
@@ -121,7 +122,26 @@ func committedToProto(r *state.CommittedRound) *swarmv1.CommittedRound {
 	return &swarmv1.CommittedRound{
 		Round: r.Round, Attempt: r.Attempt, Digest: r.Digest, Participants: r.Participants, NextInterval: r.NextInterval,
 		Final: r.Final, CommittedUnixMs: r.CommittedMS, PlannedUnixMs: r.PlannedMS,
+		StateDigest: r.StateDigest,
 	}
+}
+
+func rulesToProto(r *state.Rules) *swarmv1.Rules {
+	if r == nil {
+		return nil
+	}
+	return &swarmv1.Rules{
+		Method: r.Method, MinPeers: r.MinPeers, ExpectedPeers: r.ExpectedPeers, Required: r.Required,
+		MinWeightShare: float64(r.MinWeightSharePPM) / 1e6, WeightCap: float64(r.WeightCapPPM) / 1e6, Export: r.Export,
+		NonFinite: r.NonFinite, QuorumWaitMs: r.QuorumWaitMS, StallGraceMs: r.StallGraceMS, MinPeersTimeoutMs: r.MinPeersTimeoutMS,
+	}
+}
+
+func lostToProto(l *state.LostModel) *swarmv1.LostModel {
+	if l == nil {
+		return nil
+	}
+	return &swarmv1.LostModel{Round: l.Round, Digest: l.Digest, ResumedRound: l.ResumedRound, AtUnixMs: l.AtMS}
 }
 
 func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
@@ -140,6 +160,7 @@ func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
 func participantToProto(p state.Participant, n *state.Node) *swarmv1.Participant {
 	out := &swarmv1.Participant{
 		Session: p.Session, Node: p.Node, Weight: p.Weight, Seq: p.Seq, ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves,
+		Factor: math.Float64frombits(p.FactorBits),
 	}
 	if n != nil {
 		out.PeerId, out.SpiffeId, out.Host, out.FsPort = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort)
@@ -170,13 +191,17 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node}
 	if r := x.GetReady(); r != nil {
-		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight()}
+		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm()}
 	}
 	if d := x.GetDone(); d != nil {
 		out.Done = &lead.Done{
 			Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(),
-			ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(),
+			ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(), StateDigest: d.GetStateDigest(),
+			UpdateSquares: d.GetUpdateSquares(),
 		}
+	}
+	for _, h := range x.GetHeld()[:min(len(x.GetHeld()), maxHeld)] {
+		out.Held = append(out.Held, lead.Held{Round: h.GetRound(), Digest: clip(h.GetDigest(), maxShortText)})
 	}
 	if f := x.GetFailed(); f != nil {
 		out.Failed = &lead.Failed{

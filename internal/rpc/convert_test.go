@@ -128,20 +128,22 @@ func TestTermsRoundTrip(t *testing.T) {
 func TestReportCarriesEveryField(t *testing.T) {
 	wire := &swarmv1.SessionReport{
 		Session: "s", Contract: "c", Run: 1,
-		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4},
-		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}},
+		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16},
+		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}},
 		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10},
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 	}
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
 		full(t, m) // so that a new field is not forgotten above
 	}
 	want := lead.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n",
-		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4},
-		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}},
+		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16},
+		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}},
 		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10},
 		Progress: &lead.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+		Held:     []lead.Held{{Round: 18, Digest: "h"}},
 	}
 	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {
 		t.Error(d)
@@ -165,14 +167,17 @@ func TestViewShowsEveryField(t *testing.T) {
 	full(t, rpc.PlanToProto(s, &plan))
 	round := filled[state.CommittedRound]()
 	full(t, rpc.CommittedToProto(&round))
+	rules, lost := filled[state.Rules](), filled[state.LostModel]()
 	c := state.Contract{
 		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3},
 		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
-		PendingReason: "r", CreatedMS: 5,
+		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost,
 	}
 	view := rpc.ViewToProto(s, &c, 7)
 	full(t, view)
 	full(t, view.GetTerms(), "layout")
+	full(t, view.GetRules())
+	full(t, view.GetLostModel())
 	session.Run, session.State = 2, state.SessionOpen
 	ended := session
 	ended.State = state.SessionEnded

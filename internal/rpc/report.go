@@ -30,6 +30,7 @@ const (
 	maxShards    = state.MaxMinPeers
 	maxReason    = 512
 	maxShortText = 128
+	maxHeld      = 8 // models of one session
 )
 
 // reportTimeout is shorter than a node's patience with a heartbeat (5 s): it must hear that this SN finds no leader, or it

@@ -84,6 +84,8 @@ var (
 	_ swarmv1connect.NodeServiceHandler     = (*Server)(nil)
 	_ swarmv1connect.SessionServiceHandler  = (*Server)(nil)
 	_ swarmv1connect.ContractServiceHandler = (*Server)(nil)
+	_ swarmv1connect.ModelServiceHandler    = (*Server)(nil)
+	_ swarmv1connect.LedgerServiceHandler   = (*Server)(nil)
 )
 
 // New makes a server. It opens nothing.
@@ -115,6 +117,8 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle(swarmv1connect.NewNodeServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewSessionServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewContractServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewModelServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewLedgerServiceHandler(s, opts...))
 	return s.authenticate(mux)
 }
 

@@ -1225,7 +1225,7 @@ type Terms struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	LayoutDigest  string                 `protobuf:"bytes,1,opt,name=layout_digest,json=layoutDigest,proto3" json:"layout_digest,omitempty"` // hex BLAKE3 of the canonical layout
 	Layout        []byte                 `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"`                                 // canonical JSON layout; at most 1 MiB
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`                                 // "mean"
+	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`                                 // canonical form of merge.Method with all parameters: "mean", "trimmedmean(share=0.2)"; empty: the contract's
 	MinPeers      uint32                 `protobuf:"varint,4,opt,name=min_peers,json=minPeers,proto3" json:"min_peers,omitempty"`
 	Leaves        uint64                 `protobuf:"varint,5,opt,name=leaves,proto3" json:"leaves,omitempty"` // number of leaves of the layout; only in answers, servers compute it from the layout
 	unknownFields protoimpl.UnknownFields
@@ -1308,7 +1308,10 @@ type OpenSessionRequest struct {
 	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // "inactive", "snapshot", "active"
 	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 1..100
 	TotalEpochs   uint32                 `protobuf:"varint,9,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
-	Walls         string                 `protobuf:"bytes,10,opt,name=walls,proto3" json:"walls,omitempty"` // what keeps the program in, as its SL says: see Session
+	Walls         string                 `protobuf:"bytes,10,opt,name=walls,proto3" json:"walls,omitempty"`                                      // what keeps the program in, as its SL says: see Session
+	NoShard       bool                   `protobuf:"varint,11,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`                  // the node wants to own no part of a merge (SL_MAKE_ME_ADMIN=False)
+	QuorumWaitMs  uint32                 `protobuf:"varint,12,opt,name=quorum_wait_ms,json=quorumWaitMs,proto3" json:"quorum_wait_ms,omitempty"` // what this node asks for (SL_WAIT_FOR_FULL_QUORUM_SECONDS); 0: nothing. The largest one counts
+	StallGraceMs  uint32                 `protobuf:"varint,13,opt,name=stall_grace_ms,json=stallGraceMs,proto3" json:"stall_grace_ms,omitempty"` // likewise (SL_LEADER_FAILURE_BASE_TIMEOUT)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1411,6 +1414,27 @@ func (x *OpenSessionRequest) GetWalls() string {
 		return x.Walls
 	}
 	return ""
+}
+
+func (x *OpenSessionRequest) GetNoShard() bool {
+	if x != nil {
+		return x.NoShard
+	}
+	return false
+}
+
+func (x *OpenSessionRequest) GetQuorumWaitMs() uint32 {
+	if x != nil {
+		return x.QuorumWaitMs
+	}
+	return 0
+}
+
+func (x *OpenSessionRequest) GetStallGraceMs() uint32 {
+	if x != nil {
+		return x.StallGraceMs
+	}
+	return 0
 }
 
 type OpenSessionResponse struct {
@@ -1650,6 +1674,7 @@ type SessionReport struct {
 	Done          *Done                  `protobuf:"bytes,5,opt,name=done,proto3" json:"done,omitempty"`     // set after an exchange, until the round is committed or superseded
 	Failed        *Failed                `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"` // set after a failed exchange, until superseded
 	Progress      *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
+	Held          []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1733,19 +1758,82 @@ func (x *SessionReport) GetProgress() *Progress {
 	return nil
 }
 
-type Ready struct {
+func (x *SessionReport) GetHeld() []*HeldModel {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// HeldModel is one committed model at a node.
+type HeldModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`                                // the program's Sync number; for a closed session the last one plus the rounds it followed
-	BaseRound     uint64                 `protobuf:"varint,2,opt,name=base_round,json=baseRound,proto3" json:"base_round,omitempty"`   // 0: none
-	BaseDigest    string                 `protobuf:"bytes,3,opt,name=base_digest,json=baseDigest,proto3" json:"base_digest,omitempty"` // hex; empty for none
-	Weight        uint32                 `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`                          // may differ from the session's at enrolment; 0 contributes nothing
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldModel) Reset() {
+	*x = HeldModel{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldModel) ProtoMessage() {}
+
+func (x *HeldModel) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
+func (*HeldModel) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *HeldModel) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *HeldModel) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+type Ready struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Seq        uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`                                // the program's Sync number; for a closed session the last one plus the rounds it followed
+	BaseRound  uint64                 `protobuf:"varint,2,opt,name=base_round,json=baseRound,proto3" json:"base_round,omitempty"`   // 0: none
+	BaseDigest string                 `protobuf:"bytes,3,opt,name=base_digest,json=baseDigest,proto3" json:"base_digest,omitempty"` // hex; empty for none
+	Weight     uint32                 `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`                          // may differ from the session's at enrolment; 0 contributes nothing
+	// Euclidean norm, over all float tensors, of what is offered minus the base model (minus zero if there is none). Only for
+	// methods that bound it (merge.Method.Bounds), else 0.
+	UpdateNorm    float64 `protobuf:"fixed64,5,opt,name=update_norm,json=updateNorm,proto3" json:"update_norm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1845,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1858,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1801,20 +1889,31 @@ func (x *Ready) GetWeight() uint32 {
 	return 0
 }
 
+func (x *Ready) GetUpdateNorm() float64 {
+	if x != nil {
+		return x.UpdateNorm
+	}
+	return 0
+}
+
 type Done struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
-	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	ModelDigest   string                 `protobuf:"bytes,3,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`    // hex BLAKE3
-	ShardDigests  []string               `protobuf:"bytes,4,rep,name=shard_digests,json=shardDigests,proto3" json:"shard_digests,omitempty"` // hex BLAKE3 of each participant's shard, in plan order
-	Signature     []byte                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`                           // node key over exchange.DoneMessage
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Round        uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Attempt      uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ModelDigest  string                 `protobuf:"bytes,3,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`    // hex BLAKE3
+	ShardDigests []string               `protobuf:"bytes,4,rep,name=shard_digests,json=shardDigests,proto3" json:"shard_digests,omitempty"` // hex BLAKE3 of each participant's shard, in plan order
+	Signature    []byte                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`                           // node key over exchange.DoneMessage
+	StateDigest  string                 `protobuf:"bytes,6,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`    // hex BLAKE3 of the optimiser state that belongs to the model; empty if the method has none
+	// For methods that bound updates: of each participant, in plan order, the sum of squares of its update over the leaves that
+	// this node owns, before bounding. The leader holds the sums over all owners to the norms declared in Ready.
+	UpdateSquares []float64 `protobuf:"fixed64,7,rep,packed,name=update_squares,json=updateSquares,proto3" json:"update_squares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1925,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1938,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -1877,6 +1976,20 @@ func (x *Done) GetSignature() []byte {
 	return nil
 }
 
+func (x *Done) GetStateDigest() string {
+	if x != nil {
+		return x.StateDigest
+	}
+	return ""
+}
+
+func (x *Done) GetUpdateSquares() []float64 {
+	if x != nil {
+		return x.UpdateSquares
+	}
+	return nil
+}
+
 type Failed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -1890,7 +2003,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2015,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2028,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -1969,7 +2082,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2094,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2107,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -2062,7 +2175,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2187,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2200,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -2111,13 +2224,15 @@ type ContractView struct {
 	Phase         string                 `protobuf:"bytes,9,opt,name=phase,proto3" json:"phase,omitempty"`  // "uninitialised", "enrolling", "training", "finalising", "completed"
 	ExpectedPeers uint32                 `protobuf:"varint,10,opt,name=expected_peers,json=expectedPeers,proto3" json:"expected_peers,omitempty"`
 	PendingReason string                 `protobuf:"bytes,11,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"` // why the last attempt was given up or repeated; empty after a commit
+	Rules         *Rules                 `protobuf:"bytes,12,opt,name=rules,proto3" json:"rules,omitempty"`                                      // by CreateContract; unset if there are none
+	LostModel     *LostModel             `protobuf:"bytes,13,opt,name=lost_model,json=lostModel,proto3" json:"lost_model,omitempty"`             // the last committed model that no node held any more; unset if there was none in this run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2244,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2257,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ContractView) GetName() string {
@@ -2222,6 +2337,214 @@ func (x *ContractView) GetPendingReason() string {
 	return ""
 }
 
+func (x *ContractView) GetRules() *Rules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *ContractView) GetLostModel() *LostModel {
+	if x != nil {
+		return x.LostModel
+	}
+	return nil
+}
+
+// Rules of a contract, demanded before anybody takes part. A zero field demands nothing.
+type Rules struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Method            string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"` // canonical; sessions must ask for the same or for none
+	MinPeers          uint32                 `protobuf:"varint,2,opt,name=min_peers,json=minPeers,proto3" json:"min_peers,omitempty"`
+	ExpectedPeers     uint32                 `protobuf:"varint,3,opt,name=expected_peers,json=expectedPeers,proto3" json:"expected_peers,omitempty"`
+	Required          []string               `protobuf:"bytes,4,rep,name=required,proto3" json:"required,omitempty"`                                       // names of nodes without which no round is planned
+	MinWeightShare    float64                `protobuf:"fixed64,5,opt,name=min_weight_share,json=minWeightShare,proto3" json:"min_weight_share,omitempty"` // participants of a round must hold this share of the weight of all that are enrolled, 0 to 1
+	WeightCap         float64                `protobuf:"fixed64,6,opt,name=weight_cap,json=weightCap,proto3" json:"weight_cap,omitempty"`                  // no participant's weight counts for more than this share of the whole, 0 to 1
+	Export            bool                   `protobuf:"varint,7,opt,name=export,proto3" json:"export,omitempty"`                                          // swarmctl may fetch models
+	NonFinite         string                 `protobuf:"bytes,8,opt,name=non_finite,json=nonFinite,proto3" json:"non_finite,omitempty"`                    // what happens to NaN and infinity: "drop" (the peer's session ends; the default) or "fail" (all do)
+	QuorumWaitMs      uint32                 `protobuf:"varint,9,opt,name=quorum_wait_ms,json=quorumWaitMs,proto3" json:"quorum_wait_ms,omitempty"`
+	StallGraceMs      uint32                 `protobuf:"varint,10,opt,name=stall_grace_ms,json=stallGraceMs,proto3" json:"stall_grace_ms,omitempty"`
+	MinPeersTimeoutMs uint32                 `protobuf:"varint,11,opt,name=min_peers_timeout_ms,json=minPeersTimeoutMs,proto3" json:"min_peers_timeout_ms,omitempty"` // all sessions fail after so long below min_peers
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Rules) Reset() {
+	*x = Rules{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rules) ProtoMessage() {}
+
+func (x *Rules) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rules.ProtoReflect.Descriptor instead.
+func (*Rules) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Rules) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Rules) GetMinPeers() uint32 {
+	if x != nil {
+		return x.MinPeers
+	}
+	return 0
+}
+
+func (x *Rules) GetExpectedPeers() uint32 {
+	if x != nil {
+		return x.ExpectedPeers
+	}
+	return 0
+}
+
+func (x *Rules) GetRequired() []string {
+	if x != nil {
+		return x.Required
+	}
+	return nil
+}
+
+func (x *Rules) GetMinWeightShare() float64 {
+	if x != nil {
+		return x.MinWeightShare
+	}
+	return 0
+}
+
+func (x *Rules) GetWeightCap() float64 {
+	if x != nil {
+		return x.WeightCap
+	}
+	return 0
+}
+
+func (x *Rules) GetExport() bool {
+	if x != nil {
+		return x.Export
+	}
+	return false
+}
+
+func (x *Rules) GetNonFinite() string {
+	if x != nil {
+		return x.NonFinite
+	}
+	return ""
+}
+
+func (x *Rules) GetQuorumWaitMs() uint32 {
+	if x != nil {
+		return x.QuorumWaitMs
+	}
+	return 0
+}
+
+func (x *Rules) GetStallGraceMs() uint32 {
+	if x != nil {
+		return x.StallGraceMs
+	}
+	return 0
+}
+
+func (x *Rules) GetMinPeersTimeoutMs() uint32 {
+	if x != nil {
+		return x.MinPeersTimeoutMs
+	}
+	return 0
+}
+
+// LostModel says that training went back to an older model.
+type LostModel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"` // the model that was lost
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	ResumedRound  uint64                 `protobuf:"varint,3,opt,name=resumed_round,json=resumedRound,proto3" json:"resumed_round,omitempty"` // the newest one that was held; 0: none, training began anew
+	AtUnixMs      int64                  `protobuf:"varint,4,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LostModel) Reset() {
+	*x = LostModel{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LostModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LostModel) ProtoMessage() {}
+
+func (x *LostModel) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
+func (*LostModel) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *LostModel) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *LostModel) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *LostModel) GetResumedRound() uint64 {
+	if x != nil {
+		return x.ResumedRound
+	}
+	return 0
+}
+
+func (x *LostModel) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 type Session struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Id           string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2244,13 +2567,14 @@ type Session struct {
 	// What keeps the session's program in, in words of its SL, which the others must believe: "container, no network", or what
 	// was opened, such as "container, open: network hospital-lan", or "none: process runtime". At most 256 bytes.
 	Walls         string `protobuf:"bytes,18,opt,name=walls,proto3" json:"walls,omitempty"`
+	NoShard       bool   `protobuf:"varint,19,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"` // it owns no part of a merge
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2586,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2599,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Session) GetId() string {
@@ -2404,6 +2728,13 @@ func (x *Session) GetWalls() string {
 	return ""
 }
 
+func (x *Session) GetNoShard() bool {
+	if x != nil {
+		return x.NoShard
+	}
+	return false
+}
+
 type CommittedRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -2414,13 +2745,14 @@ type CommittedRound struct {
 	Final           bool                   `protobuf:"varint,6,opt,name=final,proto3" json:"final,omitempty"`
 	CommittedUnixMs int64                  `protobuf:"varint,7,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
 	PlannedUnixMs   int64                  `protobuf:"varint,8,opt,name=planned_unix_ms,json=plannedUnixMs,proto3" json:"planned_unix_ms,omitempty"`
+	StateDigest     string                 `protobuf:"bytes,9,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"` // hex BLAKE3 of the optimiser state that belongs to the model; empty if the method has none
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2764,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2777,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -2504,6 +2836,13 @@ func (x *CommittedRound) GetPlannedUnixMs() int64 {
 	return 0
 }
 
+func (x *CommittedRound) GetStateDigest() string {
+	if x != nil {
+		return x.StateDigest
+	}
+	return ""
+}
+
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -2519,7 +2858,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2870,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2883,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -2608,13 +2947,14 @@ type Participant struct {
 	ShardFirst    uint64                 `protobuf:"varint,8,opt,name=shard_first,json=shardFirst,proto3" json:"shard_first,omitempty"`    // first leaf
 	ShardLeaves   uint64                 `protobuf:"varint,9,opt,name=shard_leaves,json=shardLeaves,proto3" json:"shard_leaves,omitempty"` // number of leaves; 0: owns nothing
 	SpiffeId      string                 `protobuf:"bytes,10,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`          // that the node registered with: its streams must come with an SVID of it
+	Factor        float64                `protobuf:"fixed64,11,opt,name=factor,proto3" json:"factor,omitempty"`                            // its update is multiplied by this, over 0 to 1; 0: the method bounds no updates
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2966,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2979,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Participant) GetSession() string {
@@ -2712,6 +3052,13 @@ func (x *Participant) GetSpiffeId() string {
 	return ""
 }
 
+func (x *Participant) GetFactor() float64 {
+	if x != nil {
+		return x.Factor
+	}
+	return 0
+}
+
 type CloseSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -2725,7 +3072,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +3084,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +3097,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -2797,7 +3144,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +3156,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3169,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -2845,7 +3192,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3204,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3217,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -2916,7 +3263,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3275,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3288,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 type ListContractsRequest struct {
@@ -2952,7 +3299,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3311,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3324,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 type ListContractsResponse struct {
@@ -2989,7 +3336,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3348,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3361,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -3040,7 +3387,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3399,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3412,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -3133,7 +3480,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3492,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3505,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -3176,13 +3523,14 @@ type GetContractStatusResponse struct {
 	Recent             []*CommittedRound      `protobuf:"bytes,4,rep,name=recent,proto3" json:"recent,omitempty"` // newest last; as many as the leader still remembers, at most 1,000
 	Leader             string                 `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`
 	Warnings           []string               `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Explanation        []string               `protobuf:"bytes,7,rep,name=explanation,proto3" json:"explanation,omitempty"` // why no round is planned or committed, line by line: what `swarmctl explain contract` prints
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3542,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3555,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -3252,6 +3600,385 @@ func (x *GetContractStatusResponse) GetWarnings() []string {
 	return nil
 }
 
+func (x *GetContractStatusResponse) GetExplanation() []string {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+type CreateContractRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Rules         *Rules                 `protobuf:"bytes,2,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateContractRequest) Reset() {
+	*x = CreateContractRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateContractRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateContractRequest) ProtoMessage() {}
+
+func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
+func (*CreateContractRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *CreateContractRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *CreateContractRequest) GetRules() *Rules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+type CreateContractResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      *ContractView          `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateContractResponse) Reset() {
+	*x = CreateContractResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateContractResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateContractResponse) ProtoMessage() {}
+
+func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
+func (*CreateContractResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *CreateContractResponse) GetContract() *ContractView {
+	if x != nil {
+		return x.Contract
+	}
+	return nil
+}
+
+type ListModelsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelsRequest) Reset() {
+	*x = ListModelsRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelsRequest) ProtoMessage() {}
+
+func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
+func (*ListModelsRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ListModelsRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+type ListModelsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	Models        []*Model               `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	Export        bool                   `protobuf:"varint,3,opt,name=export,proto3" json:"export,omitempty"` // whether swarmctl may fetch them
+	Layout        []byte                 `protobuf:"bytes,4,opt,name=layout,proto3" json:"layout,omitempty"`  // canonical JSON
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelsResponse) Reset() {
+	*x = ListModelsResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelsResponse) ProtoMessage() {}
+
+func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
+func (*ListModelsResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ListModelsResponse) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ListModelsResponse) GetModels() []*Model {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *ListModelsResponse) GetExport() bool {
+	if x != nil {
+		return x.Export
+	}
+	return false
+}
+
+func (x *ListModelsResponse) GetLayout() []byte {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
+type Model struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Digest          string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // hex BLAKE3
+	Final           bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`
+	CommittedUnixMs int64                  `protobuf:"varint,4,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"` // 0: not known any more
+	Holders         []*Session             `protobuf:"bytes,5,rep,name=holders,proto3" json:"holders,omitempty"`                                           // id, node, peer_id, spiffe_id, host, fs_port and live only
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Model) Reset() {
+	*x = Model{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Model) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Model) ProtoMessage() {}
+
+func (x *Model) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Model.ProtoReflect.Descriptor instead.
+func (*Model) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *Model) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Model) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Model) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *Model) GetCommittedUnixMs() int64 {
+	if x != nil {
+		return x.CommittedUnixMs
+	}
+	return 0
+}
+
+func (x *Model) GetHolders() []*Session {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+type ReadLedgerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        uint64                 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLedgerRequest) Reset() {
+	*x = ReadLedgerRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLedgerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLedgerRequest) ProtoMessage() {}
+
+func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
+func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ReadLedgerRequest) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type LedgerChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerChunk) Reset() {
+	*x = LedgerChunk{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerChunk) ProtoMessage() {}
+
+func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
+func (*LedgerChunk) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *LedgerChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type ResetContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -3263,7 +3990,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +4002,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +4015,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -3321,7 +4048,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +4060,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +4073,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -3367,7 +4094,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +4106,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +4119,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -3500,7 +4227,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xcf\x02\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xb6\x03\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -3512,7 +4239,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06weight\x18\b \x01(\rR\x06weight\x12!\n" +
 	"\ftotal_epochs\x18\t \x01(\rR\vtotalEpochs\x12\x14\n" +
 	"\x05walls\x18\n" +
-	" \x01(\tR\x05walls\"I\n" +
+	" \x01(\tR\x05walls\x12\x19\n" +
+	"\bno_shard\x18\v \x01(\bR\anoShard\x12$\n" +
+	"\x0equorum_wait_ms\x18\f \x01(\rR\fquorumWaitMs\x12$\n" +
+	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x8f\x01\n" +
 	"\rReportRequest\x123\n" +
@@ -3527,7 +4257,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
-	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xfc\x01\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xa5\x02\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -3535,20 +4265,28 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05ready\x18\x04 \x01(\v2\x0f.swarm.v1.ReadyR\x05ready\x12\"\n" +
 	"\x04done\x18\x05 \x01(\v2\x0e.swarm.v1.DoneR\x04done\x12(\n" +
 	"\x06failed\x18\x06 \x01(\v2\x10.swarm.v1.FailedR\x06failed\x12.\n" +
-	"\bprogress\x18\a \x01(\v2\x12.swarm.v1.ProgressR\bprogress\"q\n" +
+	"\bprogress\x18\a \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12'\n" +
+	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\"9\n" +
+	"\tHeldModel\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x92\x01\n" +
 	"\x05Ready\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1d\n" +
 	"\n" +
 	"base_round\x18\x02 \x01(\x04R\tbaseRound\x12\x1f\n" +
 	"\vbase_digest\x18\x03 \x01(\tR\n" +
 	"baseDigest\x12\x16\n" +
-	"\x06weight\x18\x04 \x01(\rR\x06weight\"\x9c\x01\n" +
+	"\x06weight\x18\x04 \x01(\rR\x06weight\x12\x1f\n" +
+	"\vupdate_norm\x18\x05 \x01(\x01R\n" +
+	"updateNorm\"\xe6\x01\n" +
 	"\x04Done\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12!\n" +
 	"\fmodel_digest\x18\x03 \x01(\tR\vmodelDigest\x12#\n" +
 	"\rshard_digests\x18\x04 \x03(\tR\fshardDigests\x12\x1c\n" +
-	"\tsignature\x18\x05 \x01(\fR\tsignature\"\x8f\x01\n" +
+	"\tsignature\x18\x05 \x01(\fR\tsignature\x12!\n" +
+	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\x12%\n" +
+	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\"\x8f\x01\n" +
 	"\x06Failed\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -3567,7 +4305,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\ftotal_epochs\x18\a \x01(\rR\vtotalEpochs\x12\x14\n" +
 	"\x05phase\x18\b \x01(\tR\x05phase\"2\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xf4\x02\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xcf\x03\n" +
 	"\fContractView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
@@ -3580,7 +4318,31 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05phase\x18\t \x01(\tR\x05phase\x12%\n" +
 	"\x0eexpected_peers\x18\n" +
 	" \x01(\rR\rexpectedPeers\x12%\n" +
-	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\"\xe8\x03\n" +
+	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\x12%\n" +
+	"\x05rules\x18\f \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x122\n" +
+	"\n" +
+	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\"\xfc\x02\n" +
+	"\x05Rules\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
+	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
+	"\x0eexpected_peers\x18\x03 \x01(\rR\rexpectedPeers\x12\x1a\n" +
+	"\brequired\x18\x04 \x03(\tR\brequired\x12(\n" +
+	"\x10min_weight_share\x18\x05 \x01(\x01R\x0eminWeightShare\x12\x1d\n" +
+	"\n" +
+	"weight_cap\x18\x06 \x01(\x01R\tweightCap\x12\x16\n" +
+	"\x06export\x18\a \x01(\bR\x06export\x12\x1d\n" +
+	"\n" +
+	"non_finite\x18\b \x01(\tR\tnonFinite\x12$\n" +
+	"\x0equorum_wait_ms\x18\t \x01(\rR\fquorumWaitMs\x12$\n" +
+	"\x0estall_grace_ms\x18\n" +
+	" \x01(\rR\fstallGraceMs\x12/\n" +
+	"\x14min_peers_timeout_ms\x18\v \x01(\rR\x11minPeersTimeoutMs\"|\n" +
+	"\tLostModel\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
+	"\rresumed_round\x18\x03 \x01(\x04R\fresumedRound\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\x83\x04\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -3602,7 +4364,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rexpected_base\x18\x0f \x01(\bR\fexpectedBase\x12\x10\n" +
 	"\x03run\x18\x10 \x01(\x04R\x03run\x12\x1b\n" +
 	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\x12\x14\n" +
-	"\x05walls\x18\x12 \x01(\tR\x05walls\"\x8b\x02\n" +
+	"\x05walls\x18\x12 \x01(\tR\x05walls\x12\x19\n" +
+	"\bno_shard\x18\x13 \x01(\bR\anoShard\"\xae\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -3611,7 +4374,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rnext_interval\x18\x05 \x01(\rR\fnextInterval\x12\x14\n" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12*\n" +
 	"\x11committed_unix_ms\x18\a \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
-	"\x0fplanned_unix_ms\x18\b \x01(\x03R\rplannedUnixMs\"\xd9\x01\n" +
+	"\x0fplanned_unix_ms\x18\b \x01(\x03R\rplannedUnixMs\x12!\n" +
+	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\xd9\x01\n" +
 	"\x04Plan\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x18\n" +
@@ -3619,7 +4383,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fparticipants\x18\x04 \x03(\v2\x15.swarm.v1.ParticipantR\fparticipants\x12\x16\n" +
 	"\x06method\x18\x05 \x01(\tR\x06method\x12\x14\n" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12&\n" +
-	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\"\x8c\x02\n" +
+	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\"\xa4\x02\n" +
 	"\vParticipant\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -3632,7 +4396,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"shardFirst\x12!\n" +
 	"\fshard_leaves\x18\t \x01(\x04R\vshardLeaves\x12\x1b\n" +
 	"\tspiffe_id\x18\n" +
-	" \x01(\tR\bspiffeId\"\x92\x01\n" +
+	" \x01(\tR\bspiffeId\x12\x16\n" +
+	"\x06factor\x18\v \x01(\x01R\x06factor\"\x92\x01\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -3661,14 +4426,37 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0eended_sessions\x18\a \x01(\rR\rendedSessions\x12&\n" +
 	"\x0fcreated_unix_ms\x18\b \x01(\x03R\rcreatedUnixMs\"6\n" +
 	"\x18GetContractStatusRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\x82\x02\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xa4\x02\n" +
 	"\x19GetContractStatusResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\tR\awaiting\x121\n" +
 	"\x15waiting_since_unix_ms\x18\x03 \x01(\x03R\x12waitingSinceUnixMs\x120\n" +
 	"\x06recent\x18\x04 \x03(\v2\x18.swarm.v1.CommittedRoundR\x06recent\x12\x16\n" +
 	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"Z\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12 \n" +
+	"\vexplanation\x18\a \x03(\tR\vexplanation\"Z\n" +
+	"\x15CreateContractRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12%\n" +
+	"\x05rules\x18\x02 \x01(\v2\x0f.swarm.v1.RulesR\x05rules\"L\n" +
+	"\x16CreateContractResponse\x122\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"/\n" +
+	"\x11ListModelsRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\x7f\n" +
+	"\x12ListModelsResponse\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\x12'\n" +
+	"\x06models\x18\x02 \x03(\v2\x0f.swarm.v1.ModelR\x06models\x12\x16\n" +
+	"\x06export\x18\x03 \x01(\bR\x06export\x12\x16\n" +
+	"\x06layout\x18\x04 \x01(\fR\x06layout\"\xa4\x01\n" +
+	"\x05Model\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\x12*\n" +
+	"\x11committed_unix_ms\x18\x04 \x01(\x03R\x0fcommittedUnixMs\x12+\n" +
+	"\aholders\x18\x05 \x03(\v2\x11.swarm.v1.SessionR\aholders\"+\n" +
+	"\x11ReadLedgerRequest\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x04R\x06offset\"!\n" +
+	"\vLedgerChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"Z\n" +
 	"\x14ResetContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12\x10\n" +
@@ -3696,11 +4484,18 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rWatchContract\x12\x1e.swarm.v1.WatchContractRequest\x1a\x16.swarm.v1.ContractView0\x01\x12M\n" +
 	"\fCloseSession\x12\x1d.swarm.v1.CloseSessionRequest\x1a\x1e.swarm.v1.CloseSessionResponse\x12G\n" +
 	"\n" +
-	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse2\x93\x02\n" +
+	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse2\xe8\x02\n" +
 	"\x0fContractService\x12P\n" +
 	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\x12\\\n" +
-	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\x12P\n" +
-	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponseB/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
+	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\x12S\n" +
+	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\x12P\n" +
+	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse2W\n" +
+	"\fModelService\x12G\n" +
+	"\n" +
+	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse2S\n" +
+	"\rLedgerService\x12B\n" +
+	"\n" +
+	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk0\x01B/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
 
 var (
 	file_api_swarm_v1_swarm_proto_rawDescOnce sync.Once
@@ -3714,7 +4509,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -3744,28 +4539,38 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ReportResponse)(nil),            // 25: swarm.v1.ReportResponse
 	(*ForwardedReport)(nil),           // 26: swarm.v1.ForwardedReport
 	(*SessionReport)(nil),             // 27: swarm.v1.SessionReport
-	(*Ready)(nil),                     // 28: swarm.v1.Ready
-	(*Done)(nil),                      // 29: swarm.v1.Done
-	(*Failed)(nil),                    // 30: swarm.v1.Failed
-	(*Progress)(nil),                  // 31: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 32: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 33: swarm.v1.ContractView
-	(*Session)(nil),                   // 34: swarm.v1.Session
-	(*CommittedRound)(nil),            // 35: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 36: swarm.v1.Plan
-	(*Participant)(nil),               // 37: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 38: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 39: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 40: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 41: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 42: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 43: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 44: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 45: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 46: swarm.v1.GetContractStatusResponse
-	(*ResetContractRequest)(nil),      // 47: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 48: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 49: swarm.v1.ErrorReason
+	(*HeldModel)(nil),                 // 28: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 29: swarm.v1.Ready
+	(*Done)(nil),                      // 30: swarm.v1.Done
+	(*Failed)(nil),                    // 31: swarm.v1.Failed
+	(*Progress)(nil),                  // 32: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 33: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 34: swarm.v1.ContractView
+	(*Rules)(nil),                     // 35: swarm.v1.Rules
+	(*LostModel)(nil),                 // 36: swarm.v1.LostModel
+	(*Session)(nil),                   // 37: swarm.v1.Session
+	(*CommittedRound)(nil),            // 38: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 39: swarm.v1.Plan
+	(*Participant)(nil),               // 40: swarm.v1.Participant
+	(*CloseSessionRequest)(nil),       // 41: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 42: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 43: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 44: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 45: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 46: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 47: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 48: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 49: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 50: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 51: swarm.v1.CreateContractResponse
+	(*ListModelsRequest)(nil),         // 52: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 53: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 54: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 55: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 56: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 57: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 58: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 59: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -3776,63 +4581,76 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	16, // 5: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
 	16, // 6: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	21, // 7: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	33, // 8: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	34, // 8: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
 	27, // 9: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	4,  // 10: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	24, // 11: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	28, // 12: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	29, // 13: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	30, // 14: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	31, // 15: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	21, // 16: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	35, // 17: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	36, // 18: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	34, // 19: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	31, // 20: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	37, // 21: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	33, // 22: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	44, // 23: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	33, // 24: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	35, // 25: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	0,  // 26: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 27: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	6,  // 28: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	8,  // 29: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	14, // 30: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	10, // 31: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	12, // 32: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	17, // 33: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	19, // 34: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	22, // 35: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	24, // 36: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	32, // 37: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	38, // 38: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	40, // 39: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	42, // 40: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	45, // 41: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	47, // 42: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	1,  // 43: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 44: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	7,  // 45: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	9,  // 46: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	15, // 47: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	11, // 48: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	13, // 49: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	18, // 50: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	20, // 51: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	23, // 52: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	25, // 53: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	33, // 54: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	39, // 55: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	41, // 56: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	43, // 57: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	46, // 58: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	48, // 59: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	43, // [43:60] is the sub-list for method output_type
-	26, // [26:43] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	29, // 12: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	30, // 13: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	31, // 14: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	32, // 15: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	28, // 16: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	21, // 17: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	38, // 18: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	39, // 19: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	37, // 20: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	35, // 21: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	36, // 22: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	32, // 23: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	40, // 24: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	34, // 25: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	47, // 26: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	34, // 27: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	38, // 28: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	35, // 29: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	34, // 30: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	54, // 31: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	37, // 32: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	0,  // 33: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 34: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	6,  // 35: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	8,  // 36: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	14, // 37: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	10, // 38: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	12, // 39: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	17, // 40: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	19, // 41: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	22, // 42: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	24, // 43: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	33, // 44: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	41, // 45: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	43, // 46: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	45, // 47: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	48, // 48: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	50, // 49: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	57, // 50: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	52, // 51: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	55, // 52: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 53: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 54: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	7,  // 55: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	9,  // 56: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	15, // 57: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	11, // 58: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	13, // 59: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	18, // 60: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	20, // 61: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 62: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	25, // 63: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	34, // 64: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	42, // 65: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	44, // 66: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	46, // 67: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	49, // 68: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	51, // 69: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	58, // 70: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	53, // 71: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	56, // 72: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	53, // [53:73] is the sub-list for method output_type
+	33, // [33:53] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -3846,9 +4664,9 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   60,
 			NumExtensions: 0,
-			NumServices:   4,
+			NumServices:   6,
 		},
 		GoTypes:           file_api_swarm_v1_swarm_proto_goTypes,
 		DependencyIndexes: file_api_swarm_v1_swarm_proto_depIdxs,

@@ -34,6 +34,10 @@ const (
 	SessionServiceName = "swarm.v1.SessionService"
 	// ContractServiceName is the fully-qualified name of the ContractService service.
 	ContractServiceName = "swarm.v1.ContractService"
+	// ModelServiceName is the fully-qualified name of the ModelService service.
+	ModelServiceName = "swarm.v1.ModelService"
+	// LedgerServiceName is the fully-qualified name of the LedgerService service.
+	LedgerServiceName = "swarm.v1.LedgerService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -82,9 +86,17 @@ const (
 	// ContractServiceGetContractStatusProcedure is the fully-qualified name of the ContractService's
 	// GetContractStatus RPC.
 	ContractServiceGetContractStatusProcedure = "/swarm.v1.ContractService/GetContractStatus"
+	// ContractServiceCreateContractProcedure is the fully-qualified name of the ContractService's
+	// CreateContract RPC.
+	ContractServiceCreateContractProcedure = "/swarm.v1.ContractService/CreateContract"
 	// ContractServiceResetContractProcedure is the fully-qualified name of the ContractService's
 	// ResetContract RPC.
 	ContractServiceResetContractProcedure = "/swarm.v1.ContractService/ResetContract"
+	// ModelServiceListModelsProcedure is the fully-qualified name of the ModelService's ListModels RPC.
+	ModelServiceListModelsProcedure = "/swarm.v1.ModelService/ListModels"
+	// LedgerServiceReadLedgerProcedure is the fully-qualified name of the LedgerService's ReadLedger
+	// RPC.
+	LedgerServiceReadLedgerProcedure = "/swarm.v1.LedgerService/ReadLedger"
 )
 
 // SwarmServiceClient is a client for the swarm.v1.SwarmService service.
@@ -624,6 +636,9 @@ type ContractServiceClient interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
 	// GetContractStatus returns the contract with its sessions, progress and the reason why no round is running.
 	GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error)
+	// CreateContract fixes rules of a contract before its sessions come, or changes those of one that nobody takes part in
+	// now. Idempotent: the same rules again do no harm. Rules outlive ResetContract.
+	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
 	// ResetContract begins a new run. Refused with OPEN_SESSIONS while sessions are open, unless force is set.
 	ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error)
 }
@@ -651,6 +666,12 @@ func NewContractServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(contractServiceMethods.ByName("GetContractStatus")),
 			connect.WithClientOptions(opts...),
 		),
+		createContract: connect.NewClient[v1.CreateContractRequest, v1.CreateContractResponse](
+			httpClient,
+			baseURL+ContractServiceCreateContractProcedure,
+			connect.WithSchema(contractServiceMethods.ByName("CreateContract")),
+			connect.WithClientOptions(opts...),
+		),
 		resetContract: connect.NewClient[v1.ResetContractRequest, v1.ResetContractResponse](
 			httpClient,
 			baseURL+ContractServiceResetContractProcedure,
@@ -664,6 +685,7 @@ func NewContractServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 type contractServiceClient struct {
 	listContracts     *connect.Client[v1.ListContractsRequest, v1.ListContractsResponse]
 	getContractStatus *connect.Client[v1.GetContractStatusRequest, v1.GetContractStatusResponse]
+	createContract    *connect.Client[v1.CreateContractRequest, v1.CreateContractResponse]
 	resetContract     *connect.Client[v1.ResetContractRequest, v1.ResetContractResponse]
 }
 
@@ -677,6 +699,11 @@ func (c *contractServiceClient) GetContractStatus(ctx context.Context, req *conn
 	return c.getContractStatus.CallUnary(ctx, req)
 }
 
+// CreateContract calls swarm.v1.ContractService.CreateContract.
+func (c *contractServiceClient) CreateContract(ctx context.Context, req *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error) {
+	return c.createContract.CallUnary(ctx, req)
+}
+
 // ResetContract calls swarm.v1.ContractService.ResetContract.
 func (c *contractServiceClient) ResetContract(ctx context.Context, req *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error) {
 	return c.resetContract.CallUnary(ctx, req)
@@ -687,6 +714,9 @@ type ContractServiceHandler interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
 	// GetContractStatus returns the contract with its sessions, progress and the reason why no round is running.
 	GetContractStatus(context.Context, *connect.Request[v1.GetContractStatusRequest]) (*connect.Response[v1.GetContractStatusResponse], error)
+	// CreateContract fixes rules of a contract before its sessions come, or changes those of one that nobody takes part in
+	// now. Idempotent: the same rules again do no harm. Rules outlive ResetContract.
+	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
 	// ResetContract begins a new run. Refused with OPEN_SESSIONS while sessions are open, unless force is set.
 	ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error)
 }
@@ -710,6 +740,12 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 		connect.WithSchema(contractServiceMethods.ByName("GetContractStatus")),
 		connect.WithHandlerOptions(opts...),
 	)
+	contractServiceCreateContractHandler := connect.NewUnaryHandler(
+		ContractServiceCreateContractProcedure,
+		svc.CreateContract,
+		connect.WithSchema(contractServiceMethods.ByName("CreateContract")),
+		connect.WithHandlerOptions(opts...),
+	)
 	contractServiceResetContractHandler := connect.NewUnaryHandler(
 		ContractServiceResetContractProcedure,
 		svc.ResetContract,
@@ -722,6 +758,8 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 			contractServiceListContractsHandler.ServeHTTP(w, r)
 		case ContractServiceGetContractStatusProcedure:
 			contractServiceGetContractStatusHandler.ServeHTTP(w, r)
+		case ContractServiceCreateContractProcedure:
+			contractServiceCreateContractHandler.ServeHTTP(w, r)
 		case ContractServiceResetContractProcedure:
 			contractServiceResetContractHandler.ServeHTTP(w, r)
 		default:
@@ -741,6 +779,154 @@ func (UnimplementedContractServiceHandler) GetContractStatus(context.Context, *c
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.GetContractStatus is not implemented"))
 }
 
+func (UnimplementedContractServiceHandler) CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.CreateContract is not implemented"))
+}
+
 func (UnimplementedContractServiceHandler) ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.ResetContract is not implemented"))
+}
+
+// ModelServiceClient is a client for the swarm.v1.ModelService service.
+type ModelServiceClient interface {
+	// ListModels returns the committed models of a contract that live nodes hold, newest first.
+	ListModels(context.Context, *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error)
+}
+
+// NewModelServiceClient constructs a client for the swarm.v1.ModelService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewModelServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) ModelServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	modelServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("ModelService").Methods()
+	return &modelServiceClient{
+		listModels: connect.NewClient[v1.ListModelsRequest, v1.ListModelsResponse](
+			httpClient,
+			baseURL+ModelServiceListModelsProcedure,
+			connect.WithSchema(modelServiceMethods.ByName("ListModels")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// modelServiceClient implements ModelServiceClient.
+type modelServiceClient struct {
+	listModels *connect.Client[v1.ListModelsRequest, v1.ListModelsResponse]
+}
+
+// ListModels calls swarm.v1.ModelService.ListModels.
+func (c *modelServiceClient) ListModels(ctx context.Context, req *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error) {
+	return c.listModels.CallUnary(ctx, req)
+}
+
+// ModelServiceHandler is an implementation of the swarm.v1.ModelService service.
+type ModelServiceHandler interface {
+	// ListModels returns the committed models of a contract that live nodes hold, newest first.
+	ListModels(context.Context, *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error)
+}
+
+// NewModelServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewModelServiceHandler(svc ModelServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	modelServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("ModelService").Methods()
+	modelServiceListModelsHandler := connect.NewUnaryHandler(
+		ModelServiceListModelsProcedure,
+		svc.ListModels,
+		connect.WithSchema(modelServiceMethods.ByName("ListModels")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/swarm.v1.ModelService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case ModelServiceListModelsProcedure:
+			modelServiceListModelsHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedModelServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedModelServiceHandler struct{}
+
+func (UnimplementedModelServiceHandler) ListModels(context.Context, *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ModelService.ListModels is not implemented"))
+}
+
+// LedgerServiceClient is a client for the swarm.v1.LedgerService service.
+type LedgerServiceClient interface {
+	// ReadLedger streams this SN's ledger file from an offset in bytes to its end at the time of the call, record by record.
+	ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest]) (*connect.ServerStreamForClient[v1.LedgerChunk], error)
+}
+
+// NewLedgerServiceClient constructs a client for the swarm.v1.LedgerService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewLedgerServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) LedgerServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	ledgerServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("LedgerService").Methods()
+	return &ledgerServiceClient{
+		readLedger: connect.NewClient[v1.ReadLedgerRequest, v1.LedgerChunk](
+			httpClient,
+			baseURL+LedgerServiceReadLedgerProcedure,
+			connect.WithSchema(ledgerServiceMethods.ByName("ReadLedger")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// ledgerServiceClient implements LedgerServiceClient.
+type ledgerServiceClient struct {
+	readLedger *connect.Client[v1.ReadLedgerRequest, v1.LedgerChunk]
+}
+
+// ReadLedger calls swarm.v1.LedgerService.ReadLedger.
+func (c *ledgerServiceClient) ReadLedger(ctx context.Context, req *connect.Request[v1.ReadLedgerRequest]) (*connect.ServerStreamForClient[v1.LedgerChunk], error) {
+	return c.readLedger.CallServerStream(ctx, req)
+}
+
+// LedgerServiceHandler is an implementation of the swarm.v1.LedgerService service.
+type LedgerServiceHandler interface {
+	// ReadLedger streams this SN's ledger file from an offset in bytes to its end at the time of the call, record by record.
+	ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error
+}
+
+// NewLedgerServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewLedgerServiceHandler(svc LedgerServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	ledgerServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("LedgerService").Methods()
+	ledgerServiceReadLedgerHandler := connect.NewServerStreamHandler(
+		LedgerServiceReadLedgerProcedure,
+		svc.ReadLedger,
+		connect.WithSchema(ledgerServiceMethods.ByName("ReadLedger")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/swarm.v1.LedgerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case LedgerServiceReadLedgerProcedure:
+			ledgerServiceReadLedgerHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedLedgerServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedLedgerServiceHandler struct{}
+
+func (UnimplementedLedgerServiceHandler) ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LedgerService.ReadLedger is not implemented"))
 }
