@@ -54,9 +54,15 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 			// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
 			Node: m.PeerId, Session: m.Session, Weight: m.Weight,
 			Shard: merge.Shard{First: int(m.ShardFirst), Leaves: int(m.ShardLeaves)}, //nolint:gosec // checked by Run
+			Factor: m.Factor,
 		})
 	}
-	slots := exchange.Slots{Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging}
+	slots := exchange.Slots{
+		Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging, Base: job.Base,
+	}
+	if job.Spool != nil {
+		slots.Spool = func(bytes int64) (exchange.Spool, error) { return job.Spool(bytes) }
+	}
 	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int) (exchange.Stream, error) {
 		return x.Network.OpenMerge(ctx, p.Participants[i])
 	})
@@ -64,13 +70,18 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	if err != nil {
 		return nil, failed(ctx, p, err)
 	}
-	done := &swarmv1.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String()}
+	done := &swarmv1.Done{
+		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares,
+	}
+	if !result.StateDigest.IsZero() {
+		done.StateDigest = result.StateDigest.String()
+	}
 	for _, d := range result.ShardDigests {
 		done.ShardDigests = append(done.ShardDigests, d.String())
 	}
 	done.Signature, err = x.Key.Sign(exchange.DoneMessage(exchange.Outcome{
 		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Node: x.Peer, ModelDigest: result.ModelDigest,
-		ShardDigests: result.ShardDigests,
+		ShardDigests: result.ShardDigests, StateDigest: result.StateDigest,
 	}))
 	if err != nil {
 		return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}

@@ -159,6 +159,11 @@ func checkDone(node *state.Node, x *swarmv1.SessionReport) error {
 		}
 		out.ShardDigests = append(out.ShardDigests, shard)
 	}
+	if d.GetStateDigest() != "" {
+		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
+			return err
+		}
+	}
 	if err := identity.VerifyNodeSignature(node.PeerID, exchange.DoneMessage(out), d.GetSignature()); err != nil {
 		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
 			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())

@@ -198,16 +198,20 @@ func TestReportsReachTheLeader(t *testing.T) {
 	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 1)); err != nil {
 		t.Fatal(err)
 	}
-	model, shard := merge.Sum([]byte("model")), merge.Sum([]byte("shard"))
+	model, shard, optimiser := merge.Sum([]byte("model")), merge.Sum([]byte("shard")), merge.Sum([]byte("state"))
 	sig, err := key.Sign(exchange.DoneMessage(exchange.Outcome{
 		Contract: "study", Run: 1, Round: 4, Number: 2, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard},
+		StateDigest: optimiser,
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
 		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
-		Done: &swarmv1.Done{Round: 4, Attempt: 2, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, Signature: sig},
+		Done: &swarmv1.Done{
+			Round: 4, Attempt: 2, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, Signature: sig,
+			StateDigest: optimiser.String(),
+		},
 	}}}
 	send := func(p *peer) error {
 		_, err := p.sessions().Report(t.Context(), with(p, msg))
@@ -219,13 +223,23 @@ func TestReportsReachTheLeader(t *testing.T) {
 	wantReason(t, "report on another's session", send(b), "SESSION_NOT_YOURS")
 	msg.Sessions[0].Done.Round = 5 // not what was signed
 	wantReason(t, "altered report", send(a), "SIGNATURE_REFUSED")
+	msg.Sessions[0].Done.Round, msg.Sessions[0].Done.StateDigest = 4, shard.String()
+	wantReason(t, "altered state", send(a), "SIGNATURE_REFUSED")
+	msg.Sessions[0].Done.StateDigest = "no digest"
+	wantReason(t, "malformed state", send(a), "BAD_REQUEST")
 	got := s.lead.Reports()
-	if len(got) != 2 || got[0].Done == nil || got[0].Node != "sl-a" || got[1].Done != nil || got[1].Ready == nil {
+	if len(got) != 4 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() {
+		t.Errorf("recorded %+v", got)
+	}
+	for _, refused := range got[1:] {
+		if refused.Done == nil && refused.Ready != nil {
+			continue
+		}
 		t.Errorf("recorded %+v", got)
 	}
 	msg.Sessions[0].Done = nil
 	msg.Sessions[0].Session = idC
-	if err := send(a); err != nil || len(s.lead.Reports()) != 2 {
+	if err := send(a); err != nil || len(s.lead.Reports()) != 4 {
 		t.Errorf("a session that is unknown here: %v, %d reports", err, len(s.lead.Reports()))
 	}
 	for range 100 {

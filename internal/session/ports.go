@@ -54,7 +54,19 @@ type Job struct {
 	Self     int // index of this node in Plan.Participants
 	Layout   *merge.Layout
 	Source   io.ReaderAt // what this node contributes
-	Merging  Slot        // where the merged model is written
+	Merging  Slot        // where the merged model is written, and behind it the optimiser's state
+	// Base is the last committed model, and behind it the optimiser's state; nil if there is none.
+	Base io.ReaderAt
+	// Spool makes a scratch file for methods that can't merge as bytes come in. It is called at most once per round and set
+	// of participants, the exchange closes what it returned, and an error says that it does not fit; nil: there is no room.
+	Spool func(bytes int64) (Spool, error)
+}
+
+// Spool is a scratch file whose bytes do not count as private memory. Close removes it.
+type Spool interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 }
 
 // Exchange carries out attempts and moves models between nodes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
@@ -29,6 +30,7 @@ type Participant struct {
 	Session string      // session at that node; only compared, may be empty
 	Weight  uint32      // 0: contributes nothing, only receives
 	Shard   merge.Shard // what it owns; no leaves: nothing
+	Factor  float64     // its update is multiplied by this, over 0 to 1; 0: the method bounds no updates
 }
 
 // Attempt is one planned exchange as this node sees it. All participants must
@@ -42,17 +44,32 @@ type Attempt struct {
 	Method             string
 }
 
-// Slots are the weight files of an attempt. Both must hold Layout.Bytes bytes
-// and stay unchanged by others until Run returns; neither is closed. What was
-// merged stays in Merged after a failed attempt so that the next one resumes:
-// give the same slot again, or another name if the contents are not the same.
+// Slots are the weight files of an attempt. They stay unchanged by others until
+// Run returns, and none is closed. Local holds Layout.Bytes bytes; Base and
+// Merged hold as many and directly behind them the optimiser's state, if the
+// method has one. What was merged stays in Merged after a failed attempt so
+// that the next one resumes: give the same slot again, or another name if the
+// contents are not the same.
 type Slots struct {
 	Name   string // names the contents of Merged across attempts of a round
 	Local  io.ReaderAt
+	Base   io.ReaderAt // the committed model; nil: there is none yet
 	Merged interface {
 		io.ReaderAt
 		io.WriterAt
 	}
+	// Spool makes a scratch file of so many bytes for an owner that can't merge
+	// as leaves come in. It is called at most once per round and set of
+	// participants, and the hub closes what it returned. The file must not count
+	// as private memory. An error says that it does not fit; nil: there is no room.
+	Spool func(bytes int64) (Spool, error)
+}
+
+// Spool is a scratch file. Close removes it.
+type Spool interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 }
 
 // Result is what a complete attempt yields. The bytes count payload and framing
@@ -60,8 +77,14 @@ type Slots struct {
 type Result struct {
 	ModelDigest   merge.Digest
 	ShardDigests  []merge.Digest // one per participant in plan order, as received
+	StateDigest   merge.Digest   // of the optimiser's new state; zero: the method has none
 	SentBytes     uint64
 	ReceivedBytes uint64
+	// UpdateSquares has for each participant in plan order the sum of squares of
+	// its update over the leaves that this node owns, before bounding; 0 for one
+	// that contributes nothing. Nil if the method bounds no updates or this node
+	// owns nothing.
+	UpdateSquares []float64
 }
 
 // Failure is the error of an attempt that could not complete. Use errors.As.
@@ -150,7 +173,7 @@ func before(run, round, number, run2, round2, number2 uint64) bool {
 // planDigest covers everything that participants must agree on but the
 // attempt's number: two attempts with equal digests may resume one another.
 func (a *Attempt) planDigest() merge.Digest {
-	b := []byte("swarmd merge plan 1\x00")
+	b := []byte("swarmd merge plan 2\x00")
 	b = appendText(b, a.Contract)
 	b = binary.LittleEndian.AppendUint64(b, a.Run)
 	b = binary.LittleEndian.AppendUint64(b, a.Round)
@@ -164,6 +187,7 @@ func (a *Attempt) planDigest() merge.Digest {
 		b = binary.LittleEndian.AppendUint32(b, p.Weight)
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Shard.First))
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Shard.Leaves))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p.Factor))
 	}
 	return merge.Sum(b)
 }
@@ -180,13 +204,14 @@ type Outcome struct {
 	Node               string
 	ModelDigest        merge.Digest
 	ShardDigests       []merge.Digest // in plan order
+	StateDigest        merge.Digest   // zero: the method has no state
 }
 
 // DoneMessage returns the canonical bytes that a node's key signs to report an
 // outcome: domain separated and length prefixed, so that no two outcomes and no
 // other message of the project have the same bytes.
 func DoneMessage(o Outcome) []byte {
-	b := []byte("swarmd merge done 1\x00")
+	b := []byte("swarmd merge done 2\x00")
 	b = appendText(b, o.Contract)
 	b = binary.LittleEndian.AppendUint64(b, o.Run)
 	b = binary.LittleEndian.AppendUint64(b, o.Round)
@@ -197,5 +222,5 @@ func DoneMessage(o Outcome) []byte {
 	for _, d := range o.ShardDigests {
 		b = append(b, d[:]...)
 	}
-	return b
+	return append(b, o.StateDigest[:]...)
 }
