@@ -25,8 +25,9 @@ type Report struct {
 
 // Held is one committed model at a node.
 type Held struct {
-	Round  uint64
-	Digest string // hex
+	Round       uint64
+	Digest      string // hex
+	StateDigest string // hex; empty if the method has no optimiser state
 }
 
 // Ready says that a session's weights are ready to be merged.

@@ -201,7 +201,9 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 		}
 	}
 	for _, h := range x.GetHeld()[:min(len(x.GetHeld()), maxHeld)] {
-		out.Held = append(out.Held, lead.Held{Round: h.GetRound(), Digest: clip(h.GetDigest(), maxShortText)})
+		out.Held = append(out.Held, lead.Held{
+			Round: h.GetRound(), Digest: clip(h.GetDigest(), maxShortText), StateDigest: clip(h.GetStateDigest(), maxShortText),
+		})
 	}
 	if f := x.GetFailed(); f != nil {
 		out.Failed = &lead.Failed{

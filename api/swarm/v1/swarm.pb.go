@@ -1770,6 +1770,7 @@ type HeldModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	StateDigest   string                 `protobuf:"bytes,3,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"` // hex BLAKE3 of the optimiser state that is held with it; empty if the method has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1814,6 +1815,13 @@ func (x *HeldModel) GetRound() uint64 {
 func (x *HeldModel) GetDigest() string {
 	if x != nil {
 		return x.Digest
+	}
+	return ""
+}
+
+func (x *HeldModel) GetStateDigest() string {
+	if x != nil {
+		return x.StateDigest
 	}
 	return ""
 }
@@ -3753,6 +3761,8 @@ type ListModelsResponse struct {
 	Models        []*Model               `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
 	Export        bool                   `protobuf:"varint,3,opt,name=export,proto3" json:"export,omitempty"` // whether swarmctl may fetch them
 	Layout        []byte                 `protobuf:"bytes,4,opt,name=layout,proto3" json:"layout,omitempty"`  // canonical JSON
+	Method        string                 `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`  // canonical
+	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`      // in words, when something is held by nobody: who held it last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3815,6 +3825,20 @@ func (x *ListModelsResponse) GetLayout() []byte {
 	return nil
 }
 
+func (x *ListModelsResponse) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ListModelsResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 type Model struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -3822,6 +3846,7 @@ type Model struct {
 	Final           bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`
 	CommittedUnixMs int64                  `protobuf:"varint,4,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"` // 0: not known any more
 	Holders         []*Session             `protobuf:"bytes,5,rep,name=holders,proto3" json:"holders,omitempty"`                                           // id, node, peer_id, spiffe_id, host, fs_port and live only
+	StateDigest     string                 `protobuf:"bytes,6,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`                // hex BLAKE3 of the optimiser state that belongs to it; empty if the method has none
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3889,6 +3914,13 @@ func (x *Model) GetHolders() []*Session {
 		return x.Holders
 	}
 	return nil
+}
+
+func (x *Model) GetStateDigest() string {
+	if x != nil {
+		return x.StateDigest
+	}
+	return ""
 }
 
 type ReadLedgerRequest struct {
@@ -4266,10 +4298,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04done\x18\x05 \x01(\v2\x0e.swarm.v1.DoneR\x04done\x12(\n" +
 	"\x06failed\x18\x06 \x01(\v2\x10.swarm.v1.FailedR\x06failed\x12.\n" +
 	"\bprogress\x18\a \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12'\n" +
-	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\"9\n" +
+	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\"\\\n" +
 	"\tHeldModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x92\x01\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +
+	"\fstate_digest\x18\x03 \x01(\tR\vstateDigest\"\x92\x01\n" +
 	"\x05Ready\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1d\n" +
 	"\n" +
@@ -4441,18 +4474,21 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x16CreateContractResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"/\n" +
 	"\x11ListModelsRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\x7f\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xab\x01\n" +
 	"\x12ListModelsResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12'\n" +
 	"\x06models\x18\x02 \x03(\v2\x0f.swarm.v1.ModelR\x06models\x12\x16\n" +
 	"\x06export\x18\x03 \x01(\bR\x06export\x12\x16\n" +
-	"\x06layout\x18\x04 \x01(\fR\x06layout\"\xa4\x01\n" +
+	"\x06layout\x18\x04 \x01(\fR\x06layout\x12\x16\n" +
+	"\x06method\x18\x05 \x01(\tR\x06method\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\"\xc7\x01\n" +
 	"\x05Model\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
 	"\x05final\x18\x03 \x01(\bR\x05final\x12*\n" +
 	"\x11committed_unix_ms\x18\x04 \x01(\x03R\x0fcommittedUnixMs\x12+\n" +
-	"\aholders\x18\x05 \x03(\v2\x11.swarm.v1.SessionR\aholders\"+\n" +
+	"\aholders\x18\x05 \x03(\v2\x11.swarm.v1.SessionR\aholders\x12!\n" +
+	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\"+\n" +
 	"\x11ReadLedgerRequest\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\"!\n" +
 	"\vLedgerChunk\x12\x12\n" +
