@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
@@ -173,23 +172,14 @@ func before(run, round, number, run2, round2, number2 uint64) bool {
 // planDigest covers everything that participants must agree on but the
 // attempt's number: two attempts with equal digests may resume one another.
 func (a *Attempt) planDigest() merge.Digest {
-	b := []byte("swarmd merge plan 2\x00")
-	b = appendText(b, a.Contract)
-	b = binary.LittleEndian.AppendUint64(b, a.Run)
-	b = binary.LittleEndian.AppendUint64(b, a.Round)
-	b = appendText(b, a.Method)
-	layout := a.Layout.Digest()
-	b = append(b, layout[:]...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(a.Participants)))
-	for _, p := range a.Participants {
-		b = appendText(b, p.Node)
-		b = appendText(b, p.Session)
-		b = binary.LittleEndian.AppendUint32(b, p.Weight)
-		b = binary.LittleEndian.AppendUint64(b, uint64(p.Shard.First))
-		b = binary.LittleEndian.AppendUint64(b, uint64(p.Shard.Leaves))
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p.Factor))
+	return a.Planned().Digest()
+}
+
+// Planned returns what all attempts of the round with these participants have in common.
+func (a *Attempt) Planned() Planned {
+	return Planned{
+		Contract: a.Contract, Run: a.Run, Round: a.Round, Method: a.Method, Layout: a.Layout.Digest(), Participants: a.Participants,
 	}
-	return merge.Sum(b)
 }
 
 func appendText(b []byte, s string) []byte {
@@ -205,6 +195,8 @@ type Outcome struct {
 	ModelDigest        merge.Digest
 	ShardDigests       []merge.Digest // in plan order
 	StateDigest        merge.Digest   // zero: the method has no state
+	Plan               merge.Digest   // of Planned: whose model it is
+	Ledger             merge.Digest   // head of the ledger when the round was planned; zero: there was none
 }
 
 // DoneMessage returns the canonical bytes that a node's key signs to report an
@@ -222,5 +214,7 @@ func DoneMessage(o Outcome) []byte {
 	for _, d := range o.ShardDigests {
 		b = append(b, d[:]...)
 	}
-	return append(b, o.StateDigest[:]...)
+	b = append(b, o.StateDigest[:]...)
+	b = append(b, o.Plan[:]...)
+	return append(b, o.Ledger[:]...)
 }

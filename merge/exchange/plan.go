@@ -1,0 +1,38 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Planned is what the participants of a round agree on, whichever attempt it is.
+type Planned struct {
+	Contract     string
+	Run, Round   uint64
+	Method       string
+	Layout       merge.Digest
+	Participants []Participant // in summation order; Node is a peer ID
+}
+
+// Digest covers all of it: who signs an [Outcome] signs the weights of all
+// participants, the method and the layout too.
+func (p Planned) Digest() merge.Digest {
+	b := []byte("swarmd merge plan 2\x00")
+	b = appendText(b, p.Contract)
+	b = binary.LittleEndian.AppendUint64(b, p.Run)
+	b = binary.LittleEndian.AppendUint64(b, p.Round)
+	b = appendText(b, p.Method)
+	b = append(b, p.Layout[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.Participants)))
+	for _, x := range p.Participants {
+		b = appendText(b, x.Node)
+		b = appendText(b, x.Session)
+		b = binary.LittleEndian.AppendUint32(b, x.Weight)
+		b = binary.LittleEndian.AppendUint64(b, uint64(x.Shard.First))
+		b = binary.LittleEndian.AppendUint64(b, uint64(x.Shard.Leaves))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x.Factor))
+	}
+	return merge.Sum(b)
+}
