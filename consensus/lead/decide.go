@@ -70,6 +70,7 @@ func (d *decider) wait(w Waiting) {
 	if w.Since.IsZero() {
 		w.Since = d.mem.waitSince
 	}
+	w.Scene = d.scene()
 	d.out.Waiting = w
 }
 

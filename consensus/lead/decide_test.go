@@ -200,9 +200,14 @@ func TestWaiting(t *testing.T) {
 			fmt.Fprintf(&got, "%s: [%s] %s\n", tt.name, w.Phase, w)
 		})
 	}
-	const file = "testdata/waiting.golden"
+	golden(t, "testdata/waiting.golden", got.String())
+}
+
+// golden compares text with a file, which -update rewrites.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -210,7 +215,7 @@ func TestWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("lines differ (-want +got):\n%s", diff)
 	}
 }

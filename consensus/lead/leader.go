@@ -58,6 +58,7 @@ type contract struct {
 type Status struct {
 	Leading  bool                   // false: the rest is empty, ask the leader
 	Waiting  Waiting                // the zero value until the first decision
+	Explain  []string               // the reason in plain lines, see Waiting.Explain; never empty on the leader
 	Recent   []state.CommittedRound // of this run since this node leads, newest last, at most 1,000
 	Progress map[string]Progress    // by session
 }
@@ -99,6 +100,7 @@ func (l *Leader) Status(name string) Status {
 	if c := l.contracts[name]; c != nil {
 		s.Waiting, s.Recent = c.waiting, slices.Clone(c.recent)
 	}
+	s.Explain = s.Waiting.Explain(time.Now())
 	if c := l.raft.View().Contracts[name]; c != nil {
 		for id, r := range l.reports.Of(c) {
 			if r.Progress != nil {

@@ -20,6 +20,10 @@ const (
 	WaitMerging   Kind = "merging"   // an attempt is running
 	WaitRetry     Kind = "retry"     // an attempt failed, the next one follows after a pause
 	WaitWeight    Kind = "weight"    // all who are ready have weight 0
+	WaitRequired  Kind = "required"  // a node that the rules require is not ready
+	WaitShare     Kind = "share"     // those who are ready hold less of the weight than the rules demand
+	WaitCap       Kind = "cap"       // too few are ready for the rules' cap on each one's weight
+	WaitMethod    Kind = "method"    // fewer than the method needs are ready with a weight above 0
 	WaitCommand   Kind = "command"   // a decision was taken and is being committed
 	WaitCompleted Kind = "completed" // the contract is over
 )
@@ -38,7 +42,11 @@ type Waiting struct {
 	Since   time.Time // when this reason began
 	Until   time.Time // when the wait ends whoever comes; zero: it does not end
 	Ends    bool      // at Until the contract ends with the last model
+	Fails   bool      // at Until all sessions of the contract fail
 	Detail  string    // what failed
+	Rule    string    // of kinds that come from a rule: what it demands, and what is there
+
+	Scene Scene // what Explain shows beside the reason
 }
 
 // String is one line for people. Times are UTC.
@@ -59,6 +67,8 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
 		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
+	case WaitRequired, WaitShare, WaitCap, WaitMethod:
+		b.WriteString(w.Rule)
 	case WaitCommand:
 		fmt.Fprintf(&b, "committing: %s", w.Detail)
 	case WaitCompleted:
@@ -66,6 +76,8 @@ func (w Waiting) String() string {
 	}
 	switch {
 	case w.Until.IsZero() || w.Kind == WaitRetry:
+	case w.Fails:
+		fmt.Fprintf(&b, "; all sessions fail at %s", clock(w.Until))
 	case w.Ends:
 		fmt.Fprintf(&b, "; ends with the model of round %d at %s", w.Round-1, clock(w.Until))
 	default:
@@ -85,7 +97,7 @@ func (w Waiting) String() string {
 
 // key tells two reasons apart, so that Since stands still while a reason lasts.
 func (w Waiting) key() string {
-	return fmt.Sprintf("%s %d %d %v", w.Kind, w.Round, w.Attempt, w.For)
+	return fmt.Sprintf("%s %d %d %v %s", w.Kind, w.Round, w.Attempt, w.For, w.Rule)
 }
 
 func more(n int, what string) string {
