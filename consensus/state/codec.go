@@ -39,6 +39,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	CommitRound{}.Type():    decodeAs[CommitRound],
 	FinishContract{}.Type(): decodeAs[FinishContract],
 	ResetContract{}.Type():  decodeAs[ResetContract],
+	LoseModel{}.Type():      decodeAs[LoseModel],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

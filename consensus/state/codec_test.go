@@ -47,6 +47,10 @@ var everyCommand = []state.Command{
 		Walls: "container, open: network lan, mount /mnt/ü", AtMS: 15,
 	},
 	state.LeaveNode{Node: "sl-0", TokenHash: hexOf("ab", 64), Reason: "training is over", AtMS: 16},
+	state.LoseModel{
+		Contract: "study", Run: 1, Round: 9, Digest: hexOf("d", 64), ResumedRound: 7, ResumedDigest: hexOf("c", 64),
+		ResumedStateDigest: hexOf("b", 64), AtMS: 17,
+	},
 }
 
 // TestGoldenCommands holds that commands in old logs stay readable: lines of the golden file are never changed, only added.

@@ -277,7 +277,7 @@ func (f FinishContract) apply(s *State) (Result, error) {
 	switch {
 	case c.Over:
 		return result, nil
-	case c.Committed == nil:
+	case !c.HasModel():
 		return Result{}, reject(ReasonNoModel, "", "contract %s has no committed model", c.Name)
 	case c.Committed.Round != f.Round:
 		return Result{}, reject(ReasonStalePlan, "", "contract %s is at round %d, not %d", c.Name, c.Committed.Round, f.Round)

@@ -210,6 +210,18 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt),
 			Digest: hexOf(field(line, "digest", "d"), 64), NextInterval: 10, AtMS: at,
 		}
+	case "lose":
+		l := state.LoseModel{Contract: contract, Run: run, Round: number(t, line, "round", c.Round()), ResumedRound: number(t, line, "to", 0), AtMS: at}
+		if l.ResumedRound > 0 {
+			l.ResumedDigest = hexOf(field(line, "digest", "c"), 64)
+		}
+		if c.Committed != nil {
+			l.Digest = c.Committed.Digest
+		}
+		if lost := field(line, "lost", ""); lost != "" {
+			l.Digest = hexOf(lost, 64)
+		}
+		return l
 	case "finish":
 		return state.FinishContract{Contract: contract, Run: run, Round: number(t, line, "round", c.Round()), Reason: "nobody came", AtMS: at}
 	case "reset":

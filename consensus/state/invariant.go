@@ -36,7 +36,7 @@ func Check(s *State) error {
 }
 
 func (s *State) checkContract(c *Contract) error {
-	if err := s.checkSessions(c); err != nil {
+	if err := errors.Join(s.checkSessions(c), c.checkCommitted()); err != nil {
 		return err
 	}
 	switch {
@@ -46,8 +46,6 @@ func (s *State) checkContract(c *Contract) error {
 		return errors.New("FinalPending is not what FinalDue says")
 	case len(c.RecentCommitMS) > maxRecent:
 		return errors.New("too many commit times")
-	case c.Committed != nil && (c.Committed.Round < 1 || c.Terms == nil || !validHex(c.Committed.Digest, 64)):
-		return errors.New("bad committed round")
 	case c.Over && (c.Committed == nil || !c.Committed.Final || c.Plan != nil):
 		return errors.New("over without a final model, or with a plan")
 	case c.Plan != nil:

@@ -53,7 +53,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"register_node", "forget_node", "set_live", "open_session", "close_session", "end_session", "plan_round",
-		"cancel_plan", "commit_round", "finish_contract", "reset_contract", "ban_node", "unban_node", "leave_node",
+		"cancel_plan", "commit_round", "finish_contract", "reset_contract", "ban_node", "unban_node", "leave_node", "lose_model",
 	} {
 		if kinds[kind] < 20 {
 			t.Errorf("only %d accepted commands of type %s", kinds[kind], kind)
@@ -78,7 +78,7 @@ func randomLine(rng *rand.Rand, s *state.State) string {
 			with += a.ID
 		}
 	}
-	switch rng.IntN(22) {
+	switch rng.IntN(23) {
 	case 0, 1:
 		return "register " + node
 	case 2:
@@ -103,6 +103,8 @@ func randomLine(rng *rand.Rand, s *state.State) string {
 		return "finish"
 	case 21:
 		return "leave " + node
+	case 22:
+		return fmt.Sprintf("lose to=%d", rng.IntN(2))
 	case 20:
 		if rng.IntN(3) > 0 {
 			return "unban key-" + node
