@@ -27,9 +27,9 @@ func (d *decider) attempt() {
 	}
 	done, failures, pending := d.gather()
 	if len(done) == len(d.c.Plan.Participants) {
-		if minority := d.disagree(done); minority != nil {
+		if v := d.disagree(done); len(v.failures) > 0 {
 			d.mem.disagreed = d.c.Plan.Attempt
-			d.failed(minority, nil)
+			d.failed(v, nil)
 			return
 		}
 		d.commit(done)
@@ -40,7 +40,7 @@ func (d *decider) attempt() {
 		return
 	}
 	if len(failures) > 0 {
-		d.failed(failures, pending)
+		d.failed(verdict{failures, namedNodes(failures)}, pending)
 		return
 	}
 	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason})
@@ -55,7 +55,7 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 		switch {
 		case r.Done != nil && r.Done.Round == p.Round && r.Done.Attempt == p.Attempt:
 			if len(r.Done.ModelDigest) != 64 || strings.Trim(r.Done.ModelDigest, "0123456789abcdef") != "" {
-				failures = append(failures, failure{node: part.Node, reason: "reported a malformed digest", at: r.At})
+				failures = append(failures, failure{node: part.Node, blamed: part.Node, reason: "reported a malformed digest", at: r.At})
 				continue
 			}
 			done[part.Session] = r.Done
@@ -66,35 +66,6 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 		}
 	}
 	return done, failures, pending
-}
-
-// disagree returns the participants whose digests are not those of most, as failures; nil when all agree. Without a
-// majority nobody is named.
-func (d *decider) disagree(done map[string]*Done) []failure {
-	groups := map[string][]string{}
-	for _, part := range d.c.Plan.Participants {
-		key := done[part.Session].ModelDigest + " " + strings.Join(done[part.Session].ShardDigests, " ")
-		groups[key] = append(groups[key], part.Node)
-	}
-	if len(groups) == 1 {
-		return nil
-	}
-	total := len(d.c.Plan.Participants)
-	var out []failure
-	for _, part := range d.c.Plan.Participants { // In plan order, so that the message is the same each time.
-		key := done[part.Session].ModelDigest + " " + strings.Join(done[part.Session].ShardDigests, " ")
-		if 2*len(groups[key]) > total {
-			continue
-		}
-		f := failure{node: part.Node, reason: "digest differs from the others'", at: d.in.Now}
-		for _, members := range groups {
-			if 2*len(members) > total {
-				f.blamed = part.Node
-			}
-		}
-		out = append(out, f)
-	}
-	return out
 }
 
 func (d *decider) commit(done map[string]*Done) {
@@ -162,8 +133,8 @@ func (d *decider) without(reason string) {
 
 // failed judges a failed attempt once, after a short while in which the others may report too, and repeats it after a
 // pause.
-func (d *decider) failed(failures []failure, pending []string) {
-	p := d.c.Plan
+func (d *decider) failed(v verdict, pending []string) {
+	p, failures := d.c.Plan, v.failures
 	if d.mem.evaluated != p.Attempt {
 		first := failures[0].at
 		for _, f := range failures {
@@ -175,7 +146,7 @@ func (d *decider) failed(failures []failure, pending []string) {
 			d.wait(Waiting{Kind: WaitMerging, Attempt: p.Attempt, For: pending, Detail: describe(failures)})
 			return
 		}
-		d.judge(failures)
+		d.judge(v)
 	}
 	if d.in.Now.Before(d.mem.notBefore) {
 		d.wait(Waiting{Kind: WaitRetry, Attempt: p.Attempt, Detail: d.mem.reason, Until: d.mem.notBefore})
@@ -185,8 +156,8 @@ func (d *decider) failed(failures []failure, pending []string) {
 }
 
 // judge decides who takes part in the next attempt and when it begins.
-func (d *decider) judge(failures []failure) {
-	p := d.c.Plan
+func (d *decider) judge(v verdict) {
+	p, failures, named := d.c.Plan, v.failures, v.named
 	d.mem.evaluated, d.mem.reason = p.Attempt, describe(failures)
 	if d.mem.failSince.IsZero() {
 		d.mem.failSince = d.in.Now
@@ -198,7 +169,6 @@ func (d *decider) judge(failures []failure) {
 	d.mem.failures++
 	d.mem.notBefore = d.in.Now.Add(pause)
 
-	named := namedNodes(failures)
 	var out []string
 	if d.mem.namedAttempt+1 == p.Attempt {
 		for _, node := range named {
@@ -233,10 +203,7 @@ func (d *decider) enoughWithout(out []string) bool {
 
 // unconnected returns the participants outside the largest set in which nobody failed because of another.
 func (d *decider) unconnected(failures []failure) []string {
-	var nodes []string
-	for _, part := range d.c.Plan.Participants {
-		nodes = append(nodes, part.Node)
-	}
+	nodes := nodesOf(d.c.Plan.Participants)
 	keep := connected(nodes, failures)
 	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
 }

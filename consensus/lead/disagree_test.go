@@ -1,0 +1,126 @@
+package lead_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/lead"
+)
+
+// TestWhoIsLeftOutForDigests lets owners send and receivers report what they want. A version says which bytes somebody says
+// that a shard has; 0 are the right ones.
+func TestWhoIsLeftOutForDigests(t *testing.T) {
+	lies := func(who int, versions func(owner int) int) func(r, o int) int {
+		return func(r, o int) int {
+			if r == who && o != who {
+				return versions(o)
+			}
+			return 0
+		}
+	}
+	cheats := func(owner int, victims ...int) func(r, o int) int {
+		return func(r, o int) int {
+			if o == owner && slices.Contains(victims, r) {
+				return 1
+			}
+			return 0
+		}
+	}
+	always := func(int) int { return 1 }
+	tests := []struct {
+		name    string
+		n       int
+		version func(reporter, owner int) int
+		model   func(reporter int) int // beside what follows from the shards
+		out     string                 // who is left out of the third attempt
+		late    string                 // if nobody was named, who may be left out after the stall grace, separated by bars
+	}{
+		{"a receiver lies about all shards", 3, lies(1, always), nil, "sl-1", ""},
+		{"a receiver lies about one shard of three", 3, lies(1, func(o int) int { return o / 2 }), nil, "", "sl-1|sl-2"},
+		{"a receiver lies about one shard of four", 4, lies(1, func(o int) int { return o / 3 }), nil, "", "sl-1|sl-3"},
+		{"a receiver lies about the model only", 3, nil, func(r int) int { return r / 2 }, "sl-2", ""},
+		{"two receivers report two models", 2, nil, func(r int) int { return r }, "", ""},
+		{"an owner cheats one of two", 3, cheats(0, 2), nil, "", "sl-0|sl-2"},
+		{"an owner cheats both", 3, cheats(0, 1, 2), nil, "sl-0", ""},
+		{"an owner cheats two of three", 4, cheats(0, 2, 3), nil, "sl-0", ""},
+		{"an owner cheats two of six", 7, cheats(3, 0, 1), nil, "sl-3", ""},
+		{"two receivers lie together about all", 5, func(r, o int) int { return lies(1, always)(r, o) + lies(2, always)(r, o) }, nil, "sl-1 sl-2", ""},
+		{"no honest majority", 4, func(r, o int) int { return lies(1, always)(r, o) + lies(2, always)(r, o) }, nil, "", "sl-1 sl-2|sl-0 sl-3"},
+		{"two of two", 2, lies(1, always), nil, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newTable(t, uint32(max(1, (tt.n+1)/2)), tt.n) //nolint:gosec // small
+			if tt.n == 2 {
+				b = newTable(t, 2, 2) // nobody can be spared
+			}
+			all := make([]int, tt.n)
+			for i := range all {
+				all[i] = i
+			}
+			b.ready(1, all...)
+			b.follow()
+			left := func() string { return b.leftOut(tt.n) }
+			for range 2 {
+				b.digests(tt.version, tt.model)
+				if why := b.follow(); why.Kind != lead.WaitRetry || left() != "" {
+					t.Fatalf("%s: plan without %q", why, left())
+				}
+				b.now = b.now.Add(time.Second)
+				b.follow()
+			}
+			if got := left(); got != tt.out {
+				t.Errorf("attempt 3 is without %q, want %q", got, tt.out)
+			}
+			for end := b.now.Add(70 * time.Second); b.now.Before(end) && left() == ""; b.now = b.now.Add(5 * time.Second) {
+				b.digests(tt.version, tt.model)
+				b.follow()
+			}
+			if got := left(); tt.out == "" && !slices.Contains(strings.Split(tt.late, "|"), got) {
+				t.Errorf("after the stall grace the plan is without %q, want one of %q", got, tt.late)
+			}
+			if got := b.contract().Round(); got != 0 {
+				t.Errorf("round %d was committed", got)
+			}
+		})
+	}
+}
+
+// leftOut names the nodes of n that are not in the plan.
+func (b *table) leftOut(n int) string {
+	var out []string
+	for i := range n {
+		if b.contract().Plan.Participant(id(i)) == nil {
+			out = append(out, fmt.Sprintf("sl-%d", i))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// digests has all participants of the running attempt report what they say that they received.
+func (b *table) digests(version func(reporter, owner int) int, model func(reporter int) int) {
+	plan := b.contract().Plan
+	for _, p := range plan.Participants {
+		reporter := number(p.Node)
+		done := &lead.Done{Round: plan.Round, Attempt: plan.Attempt}
+		whole := 0
+		for _, o := range plan.Participants {
+			v := 0
+			if version != nil {
+				v = version(reporter, number(o.Node))
+			}
+			whole = 2*whole + v
+			done.ShardDigests = append(done.ShardDigests, fmt.Sprintf("%063x%d", number(o.Node)+1, v))
+		}
+		if model != nil {
+			whole += 1000 * model(reporter)
+		}
+		done.ModelDigest = fmt.Sprintf("%064x", whole)
+		b.reports[p.Session] = lead.Report{Done: done, At: b.now}
+	}
+}
+
+func number(node string) int { return int(node[len(node)-1] - '0') }
