@@ -18,13 +18,15 @@ func benchCommands() []*Command {
 		Pattern: "bench merge", Group: "This host",
 		Summary: "Time merges of a synthetic model on this machine",
 		Details: "Brings up a swarm of swarmd processes on this machine, plays the program of every SL with random float32 weights, and times rounds through the real path: bridge, API, raft, exchange, digests. One round warms up and is not counted.\n\n" +
-			"efficiency compares the median round with what the bytes of all peers would take on one TLS connection of this machine, measured just before and after. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds and efficiency; docs/reference/local.md says what they mean.",
+			"efficiency compares the median round with what the bytes of all peers would take on one TLS connection of this machine, measured just before and after; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency and, with --link, link_bytes_per_second; docs/reference/local.md says what they mean.",
 		Example: "bench merge --peers 4 --size 100MiB --rounds 5 -o json",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "peers", Value: 4, Usage: "number of peers `N`"},
 			&cli.StringFlag{Name: "size", Value: "100MiB", Usage: "`SIZE` of the model, for example 100MiB"},
 			&cli.IntFlag{Name: "rounds", Value: 5, Usage: "number of rounds `N` that count"},
 			&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`"},
+			&cli.BoolFlag{Name: "netns", Usage: "give each node a network namespace of its own (needs root)"},
+			&cli.StringFlag{Name: "link", Usage: "bound each SL's link to `SPEED` in each direction, for example 200mbit; implies --netns"},
 			&cli.DurationFlag{Name: "timeout", Value: benchTimeout, Usage: "give up after `TIME`"},
 			&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
 		},
@@ -41,6 +43,12 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
+	var link int64
+	if o.String("link") != "" {
+		if link, err = bench.ParseLink(o.String("link")); err != nil {
+			return err
+		}
+	}
 	swarmd, err := local.FindSwarmd(o.String("swarmd"))
 	if err != nil {
 		return err
@@ -50,6 +58,7 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 	defer cancel()
 	r, err := bench.Merge(ctx, bench.Config{
 		Peers: o.Int("peers"), SNs: o.Int("sns"), Rounds: o.Int("rounds"), Size: size, Swarmd: swarmd, Environ: os.Environ(),
+		Netns: o.Bool("netns") || link > 0, Link: link,
 		Note: func(line string) { fmt.Fprintln(s.Env.Stderr, line) },
 	})
 	if err != nil {
@@ -68,7 +77,13 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 	t.add("memory of the largest daemon", mib(float64(r.PeakRSS)))
 	t.add("of that not backed by files", mib(float64(r.PeakRSSAnon)))
 	t.add("one TLS connection of this machine", mib(r.TLSBytesPerSecond)+"/s")
-	t.add("all peers' bytes at that speed", fmt.Sprintf("%.3f s", r.ModelSeconds))
+	if link > 0 {
+		t.add("link of each peer", mib(r.LinkBytesPerSecond)+"/s")
+		t.add("one peer's bytes at that speed", fmt.Sprintf("%.3f s", r.ModelSeconds))
+		t.add("round over that", fmt.Sprintf("%.2f", r.RoundMedian/r.ModelSeconds))
+	} else {
+		t.add("all peers' bytes at that speed", fmt.Sprintf("%.3f s", r.ModelSeconds))
+	}
 	t.add("efficiency", fmt.Sprintf("%.2f", r.Efficiency))
 	return t.print(s.Env.Stdout)
 }

@@ -40,6 +40,17 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+func TestParseLink(t *testing.T) {
+	for in, want := range map[string]int64{
+		"200mbit": 200_000_000, "1gbit": 1_000_000_000, "1.5Mbit": 1_500_000, "2000kbit": 2_000_000,
+		"": 0, "200": 0, "0mbit": 0, "-1gbit": 0, "NaNmbit": 0, "1000gbit": 0, "mbit": 0,
+	} {
+		if got, err := bench.ParseLink(in); got != want || (err == nil) != (want > 0) {
+			t.Errorf("ParseLink(%q) = %d, %v; want %d", in, got, err, want)
+		}
+	}
+}
+
 func TestResultHasExactlyThePromisedKeys(t *testing.T) {
 	data, err := json.Marshal(bench.Result{})
 	if err != nil {

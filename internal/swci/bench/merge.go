@@ -37,6 +37,8 @@ const (
 type Config struct {
 	Peers, SNs, Rounds int
 	Size               int64 // of one model in bytes, a multiple of 4
+	Netns              bool  // each node in a network namespace of its own; needs root
+	Link               int64 // of each SL, in bits per second and direction, with Netns; 0: not bounded
 	Swarmd             string
 	Environ            []string
 	Note               func(string) // progress for people; never nil
@@ -44,18 +46,19 @@ type Config struct {
 
 // Result is what `bench merge -o json` prints: these keys and no others.
 type Result struct {
-	Peers             int     `json:"peers"`
-	Bytes             int64   `json:"bytes"`
-	Rounds            int     `json:"rounds"`
-	RoundMedian       float64 `json:"round_seconds_median"`
-	RoundP95          float64 `json:"round_seconds_p95"`
-	SentPerPeer       float64 `json:"sent_bytes_per_peer"`
-	CPUSeconds        float64 `json:"cpu_seconds"`
-	PeakRSS           int64   `json:"peak_rss_bytes"`
-	PeakRSSAnon       int64   `json:"peak_rss_anon_bytes"`
-	TLSBytesPerSecond float64 `json:"tls_bytes_per_second"`
-	ModelSeconds      float64 `json:"model_seconds"`
-	Efficiency        float64 `json:"efficiency"`
+	Peers              int     `json:"peers"`
+	Bytes              int64   `json:"bytes"`
+	Rounds             int     `json:"rounds"`
+	RoundMedian        float64 `json:"round_seconds_median"`
+	RoundP95           float64 `json:"round_seconds_p95"`
+	SentPerPeer        float64 `json:"sent_bytes_per_peer"`
+	CPUSeconds         float64 `json:"cpu_seconds"`
+	PeakRSS            int64   `json:"peak_rss_bytes"`
+	PeakRSSAnon        int64   `json:"peak_rss_anon_bytes"`
+	TLSBytesPerSecond  float64 `json:"tls_bytes_per_second"`
+	ModelSeconds       float64 `json:"model_seconds"`
+	LinkBytesPerSecond float64 `json:"link_bytes_per_second,omitempty"` // only with Config.Link
+	Efficiency         float64 `json:"efficiency"`
 }
 
 // ParseSize reads a size such as 100MiB, 1GiB, 64MB or a number of bytes, and rounds it down to whole float32 values.
@@ -95,15 +98,19 @@ func Merge(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	res.LinkBytesPerSecond = float64(cfg.Link) / 8
 	res.model((before + after) / 2) // the median of two
 	return res, nil
 }
 
-// model fills what follows from the speed of TLS.
+// model fills what follows from the speed of TLS, which all peers share, or from that of each peer's own link.
 func (r *Result) model(tls float64) {
 	n := float64(r.Peers)
 	r.TLSBytesPerSecond = tls
 	r.ModelSeconds = n * 2 * float64(r.Bytes) * (n - 1) / n / tls
+	if r.LinkBytesPerSecond > 0 {
+		r.ModelSeconds = 2 * float64(r.Bytes) * (n - 1) / n / r.LinkBytesPerSecond
+	}
 	if r.RoundMedian > 0 {
 		r.Efficiency = r.ModelSeconds / r.RoundMedian
 	}
@@ -111,7 +118,16 @@ func (r *Result) model(tls float64) {
 
 // rounds runs the swarm and fills all but the figures of TLS.
 func rounds(ctx context.Context, cfg Config) (res Result, err error) {
-	c, err := cluster.New(cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, Environ: cfg.Environ})
+	config := cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, Environ: cfg.Environ}
+	if cfg.Netns {
+		w, err2 := cable(cfg.Link)
+		if err2 != nil {
+			return Result{}, err2
+		}
+		defer func() { err = w.close(err) }()
+		config.Place = w.place
+	}
+	c, err := cluster.New(config)
 	if err != nil {
 		return Result{}, err
 	}

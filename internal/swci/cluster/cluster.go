@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/netns"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -41,7 +42,9 @@ type Config struct {
 	Containers bool
 	// Nodes tells that the SNs and SLs are containers too, on a network of their own. Their names are sn-0, sl-0, … at the
 	// engine too, so there can be one such swarm at an engine. Needs Containers, and the embedded authority.
-	Nodes   bool
+	Nodes bool
+	// Place, if given, says where the node of a name runs: see netns. Such nodes use the default ports.
+	Place   func(name string) (*netns.Host, error)
 	OnLine  func(name, line string, program bool)
 	Environ []string // of the daemons; nil means this process's own
 }
@@ -50,6 +53,7 @@ type Config struct {
 type Cluster struct {
 	cfg    Config
 	dir    tempDir
+	places map[string]*netns.Host
 	bridge tempDir // of the bridges, on tmpfs when there is one
 	scope  string
 	ports  ports
@@ -87,7 +91,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		bridge = tempDir{path: filepath.Join(dir.path, "bridge")}
 	}
-	c := &Cluster{cfg: cfg, dir: dir, bridge: bridge, scope: newScope(), ports: ports{given: map[int]bool{}}, exits: make(chan Exit, 64)}
+	c := &Cluster{cfg: cfg, dir: dir, bridge: bridge, scope: newScope(), ports: ports{given: map[int]bool{}}, places: map[string]*netns.Host{}, exits: make(chan Exit, 64)}
 	if cfg.Containers {
 		if err := c.noteScope(); err != nil {
 			c.Close()
@@ -168,19 +172,26 @@ func (c *Cluster) Start(ctx context.Context) error {
 // snArgs is the command line of the SN with index i. Each SN has a loopback address of its own, because an SN whose
 // --host-ip is the Sentinel's would be the Sentinel.
 func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
-	var p [3]int
+	name := "sn-" + strconv.Itoa(i)
+	host, err := c.host(name, SNHost(i))
+	if err != nil {
+		return nil, 0, err
+	}
+	sentinel := host
+	if i > 0 {
+		sentinel, _, err = net.SplitHostPort(c.sns[0])
+	}
+	p := defaultPorts
 	for k := range p {
-		if p[k], err = c.ports.take(SNHost(i)); err != nil {
-			return nil, 0, err
+		if c.cfg.Place == nil && err == nil {
+			p[k], err = c.ports.take(SNHost(i))
 		}
+	}
+	if err != nil {
+		return nil, 0, err
 	}
 	if i == 0 {
 		sentinelFS = p[2]
-	}
-	name := "sn-" + strconv.Itoa(i)
-	host, sentinel := SNHost(i), SNHost(0)
-	if c.cfg.Nodes {
-		host, sentinel = name, "sn-0" // which the network's DNS knows
 	}
 	c.sns = append(c.sns, net.JoinHostPort(host, strconv.Itoa(p[1])))
 	return append([]string{
@@ -213,24 +224,30 @@ func SLName(i int) string { return "sl-" + strconv.Itoa(i) }
 
 // StartSL starts an SL; it connects to the SNs in turn. It does not wait for it.
 func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
-	fs, err := c.ports.take("127.0.0.1")
+	name := SLName(s.Index)
+	own, err := c.host(name, "127.0.0.1")
 	if err != nil {
 		return nil, err
+	}
+	fs := defaultPorts[2]
+	if c.cfg.Place == nil {
+		if fs, err = c.ports.take("127.0.0.1"); err != nil {
+			return nil, err
+		}
 	}
 	host, port, err := net.SplitHostPort(c.sns[s.Index%len(c.sns)])
 	if err != nil {
 		return nil, fmt.Errorf("address of SN: %w", err)
 	}
-	name := SLName(s.Index)
 	args := append([]string{
-		c.cfg.Swarmd, "run-sl", "--name", name, "--host-ip", c.slHost(name), "--sn-ip", host, "--sn-api-port", port,
+		c.cfg.Swarmd, "run-sl", "--name", name, "--host-ip", own, "--sn-ip", host, "--sn-api-port", port,
 		"--sl-fs-port", strconv.Itoa(fs), "--expected-peers", strconv.Itoa(s.Expected),
 	}, append(c.identityArgs(), c.runtimeArgs()...)...)
-	own, err := c.slDirs(s.Index)
+	dirs, err := c.slDirs(s.Index)
 	if err != nil {
 		return nil, err
 	}
-	args = append(args, own...)
+	args = append(args, dirs...)
 	if s.Program == "" {
 		args = append(args, "--attach")
 	} else {
@@ -294,6 +311,9 @@ func (c *Cluster) launch(name string, role Role, watch func(line string), argv .
 	}
 	if watch == nil {
 		watch = func(string) {}
+	}
+	if at := c.places[name]; at != nil {
+		argv = at.Command(argv...)
 	}
 	return c.adopt(log, spec{
 		name: name, role: role, argv: argv, env: c.cfg.Environ,

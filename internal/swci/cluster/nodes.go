@@ -18,12 +18,21 @@ func (c *Cluster) runtimeArgs() []string {
 	return []string{"--runtime", "docker", "-i", "--rm", "--network", c.scope}
 }
 
-// slHost is the address that an SL tells others.
-func (c *Cluster) slHost(name string) string {
-	if c.cfg.Nodes {
-		return name
+// host is the address that a node tells others: its name where a DNS knows it, its own where it has been given a place, else
+// one on loopback.
+func (c *Cluster) host(name, loopback string) (string, error) {
+	switch {
+	case c.cfg.Nodes:
+		return name, nil
+	case c.cfg.Place == nil:
+		return loopback, nil
 	}
-	return "127.0.0.1"
+	at, err := c.cfg.Place(name)
+	if err != nil {
+		return "", fmt.Errorf("find a place for %s: %w", name, err)
+	}
+	c.places[name] = at
+	return at.Addr, nil
 }
 
 // makeNetwork makes the nodes' network. It goes with the scope.

@@ -16,6 +16,9 @@ const (
 	lastPort  = 32700
 )
 
+// defaultPorts are those of p2p, API and file server where every node has a network of its own.
+var defaultPorts = [3]int{30303, 30304, 30305}
+
 // ports hands out ports of this machine that are free on all loopback addresses in use. It remembers what it gave.
 type ports struct{ given map[int]bool }
 

@@ -1,0 +1,144 @@
+package netns_test
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/netns"
+)
+
+// TestMain plays a program on a host when it is asked to: "greet ADDR" says hello to whoever connects, "dial ADDR" prints what
+// it hears.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "dial" {
+		c, err := net.DialTimeout("tcp", os.Args[2], time.Second)
+		if err == nil {
+			b, _ := io.ReadAll(c)
+			_, _ = os.Stdout.Write(b)
+			return
+		}
+		os.Exit(1)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "greet" {
+		l, err := net.Listen("tcp", os.Args[2])
+		if err != nil {
+			os.Exit(1)
+		}
+		_, _ = os.Stdout.WriteString("ready\n")
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "hello")
+			_ = c.Close()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func network(t *testing.T) *netns.Net {
+	t.Helper()
+	if err := netns.Available(); err != nil {
+		t.Skip(err)
+	}
+	n, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func add(t *testing.T, n *netns.Net) *netns.Host {
+	t.Helper()
+	h, err := n.Add()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// greeter listens on a host until the test ends.
+func greeter(t *testing.T, h *netns.Host) string {
+	t.Helper()
+	argv := h.Command(os.Args[0], "greet", h.Addr+":4000")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err)
+	}
+	return h.Addr + ":4000"
+}
+
+func hears(h *netns.Host, addr string) bool {
+	argv := h.Command(os.Args[0], "dial", addr)
+	out, err := exec.Command(argv[0], argv[1:]...).Output()
+	return err == nil && string(out) == "hello"
+}
+
+func TestHostsReachEachOtherUntilCut(t *testing.T) {
+	n := network(t)
+	a, b, c := add(t, n), add(t, n), add(t, n)
+	at := greeter(t, b)
+	if !hears(a, at) || !hears(c, at) {
+		t.Fatal("hosts on one switch do not reach each other")
+	}
+	if err := a.Cut(b); err != nil {
+		t.Fatal(err)
+	}
+	if hears(a, at) {
+		t.Error("a cut link carries")
+	}
+	if !hears(c, at) {
+		t.Error("cutting a from b cut c from b")
+	}
+	if err := a.Heal(b); err != nil {
+		t.Fatal(err)
+	}
+	if !hears(a, at) {
+		t.Error("a healed link does not carry")
+	}
+	if sent, err := b.Sent(); err != nil || sent == 0 {
+		t.Errorf("b sent %d bytes, %v", sent, err)
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	n := network(t)
+	h := add(t, n)
+	if err := h.Limit(1_000_000); err != nil {
+		t.Error(err)
+	}
+	name := h.Command()[3]
+	extra, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := extra.Close(); err != nil {
+		t.Error(err)
+	}
+	list, err := exec.Command("ip", "netns", "list").Output()
+	if err != nil || !strings.Contains(string(list), name) {
+		t.Errorf("namespace %s is not in %q, %v", name, list, err)
+	}
+}
