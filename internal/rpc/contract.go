@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -47,8 +48,24 @@ func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swa
 		return nil, unknownContract(name)
 	}
 	return connect.NewResponse(&swarmv1.GetContractStatusResponse{
-		Contract: viewToProto(view, c, index), Waiting: "the SNs have no leader: a majority of them must run",
+		Contract: viewToProto(view, c, index), Waiting: leaderless, Explanation: s.explainLeaderless(view, c),
 	}), nil
+}
+
+const leaderless = "the SNs have no leader: a majority of them must run"
+
+// explainLeaderless is the explanation of an SN that is cut off from the others, or whose swarm lost most of its SNs.
+func (s *Server) explainLeaderless(view *state.State, c *state.Contract) []string {
+	var sns []string
+	for _, n := range view.NodesByRole(state.RoleSN) {
+		sns = append(sns, n.Name)
+	}
+	return []string{
+		fmt.Sprintf("contract %s, run %d, is %s: the last round that SN %s knows is %d", c.Name, c.Run, c.Phase(), s.cfg.Name, c.Round()),
+		leaderless + ", and reach each other; the SNs are " + strings.Join(sns, ", "),
+		"nothing is planned or committed until then; what runs on the other side of a network split is not known here",
+		"to do: start the SNs that are down, or mend the network between them",
+	}
 }
 
 // ResetContract begins a new run.

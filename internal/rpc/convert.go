@@ -229,7 +229,7 @@ func progressToProto(p lead.Progress) *swarmv1.Progress {
 
 // statusToProto joins what is committed with what the leader knows.
 func statusToProto(leader string, view *swarmv1.ContractView, st lead.Status) *swarmv1.GetContractStatusResponse {
-	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader}
+	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader, Explanation: st.Explain}
 	for _, x := range view.GetSessions() {
 		if p, ok := st.Progress[x.GetId()]; ok {
 			x.Progress = progressToProto(p)
