@@ -140,7 +140,7 @@ func BenchmarkMean(b *testing.B) {
 				for i := range sources {
 					sources[i], weights[i] = make([]byte, merge.LeafSize), uint32(i+1)
 				}
-				m, err := merge.NewMerger(l, "mean", weights)
+				m, err := parse(b, "mean").NewMerger(l, merge.Contributors{Weights: weights})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -157,7 +157,7 @@ func BenchmarkMean(b *testing.B) {
 				b.SetBytes(int64(n * merge.LeafSize))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := m.Leaf(0, dst, sources); err != nil {
+					if err := m.Leaf(0, dst, sources, nil); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -57,6 +57,7 @@ func (t Tensor) String() string {
 type Layout struct {
 	tensors   []Tensor
 	offsets   []int64
+	units     []int64 // 4-byte units of optimiser state before each tensor
 	bytes     int64
 	canonical []byte
 	digest    Digest
@@ -67,9 +68,9 @@ func NewLayout(tensors []Tensor) (*Layout, error) {
 	if len(tensors) == 0 || len(tensors) > MaxTensors {
 		return nil, fmt.Errorf("%w: %d tensors, want 1 to %d", ErrLayout, len(tensors), MaxTensors)
 	}
-	l := &Layout{tensors: make([]Tensor, len(tensors)), offsets: make([]int64, len(tensors))}
+	l := &Layout{tensors: make([]Tensor, len(tensors)), offsets: make([]int64, len(tensors)), units: make([]int64, len(tensors))}
 	seen := make(map[string]int, len(tensors))
-	var elements int64
+	var elements, units int64
 	for i, t := range tensors {
 		n, err := checkTensor(t)
 		if err != nil {
@@ -87,6 +88,8 @@ func NewLayout(tensors []Tensor) (*Layout, error) {
 		l.tensors[i] = t
 		l.offsets[i] = (l.bytes + size - 1) / size * size
 		l.bytes = l.offsets[i] + n*size
+		l.units[i] = units
+		units += n * stateUnit(t.DType)
 	}
 	l.canonical = appendCanonical(nil, l.tensors)
 	if len(l.canonical) > MaxLayoutBytes {

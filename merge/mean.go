@@ -2,6 +2,18 @@ package merge
 
 import "math"
 
+// mean is the weighted mean, federated averaging (McMahan et al. 2017).
+var mean = spec{
+	name: "mean",
+	doc:  "weighted mean",
+	leaf: meanOf,
+}
+
+func meanOf(_ values, in Contributors) leafFunc {
+	weights := in.Weights
+	return func(w *work) error { return meanLeaf(w.dst, w.sources, weights, w.segments) }
+}
+
 // block is how many elements are accumulated at a time: accumulator, scratch
 // and source block stay in the L1 cache together.
 const block = 1024

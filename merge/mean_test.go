@@ -35,15 +35,24 @@ func floats32(b []byte) []float32 {
 	return out
 }
 
+func parse(t testing.TB, text string) *merge.Method {
+	t.Helper()
+	m, err := merge.ParseMethod(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // mean merges leaf 0 of whole vectors that fit one leaf.
 func mean(t testing.TB, l *merge.Layout, weights []uint32, sources ...[]byte) ([]byte, error) {
 	t.Helper()
-	m, err := merge.NewMerger(l, "mean", weights)
+	m, err := parse(t, "mean").NewMerger(l, merge.Contributors{Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dst := make([]byte, l.Bytes())
-	return dst, m.Leaf(0, dst, sources)
+	return dst, m.Leaf(0, dst, sources, nil)
 }
 
 func TestMeanReference(t *testing.T) {

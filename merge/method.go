@@ -3,138 +3,222 @@ package merge
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// ErrMethod is wrapped by errors about an unknown merge method.
-var ErrMethod = errors.New("unknown merge method")
+// MaxMethod is the longest text, in bytes, that ParseMethod reads.
+const MaxMethod = 256
 
-// ErrWeights is wrapped by errors about weights with which nothing can be merged.
-var ErrWeights = errors.New("all weights are 0")
-
-// LeafFunc merges one leaf. The sources are the contributors' bytes of that
-// leaf in the participants' order, each as long as dst; weights are theirs,
-// none of them 0. It writes every byte of the segments and none between them,
-// keeps no reference, and reports an element that is not finite as *NonFinite
-// whose Offset counts from the leaf's start.
-type LeafFunc func(dst []byte, sources [][]byte, weights []uint32, segments []Segment) error
+// ErrMethod is wrapped by errors about a text that names no merge method, or
+// one whose parameters are unknown or out of range.
+var ErrMethod = errors.New("merge method is not valid")
 
 // methods is the registry: one line for each method, one file for each.
-var methods = map[string]LeafFunc{
-	"mean": meanLeaf,
+var methods = []*spec{
+	&mean,
+}
+
+// spec is what a method's file says about it.
+type spec struct {
+	name   string
+	doc    string // one line for users
+	params []param
+	least  func(values) int // participants of weight > 0 that it needs; nil: one
+
+	distances bool // needs Contributors.Distances
+	bounds    bool // needs Contributors.Factors
+	base      bool // reads the last committed model
+	slots     int  // values of optimiser state per float element
+
+	// leaf returns the function that merges a leaf, for contributors that
+	// NewMerger has checked.
+	leaf func(values, Contributors) leafFunc
+	// step is an optimiser's step over one segment; nil for other methods.
+	step func(values) stepFunc
+}
+
+// param is one parameter. Its range is min <= v <= max, or v < max if below,
+// or v > min if above.
+type param struct {
+	name         string
+	initial      float64
+	min, max     float64
+	above, below bool
+	whole        bool // only whole numbers
+	doc          string
+}
+
+// values are a method's parameters in the order of its spec.
+type values []float64
+
+func (p *param) check(v float64) bool {
+	return v >= p.min && v <= p.max && !(p.above && v == p.min) && !(p.below && v == p.max) && !(p.whole && v != math.Trunc(v))
+}
+
+// span says in words what check asks.
+func (p *param) span() string {
+	kind, from, to := "a number", "from "+number(p.min), " to "+number(p.max)
+	if p.whole {
+		kind = "a whole number"
+	}
+	if p.above {
+		from = "above " + number(p.min)
+	}
+	if p.below {
+		to = " to below " + number(p.max)
+	}
+	if math.IsInf(p.max, 1) || p.max == math.MaxFloat64 {
+		to = ""
+	}
+	return kind + " " + from + to
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// Method is a merge method with all its parameters. It is immutable and safe
+// for concurrent use.
+type Method struct {
+	spec   *spec
+	values values
+	text   string
 }
 
 // Methods returns the names of all methods, sorted.
-func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
-
-// CheckMethod returns an error that names the known methods when name is none.
-func CheckMethod(name string) error {
-	if _, ok := methods[name]; !ok {
-		return fmt.Errorf("%w %q: use one of %s", ErrMethod, clip(name, 64), strings.Join(Methods(), ", "))
+func Methods() []string {
+	names := make([]string, len(methods))
+	for i, s := range methods {
+		names[i] = s.name
 	}
-	return nil
+	slices.Sort(names)
+	return names
 }
 
-// NonFinite says that a value was NaN or infinite, or so large that the merge
-// was.
-type NonFinite struct {
-	Contributor int    // index in the sources
-	Tensor      string // the tensor's name
-	Index       int64  // element within the tensor, C order
-	Offset      int64  // byte offset in the flat vector
-	Value       float64
-}
-
-// Error names the tensor, the element and the value.
-func (e *NonFinite) Error() string {
-	return fmt.Sprintf("tensor %q element %d is %g", clip(e.Tensor, 128), e.Index, e.Value)
-}
-
-// Merger merges the leaves of one layout by one method. It holds scratch space
-// and is for one goroutine.
-type Merger struct {
-	layout   *Layout
-	leaf     LeafFunc
-	segments []Segment
-	weights  []uint32
-}
-
-// NewMerger returns a merger for contributors with these weights, which all
-// must be above 0: a participant of weight 0 is no contributor.
-func NewMerger(l *Layout, method string, weights []uint32) (*Merger, error) {
-	if err := CheckMethod(method); err != nil {
-		return nil, err
+// ParseMethod reads a method's name and, in parentheses, parameters as
+// name=value with commas between. Case and blanks do not matter, nor does the
+// order; a parameter that is left out takes its default. Errors wrap ErrMethod
+// and name the known methods, or the parameter and its range. The text may be
+// hostile.
+func ParseMethod(text string) (*Method, error) {
+	if len(text) > MaxMethod {
+		return nil, fmt.Errorf("%w: %d characters, at most %d are allowed", ErrMethod, len(text), MaxMethod)
 	}
-	if len(weights) == 0 || slices.Contains(weights, 0) {
-		return nil, fmt.Errorf("merge %d contributors: %w", len(weights), ErrWeights)
+	name, rest, open := strings.Cut(text, "(")
+	name = strings.ToLower(strings.TrimSpace(name))
+	i := slices.IndexFunc(methods, func(s *spec) bool { return s.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %q is none: use one of %s", ErrMethod, clip(name, 64), strings.Join(Methods(), ", "))
 	}
-	return &Merger{layout: l, leaf: methods[method], weights: slices.Clone(weights)}, nil
-}
-
-// Leaf merges one leaf into dst. dst and every source must have exactly the
-// leaf's length; dst must not overlap a source. It does not allocate unless it
-// fails; its error is a *NonFinite when a value was not finite.
-func (m *Merger) Leaf(leaf int, dst []byte, sources [][]byte) error {
-	if leaf < 0 || leaf >= m.layout.Leaves() || len(sources) != len(m.weights) {
-		return fmt.Errorf("merge leaf %d: %d sources for %d weights and %d leaves",
-			leaf, len(sources), len(m.weights), m.layout.Leaves())
-	}
-	n := m.layout.LeafLen(leaf)
-	if len(dst) != n {
-		return fmt.Errorf("merge leaf %d: destination has %d bytes, want %d", leaf, len(dst), n)
-	}
-	for i := range sources {
-		if len(sources[i]) != n {
-			return fmt.Errorf("merge leaf %d: source %d has %d bytes, want %d", leaf, i, len(sources[i]), n)
+	s := methods[i]
+	given := ""
+	if open {
+		inner, closed := strings.CutSuffix(strings.TrimSpace(rest), ")")
+		if !closed {
+			return nil, fmt.Errorf("%w: %q: the closing parenthesis is missing", ErrMethod, clip(text, 64))
 		}
+		given = inner
 	}
-	m.segments = m.layout.AppendSegments(m.segments[:0], leaf)
-	at := 0
-	for _, s := range m.segments {
-		// Padding is zero in every merged model, whatever contributors hold there.
-		clear(dst[at:s.Start])
-		at = s.End
+	v, err := s.parse(given)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrMethod, s.name, err)
 	}
-	clear(dst[at:])
-	err := m.leaf(dst, sources, m.weights, m.segments)
-	if err == nil {
-		return nil // Apart from what follows, which would allocate.
-	}
-	if nf := (*NonFinite)(nil); errors.As(err, &nf) {
-		m.locate(nf, leaf)
-	}
-	return err
+	return &Method{spec: s, values: v, text: s.format(v)}, nil
 }
 
-// locate turns the offset in a leaf into tensor and element.
-func (m *Merger) locate(nf *NonFinite, leaf int) {
-	nf.Offset += m.layout.LeafOffset(leaf)
-	i := m.layout.TensorAt(nf.Offset)
-	t := m.layout.Tensor(i)
-	nf.Tensor = t.Name
-	nf.Index = (nf.Offset - m.layout.Offset(i)) / int64(t.DType.Size())
+func (s *spec) parse(text string) (values, error) {
+	out := make(values, len(s.params))
+	for i := range s.params {
+		out[i] = s.params[i].initial
+	}
+	if strings.TrimSpace(text) == "" {
+		return out, nil
+	}
+	seen := make([]bool, len(s.params))
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
+		i := slices.IndexFunc(s.params, func(p param) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no parameter %q: %s", clip(name, 32), s.known())
+		}
+		if seen[i] {
+			return nil, fmt.Errorf("parameter %q is given twice", name)
+		}
+		seen[i] = true
+		p := &s.params[i]
+		v, err := decimal(value)
+		if err != nil || !p.check(v) {
+			return nil, fmt.Errorf("parameter %s is %q: want %s", name, clip(value, 32), p.span())
+		}
+		out[i] = v
+	}
+	return out, nil
 }
 
-// blame finds the contributor of a non-finite result at a byte offset of the
-// leaf: the first whose value is not finite, else the one of largest weighted
-// magnitude, which made the sum overflow.
-func blame(sources [][]byte, weights []uint32, d DType, offset int) *NonFinite {
-	worst := &NonFinite{Contributor: -1, Offset: int64(offset)}
-	size := d.Size()
-	largest := -1.0
-	for i, s := range sources {
-		v := loadFloat(d, s[offset:offset+size])
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			worst.Contributor, worst.Value = i, v
-			return worst
-		}
-		if a := math.Abs(v) * float64(weights[i]); a > largest {
-			largest = a
-			worst.Contributor, worst.Value = i, v
-		}
+// known names the parameters that there are.
+func (s *spec) known() string {
+	if len(s.params) == 0 {
+		return "it has none"
 	}
-	return worst
+	names := make([]string, len(s.params))
+	for i := range s.params {
+		names[i] = s.params[i].name
+	}
+	return "use " + strings.Join(names, ", ")
 }
+
+// decimal reads a finite decimal number; -0 becomes 0.
+func decimal(text string) (float64, error) {
+	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, strconv.ErrSyntax
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v + 0, err
+}
+
+func (s *spec) format(v values) string {
+	if len(v) == 0 {
+		return s.name
+	}
+	b := append([]byte(s.name), '(')
+	for i := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, s.params[i].name...)
+		b = append(b, '=')
+		b = strconv.AppendFloat(b, v[i], 'g', -1, 64)
+	}
+	return string(append(b, ')'))
+}
+
+// String returns the canonical form: the name, and all parameters in the
+// registry's order with the shortest form of each number. ParseMethod reads it
+// back; equal methods have equal forms.
+func (m *Method) String() string { return m.text }
+
+// Name returns the name alone.
+func (m *Method) Name() string { return m.spec.name }
+
+// LeastContributors returns how many participants of weight above 0 the method
+// needs; at least 1.
+func (m *Method) LeastContributors() int {
+	if m.spec.least == nil {
+		return 1
+	}
+	return max(1, m.spec.least(m.values))
+}
+
+// Distances reports whether the squared distances between all pairs of whole
+// models are needed before the first leaf can be merged.
+func (m *Method) Distances() bool { return m.spec.distances }
+
+// Bounds reports whether the contributors' update norms must be declared and
+// bounded by Factors.
+func (m *Method) Bounds() bool { return m.spec.bounds }
+
+// UsesBase reports whether the method reads the last committed model, if there
+// is one.
+func (m *Method) UsesBase() bool { return m.spec.base }

@@ -10,7 +10,11 @@ import (
 // checkOwn looks for a fault in what this node contributes: a weight file that can't be read, or a value that is not
 // finite. A blame by others is no proof, so this node's own files are asked.
 func checkOwn(job Job) error {
-	merger, err := merge.NewMerger(job.Layout, "mean", []uint32{1}) // the mean of one model: looks at every value
+	mean, err := merge.ParseMethod("mean") // of one model: looks at every value
+	if err != nil {
+		return err
+	}
+	merger, err := mean.NewMerger(job.Layout, merge.Contributors{Weights: []uint32{1}})
 	if err != nil {
 		return err
 	}
@@ -20,7 +24,7 @@ func checkOwn(job Job) error {
 		if _, err := job.Source.ReadAt(src[:n], job.Layout.LeafOffset(i)); err != nil {
 			return reasoned(err, "SLOT_UNREADABLE")
 		}
-		err := merger.Leaf(i, dst[:n], [][]byte{src[:n]})
+		err := merger.Leaf(i, dst[:n], [][]byte{src[:n]}, nil)
 		if bad := (*merge.NonFinite)(nil); errors.As(err, &bad) {
 			return &Error{
 				"NOT_FINITE", fmt.Sprintf("%s, so the model is not merged", bad),

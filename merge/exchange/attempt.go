@@ -135,7 +135,7 @@ func (a *Attempt) check() error {
 	if a.Layout == nil || a.Number == 0 || n == 0 || n > MaxParticipants || a.Self < 0 || a.Self >= n {
 		return fmt.Errorf("%w: attempt %d, %d participants, self %d", ErrPlan, a.Number, n, a.Self)
 	}
-	if err := merge.CheckMethod(a.Method); err != nil {
+	if _, err := merge.ParseMethod(a.Method); err != nil {
 		return fmt.Errorf("%w: %w", ErrPlan, err)
 	}
 	shards := make([]merge.Shard, n)

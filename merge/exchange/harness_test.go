@@ -206,7 +206,11 @@ func direct(t testing.TB, a exchange.Attempt, local []*slot) []byte {
 			from = append(from, local[i])
 		}
 	}
-	m, err := merge.NewMerger(a.Layout, a.Method, weights)
+	method, err := merge.ParseMethod(a.Method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := method.NewMerger(a.Layout, merge.Contributors{Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +221,7 @@ func direct(t testing.TB, a exchange.Attempt, local []*slot) []byte {
 		for _, s := range from {
 			sources = append(sources, s.b[at:at+n])
 		}
-		if err := m.Leaf(leaf, out[at:at+n], sources); err != nil {
+		if err := m.Leaf(leaf, out[at:at+n], sources, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

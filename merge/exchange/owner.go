@@ -273,7 +273,12 @@ func (r *run) own() {
 			weights = append(weights, p.Weight)
 		}
 	}
-	m, err := merge.NewMerger(r.Layout, r.Method, weights)
+	method, err := merge.ParseMethod(r.Method)
+	if err != nil {
+		r.fail(r.Self, plain(err), err)
+		return
+	}
+	m, err := method.NewMerger(r.Layout, merge.Contributors{Weights: weights})
 	if err != nil {
 		r.fail(r.Self, plain(err), err)
 		return
@@ -292,7 +297,7 @@ func (r *run) own() {
 		if !r.gather(leaf, who, sources, local) {
 			return
 		}
-		err := m.Leaf(leaf, dst[:n], sources)
+		err := m.Leaf(leaf, dst[:n], sources, nil)
 		for s, i := range who {
 			if i != r.Self {
 				r.inbound[i].free <- sources[s][:merge.LeafSize]

@@ -215,7 +215,11 @@ func (s *Swarm) expected(r Round, base []byte) ([]byte, error) {
 }
 
 func mean(layout *merge.Layout, weights []uint32, models [][]byte) ([]byte, error) {
-	m, err := merge.NewMerger(layout, "mean", weights)
+	method, err := merge.ParseMethod("mean")
+	if err != nil {
+		return nil, err
+	}
+	m, err := method.NewMerger(layout, merge.Contributors{Weights: weights})
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +231,7 @@ func mean(layout *merge.Layout, weights []uint32, models [][]byte) ([]byte, erro
 		for i := range models {
 			sources[i] = models[i][at:end]
 		}
-		if err := m.Leaf(leaf, out[at:end], sources); err != nil {
+		if err := m.Leaf(leaf, out[at:end], sources, nil); err != nil {
 			return nil, err
 		}
 	}
