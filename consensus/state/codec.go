@@ -25,6 +25,7 @@ type envelope struct {
 // decoders has one entry for every command of every version ever shipped.
 var decoders = map[string]func([]byte) (Command, error){
 	InitSwarm{}.Type():      decodeAs[InitSwarm],
+	RecordBundle{}.Type():   decodeAs[RecordBundle],
 	RegisterNode{}.Type():   decodeAs[RegisterNode],
 	ForgetNode{}.Type():     decodeAs[ForgetNode],
 	SetLive{}.Type():        decodeAs[SetLive],

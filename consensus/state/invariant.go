@@ -32,6 +32,9 @@ func Check(s *State) error {
 	if len(errs) == 0 && !s.checkBans() {
 		errs = append(errs, errors.New("bad ban, or a banned node that is alive, has a token or a session"))
 	}
+	if !s.checkLedger() {
+		errs = append(errs, errors.New("bad end of the ledger, or trust bundles without one"))
+	}
 	return errors.Join(errs...)
 }
 

@@ -32,18 +32,24 @@ type Node struct {
 	LiveSinceMS int64    `json:"live_since_ms,omitempty"` // when Live last changed
 	// LeftReason is not empty after a goodbye, until the node registers again: it is not live, and that is no fault.
 	LeftReason string `json:"left_reason,omitempty"`
+	// Recorded is the number of the ledger's record of this registration; 0: there is none.
+	Recorded uint64 `json:"recorded,omitempty"`
 }
 
 // HasToken tells whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
 // their hashes are compared, so the comparison's time tells nothing.
 func (n *Node) HasToken(hash string) bool { return hash != "" && slices.Contains(n.TokenHashes, hash) }
 
-// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live, LiveSinceMS and LeftReason are ignored: a
-// node that registers is alive. Sessions of the node stay as they are.
+// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live, LiveSinceMS, LeftReason and Recorded are
+// ignored: a node that registers is alive. Sessions of the node stay as they are.
 type RegisterNode struct {
 	Node      Node   `json:"node"`
 	TokenHash string `json:"token_hash"` // hex SHA-256
 	AtMS      int64  `json:"at_ms"`
+	// Signature of the SVID's key over identity.OwnershipMessage, and the SVID's certificates, DER, leaf first, for the
+	// ledger; the proposer has checked them. Either both or none.
+	Signature []byte   `json:"svid_signature,omitempty"`
+	Chain     [][]byte `json:"svid_chain,omitempty"`
 }
 
 // Type implements Command.
@@ -78,7 +84,11 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	}
 	n := c.Node
 	n.TokenHashes, n.Live, n.LiveSinceMS, n.LeftReason = []string{c.TokenHash}, true, c.AtMS, ""
+	n.Recorded = 0
 	if old != nil {
+		if old.SPIFFEID == n.SPIFFEID {
+			n.Recorded = old.Recorded // name, key and role are the same too
+		}
 		for _, h := range old.TokenHashes {
 			if h != c.TokenHash && len(n.TokenHashes) < maxTokens {
 				n.TokenHashes = append(n.TokenHashes, h)
@@ -134,7 +144,7 @@ func (c RegisterNode) check() error {
 	case !validHex(c.TokenHash, 64):
 		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)
 	}
-	return nil
+	return c.checkProof()
 }
 
 // printable tells whether s has visible ASCII characters only: these fields reach the terminals of others.

@@ -26,6 +26,9 @@ type Plan struct {
 	Method       string        `json:"method"`
 	Final        bool          `json:"final,omitempty"`
 	PlannedMS    int64         `json:"planned_ms"`
+	// LedgerLength and LedgerHash are the ledger's end when this was planned: the participants sign it too.
+	LedgerLength uint64 `json:"ledger_length,omitempty"`
+	LedgerHash   string `json:"ledger_hash,omitempty"`
 }
 
 // Participant returns the part of a session, or nil.
@@ -97,6 +100,7 @@ func (p PlanRound) apply(s *State) (Result, error) {
 		Run: c.Run, Round: p.Round, Attempt: p.Attempt, Participants: slices.Clone(p.Participants),
 		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS,
 	}
+	c.Plan.LedgerLength, c.Plan.LedgerHash = s.LedgerHead().Length, s.LedgerHead().Hash
 	c.Attempt, c.PendingReason = p.Attempt, clip(p.Reason, maxShort)
 	result.Changed = true
 	return result, nil
@@ -175,6 +179,11 @@ type CommitRound struct {
 	Digest       string `json:"digest"`        // hex BLAKE3 of the model
 	NextInterval uint32 `json:"next_interval"` // batches until the next Sync, at least 1
 	AtMS         int64  `json:"at_ms"`
+	// StateDigest is the hex BLAKE3 of the optimiser's state; empty if the method has none.
+	StateDigest string `json:"state_digest,omitempty"`
+	// ShardDigests (hex) and Signatures by node keys over exchange.DoneMessage, in plan order, go to the ledger.
+	ShardDigests []string `json:"shard_digests,omitempty"`
+	Signatures   [][]byte `json:"signatures,omitempty"`
 }
 
 // Type implements Command.
@@ -183,6 +192,9 @@ func (CommitRound) Type() string { return "commit_round" }
 func (r CommitRound) apply(s *State) (Result, error) {
 	if !validHex(r.Digest, 64) || r.NextInterval < 1 || r.NextInterval > maxInterval {
 		return Result{}, reject(ReasonBadCommand, "", "bad digest %q or interval %d", clip(r.Digest, 80), r.NextInterval)
+	}
+	if err := r.checkProof(); err != nil {
+		return Result{}, err
 	}
 	c, err := s.contractRun(r.Contract, r.Run)
 	if err != nil {
@@ -220,7 +232,7 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 	}
 	c.Committed = &CommittedRound{
 		Round: plan.Round, Attempt: plan.Attempt, Digest: r.Digest, Participants: names, NextInterval: r.NextInterval,
-		Final: plan.Final, CommittedMS: r.AtMS, PlannedMS: plan.PlannedMS,
+		Final: plan.Final, CommittedMS: r.AtMS, PlannedMS: plan.PlannedMS, StateDigest: r.StateDigest,
 	}
 	recent := append(slices.Clone(c.RecentCommitMS), r.AtMS)
 	c.RecentCommitMS = recent[max(0, len(recent)-maxRecent):]

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 // DefaultContract exists in every swarm from the start.
@@ -15,13 +17,18 @@ type State struct {
 	Nodes     map[string]*Node     `json:"nodes"`          // by name
 	Contracts map[string]*Contract `json:"contracts"`      // by name
 	Bans      map[string]*Ban      `json:"bans,omitempty"` // by peer ID; at most MaxBans
+
+	// Ledger is the end of the ledger; nil until the first RecordBundle.
+	Ledger *ledger.Head `json:"ledger,omitempty"`
+	// Bundles are the digests of the trust bundles that the ledger recorded last, by trust domain; at most MaxBundles.
+	Bundles map[string]string `json:"bundles,omitempty"`
 }
 
 // Command is one entry of the log. The types of this package are the only ones.
 type Command interface {
 	// Type is the command's name in the log.
 	Type() string
-	// apply works on a draft whose Nodes and Contracts it may change; Bans, and what all of them point to, it must clone
+	// apply works on a draft whose Nodes and Contracts it may change; Bans and Bundles, and what all of them point to, it must clone
 	// first.
 	apply(next *State) (Result, error)
 }
@@ -33,6 +40,9 @@ type Result struct {
 	Run       uint64 `json:"run,omitempty"`        // its run after the command
 	Session   string `json:"session,omitempty"`    // the session concerned
 	EndReason string `json:"end_reason,omitempty"` // set when that session has ended, for instance at once for its terms
+
+	// Records are the lines that the command adds to the ledger. They stay where it was applied.
+	Records [][]byte `json:"-"`
 }
 
 // New returns the state before the first command: no nodes and the default contract.
@@ -49,13 +59,16 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	if c == nil {
 		return s, Result{}, fmt.Errorf("apply command: %w", ErrMalformed)
 	}
-	next := &State{SwarmID: s.SwarmID, Nodes: maps.Clone(s.Nodes), Contracts: maps.Clone(s.Contracts), Bans: s.Bans}
+	next := &State{SwarmID: s.SwarmID, Nodes: maps.Clone(s.Nodes), Contracts: maps.Clone(s.Contracts), Bans: s.Bans, Ledger: s.Ledger, Bundles: s.Bundles}
 	result, err := c.apply(next)
 	if err != nil {
 		return s, Result{}, err
 	}
 	if !result.Changed {
 		return s, result, nil
+	}
+	if result.Records, err = record(c, s, next); err != nil {
+		return s, Result{}, err
 	}
 	return next, result, nil
 }

@@ -1,0 +1,154 @@
+package ledger
+
+// Body is what a record says. The types of this package are the only ones.
+type Body interface {
+	// Kind is the name of the type in records.
+	Kind() string
+}
+
+// decoders has one entry for every kind ever written.
+var decoders = map[string]func([]byte) (Body, error){
+	Swarm{}.Kind():        decodeAs[Swarm],
+	Bundle{}.Kind():       decodeAs[Bundle],
+	Registration{}.Kind(): decodeAs[Registration],
+	Forget{}.Kind():       decodeAs[Forget],
+	Round{}.Kind():        decodeAs[Round],
+	Over{}.Kind():         decodeAs[Over],
+	Reset{}.Kind():        decodeAs[Reset],
+	LostModel{}.Kind():    decodeAs[LostModel],
+	Ban{}.Kind():          decodeAs[Ban],
+	Unban{}.Kind():        decodeAs[Unban],
+}
+
+func decodeAs[B Body](raw []byte) (Body, error) {
+	var b B
+	err := strict(raw, &b)
+	return b, err
+}
+
+// Swarm is the first record of every ledger.
+type Swarm struct {
+	SwarmID string `json:"swarm_id"`
+}
+
+// Kind implements Body.
+func (Swarm) Kind() string { return "swarm" }
+
+// Bundle says which authorities sign for a trust domain from here on.
+type Bundle struct {
+	TrustDomain  string   `json:"trust_domain"`
+	Certificates [][]byte `json:"certificates"` // DER
+}
+
+// Kind implements Body.
+func (Bundle) Kind() string { return "bundle" }
+
+// Registration says that a node key speaks for a name from here on, in the word of an SVID.
+type Registration struct {
+	Node     string `json:"node"`
+	Role     string `json:"role"`
+	SPIFFEID string `json:"spiffe_id"`
+	PeerID   string `json:"peer_id"` // holds the public node key
+	// Signature of the SVID's key over identity.OwnershipMessage of swarm, node and peer ID.
+	Signature []byte   `json:"signature"`
+	Chain     [][]byte `json:"chain"` // the SVID's certificates, DER, leaf first
+}
+
+// Kind implements Body.
+func (Registration) Kind() string { return "registration" }
+
+// Forget frees a name.
+type Forget struct {
+	Node   string `json:"node"`
+	PeerID string `json:"peer_id"`
+}
+
+// Kind implements Body.
+func (Forget) Kind() string { return "forget" }
+
+// Round is a committed model and who made it.
+type Round struct {
+	Contract     string        `json:"contract"`
+	Run          uint64        `json:"run"`
+	Round        uint64        `json:"round"`
+	Attempt      uint64        `json:"attempt"`
+	Method       string        `json:"method"`
+	Layout       string        `json:"layout"`          // hex BLAKE3 of the canonical layout
+	Model        string        `json:"model"`           // hex BLAKE3 of the merged model
+	State        string        `json:"state,omitempty"` // hex BLAKE3 of the optimiser's state, if the method has one
+	Shards       []string      `json:"shards"`          // hex BLAKE3 of each participant's shard
+	Witnessed    Witness       `json:"witnessed"`       // the ledger when the round was planned: signed by all participants
+	Participants []Participant `json:"participants"`    // in summation order
+}
+
+// Kind implements Body.
+func (Round) Kind() string { return "round" }
+
+// Witness is an earlier end of the chain.
+type Witness struct {
+	Length uint64 `json:"length"`
+	Hash   string `json:"hash"`
+}
+
+// Participant is one node's part in a round.
+type Participant struct {
+	Node        string  `json:"node"`
+	PeerID      string  `json:"peer_id"`
+	Session     string  `json:"session"`
+	Weight      uint32  `json:"weight"`
+	Factor      float64 `json:"factor,omitempty"` // its update was multiplied by it; 0: the method bounds no updates
+	ShardFirst  uint64  `json:"shard_first"`      // first leaf of its shard
+	ShardLeaves uint64  `json:"shard_leaves"`
+	Signature   []byte  `json:"signature"` // by its node key over exchange.DoneMessage
+}
+
+// Over says that a contract's training has ended with this model.
+type Over struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Round    uint64 `json:"round"`
+	Model    string `json:"model"`
+}
+
+// Kind implements Body.
+func (Over) Kind() string { return "over" }
+
+// Reset begins another run of a contract.
+type Reset struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"` // the new one
+}
+
+// Kind implements Body.
+func (Reset) Kind() string { return "reset" }
+
+// LostModel says that nobody held a model any more and training went back to an older one.
+type LostModel struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Round    uint64 `json:"round"`
+	Model    string `json:"model"`
+	Resumed  uint64 `json:"resumed"` // the round whose model training goes on from; 0: anew
+}
+
+// Kind implements Body.
+func (LostModel) Kind() string { return "lost_model" }
+
+// Ban shuts a node key out.
+type Ban struct {
+	PeerID string `json:"peer_id"`
+	Node   string `json:"node,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by"` // SPIFFE ID
+}
+
+// Kind implements Body.
+func (Ban) Kind() string { return "ban" }
+
+// Unban lets a node key in again.
+type Unban struct {
+	PeerID string `json:"peer_id"`
+}
+
+// Kind implements Body.
+func (Unban) Kind() string { return "unban" }

@@ -1,0 +1,229 @@
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// Bounds of what commands carry for the ledger.
+const (
+	MaxBundles      = 64       // trust domains
+	MaxBundleBytes  = 64 << 10 // of one trust domain's certificates
+	MaxChain        = 4        // certificates of an SVID
+	MaxChainBytes   = 16 << 10
+	MaxSignature    = 1024
+	maxCertificates = 64 // of one trust domain
+)
+
+// RecordBundle notes that a trust domain is signed for by these authorities from here on. The first one begins the ledger:
+// commands before it leave no records, so that logs of versions that knew no ledger read as they did.
+type RecordBundle struct {
+	TrustDomain  string   `json:"trust_domain"`
+	Certificates [][]byte `json:"certificates"` // DER, in the order of BundleOf
+	AtMS         int64    `json:"at_ms"`
+}
+
+// BundleOf returns the command for a trust domain and its authorities' certificates in any order.
+func BundleOf(trustDomain string, certificates [][]byte, atMS int64) RecordBundle {
+	sorted := slices.Clone(certificates)
+	slices.SortFunc(sorted, slices.Compare)
+	return RecordBundle{TrustDomain: trustDomain, Certificates: slices.CompactFunc(sorted, slices.Equal), AtMS: atMS}
+}
+
+// Type implements Command.
+func (RecordBundle) Type() string { return "record_bundle" }
+
+// Digest identifies the authorities: two commands of one trust domain with the same digest record the same bundle.
+func (c RecordBundle) Digest() string {
+	h := sha256.New()
+	for _, der := range c.Certificates {
+		sum := sha256.Sum256(der)
+		_, _ = h.Write(sum[:]) // A hash never returns an error.
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (c RecordBundle) apply(s *State) (Result, error) {
+	if c.TrustDomain == "" || len(c.TrustDomain) > 255 || !printable(c.TrustDomain) {
+		return Result{}, reject(ReasonBadCommand, "", "bad trust domain %q", clip(c.TrustDomain, 80))
+	}
+	if n := total(c.Certificates); n == 0 || n > MaxBundleBytes || len(c.Certificates) > maxCertificates {
+		return Result{}, reject(ReasonBadCommand, "", "bundle of %s has %d certificates of %d bytes, at most %d of %d",
+			c.TrustDomain, len(c.Certificates), n, maxCertificates, MaxBundleBytes)
+	}
+	if s.Bundles[c.TrustDomain] == c.Digest() {
+		return Result{}, nil
+	}
+	if s.Bundles[c.TrustDomain] == "" && len(s.Bundles) >= MaxBundles {
+		return Result{}, reject(ReasonBadCommand, "", "%d trust domains are recorded already, more can't be", MaxBundles)
+	}
+	s.Bundles = maps.Clone(s.Bundles)
+	if s.Bundles == nil {
+		s.Bundles = map[string]string{}
+	}
+	s.Bundles[c.TrustDomain] = c.Digest()
+	return Result{Changed: true}, nil
+}
+
+func total(parts [][]byte) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}
+
+// LedgerHead returns the end of the ledger; the zero value while there is none.
+func (s *State) LedgerHead() ledger.Head {
+	if s.Ledger == nil {
+		return ledger.Head{}
+	}
+	return *s.Ledger
+}
+
+// record advances next's ledger by what c did to s and returns the new records' lines.
+func record(c Command, s, next *State) ([][]byte, error) {
+	head := s.LedgerHead()
+	var lines [][]byte
+	add := func(atMS int64, body ledger.Body) error {
+		line, after, err := ledger.Append(head, atMS, body)
+		if err == nil {
+			lines, head = append(lines, line), after
+		}
+		return err
+	}
+	if bundle, ok := c.(RecordBundle); ok && s.Ledger == nil {
+		if err := add(bundle.AtMS, ledger.Swarm{SwarmID: s.SwarmID}); err != nil {
+			return nil, err
+		}
+	}
+	if head.Length == 0 {
+		return nil, nil // nothing has begun it
+	}
+	atMS, bodies := bodiesOf(c, s, next)
+	for _, body := range append(bodies, contractBodies(s, next)...) {
+		if err := add(atMS, body); err != nil {
+			return nil, fmt.Errorf("record %s: %w", c.Type(), err)
+		}
+		if r, ok := body.(ledger.Registration); ok {
+			next.Nodes[r.Node].Recorded = head.Length
+		}
+	}
+	next.Ledger = &head
+	return lines, nil
+}
+
+// bodiesOf returns what a command leaves in the ledger by itself, and when it was proposed.
+func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
+	switch c := c.(type) {
+	case RecordBundle:
+		return c.AtMS, []ledger.Body{ledger.Bundle{TrustDomain: c.TrustDomain, Certificates: c.Certificates}}
+	case RegisterNode:
+		if n := next.Nodes[c.Node.Name]; n.Recorded == 0 && len(c.Signature) > 0 {
+			bodies = []ledger.Body{ledger.Registration{
+				Node: n.Name, Role: n.Role, SPIFFEID: n.SPIFFEID, PeerID: n.PeerID, Signature: c.Signature, Chain: c.Chain,
+			}}
+		}
+		return c.AtMS, bodies
+	case ForgetNode:
+		return c.AtMS, []ledger.Body{ledger.Forget{Node: c.Node, PeerID: s.Nodes[c.Node].PeerID}}
+	case BanNode:
+		b := next.Bans[c.PeerID]
+		return c.AtMS, []ledger.Body{ledger.Ban{PeerID: b.PeerID, Node: b.Name, Reason: b.Reason, By: b.By}}
+	case UnbanNode:
+		return c.AtMS, []ledger.Body{ledger.Unban{PeerID: c.PeerID}}
+	case CommitRound:
+		return c.AtMS, []ledger.Body{roundBody(c, s)}
+	case FinishContract:
+		return c.AtMS, nil
+	case ResetContract:
+		return c.AtMS, []ledger.Body{ledger.Reset{Contract: c.Contract, Run: next.Contracts[c.Contract].Run}}
+	case LoseModel:
+		return c.AtMS, nil
+	}
+	return 0, nil
+}
+
+// contractBodies returns what became of contracts, by whichever command: their end, and lost models.
+func contractBodies(s, next *State) (bodies []ledger.Body) {
+	var changed []string
+	for name, c := range next.Contracts {
+		if s.Contracts[name] != nil && s.Contracts[name] != c {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	for _, name := range changed {
+		old, c := s.Contracts[name], next.Contracts[name]
+		if c.Lost != nil && (old.Lost == nil || *old.Lost != *c.Lost) {
+			bodies = append(bodies, ledger.LostModel{Contract: name, Run: c.Run, Round: c.Lost.Round, Model: c.Lost.Digest, Resumed: c.Lost.ResumedRound})
+		}
+		if c.Over && c.Committed != nil && (!old.Over || old.Run != c.Run) {
+			bodies = append(bodies, ledger.Over{Contract: name, Run: c.Run, Round: c.Committed.Round, Model: c.Committed.Digest})
+		}
+	}
+	return bodies
+}
+
+// roundBody tells of a round that is being committed; its plan is s's.
+func roundBody(c CommitRound, s *State) ledger.Round {
+	contract := s.Contracts[c.Contract]
+	plan := contract.Plan
+	out := ledger.Round{
+		Contract: contract.Name, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Method: plan.Method, Layout: contract.Terms.LayoutDigest,
+		Model: c.Digest, State: c.StateDigest, Shards: c.ShardDigests,
+		Witnessed: ledger.Witness{Length: plan.LedgerLength, Hash: plan.LedgerHash},
+	}
+	for i, p := range plan.Participants {
+		part := ledger.Participant{
+			Node: p.Node, Session: p.Session, Weight: p.Weight, Factor: math.Float64frombits(p.FactorBits),
+			ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves,
+		}
+		if n := s.Nodes[p.Node]; n != nil {
+			part.PeerID = n.PeerID
+		}
+		if i < len(c.Signatures) {
+			part.Signature = c.Signatures[i]
+		}
+		out.Participants = append(out.Participants, part)
+	}
+	return out
+}
+
+// checkProof holds what a registration carries for the ledger to its bounds.
+func (c RegisterNode) checkProof() error {
+	if len(c.Signature) > MaxSignature || len(c.Chain) > MaxChain || total(c.Chain) > MaxChainBytes || (len(c.Signature) > 0) != (len(c.Chain) > 0) {
+		return reject(ReasonBadCommand, "give the SVID at most 4 certificates of 16 KiB together",
+			"registration of node %s has a chain of %d certificates and %d bytes", c.Node.Name, len(c.Chain), total(c.Chain))
+	}
+	return nil
+}
+
+// checkProof holds what a round carries for the ledger to its bounds.
+func (r CommitRound) checkProof() error {
+	ok := len(r.Signatures) <= MaxMinPeers && len(r.ShardDigests) <= MaxMinPeers && (r.StateDigest == "" || validHex(r.StateDigest, 64))
+	for _, s := range r.Signatures {
+		ok = ok && len(s) <= MaxSignature
+	}
+	for _, d := range r.ShardDigests {
+		ok = ok && validHex(d, 64)
+	}
+	if !ok {
+		return reject(ReasonBadCommand, "", "bad signatures or digests of round %d of %s", r.Round, clip(r.Contract, 80))
+	}
+	return nil
+}
+
+// checkLedger holds that the ledger's end is one.
+func (s *State) checkLedger() bool {
+	if len(s.Bundles) > MaxBundles || (s.Ledger == nil) != (len(s.Bundles) == 0) {
+		return false
+	}
+	return s.Ledger == nil || s.Ledger.Length > 0 && s.Ledger.Bytes > s.Ledger.Length && validHex(s.Ledger.Hash, 64)
+}
