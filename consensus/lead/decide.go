@@ -16,6 +16,7 @@ type Inputs struct {
 	Reports  map[string]Report // by session, of the contract's current run
 	Memory   Memory            // what the last Decision for this contract returned
 	Config   Config
+	Recent   []state.CommittedRound // of the contract's current run, as far as the leader remembers
 }
 
 // Decision is what to do for one contract now.
@@ -51,6 +52,7 @@ func Decide(in Inputs) Decision {
 		d.attempt()
 	case c.Terms == nil:
 		d.enrolling()
+	case d.lost():
 	default:
 		d.plan()
 	}
@@ -215,7 +217,7 @@ func (d *decider) tooFew(w Waiting, enrolled []string) {
 	case len(enrolled) < w.Need:
 		w.Kind, w.Have, w.For = WaitPeers, enrolled, w.Lost
 	}
-	if d.c.FinalDue() && d.c.Committed != nil {
+	if d.c.FinalDue() && d.c.HasModel() {
 		if d.mem.finalSince.IsZero() {
 			d.mem.finalSince = d.in.Now
 		}
@@ -304,7 +306,7 @@ func (d *decider) start(w Waiting, picked []peer) {
 		parts = append(parts, state.Participant{Session: p.session.ID, Node: p.session.Node, Weight: p.weight, Seq: p.seq})
 	}
 	if weight(parts) == 0 {
-		if d.c.FinalDue() && d.c.Committed != nil {
+		if d.c.FinalDue() && d.c.HasModel() {
 			d.finish("all peers have weight 0")
 			return
 		}

@@ -70,6 +70,8 @@ func (w Waiting) guard(now time.Time) string {
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
 	case WaitRequired, WaitShare, WaitCap, WaitMethod:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
+	case WaitModel:
+		return w.Rule + ", " + lasting(now, w.Since)
 	case WaitCommand:
 		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
 	case WaitCompleted:
@@ -147,6 +149,8 @@ func (w Waiting) lastFailure() string {
 func (w Waiting) remedy() string {
 	dead := w.nodes(PeerDead)
 	switch w.Kind {
+	case WaitModel:
+		return "bring back " + names(w.For) + " with what lies in its state directory, if what was learned since is not to be lost"
 	case WaitSessions:
 		return "start SLs with a program of this contract"
 	case WaitPeers:

@@ -37,8 +37,9 @@ type Leader struct {
 	log      *slog.Logger
 	reports  *Reports
 	liveness *Liveness
-	wake     chan struct{}        // holds one, so that many wake-ups are one
-	walls    map[string]toldWalls // by contract; Run's alone
+	wake     chan struct{}              // holds one, so that many wake-ups are one
+	walls    map[string]toldWalls       // by contract; Run's alone
+	losses   map[string]state.LostModel // those that were logged, by contract; Run's alone
 
 	mu        sync.Mutex
 	leading   bool
@@ -68,7 +69,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Leader {
 	cfg = cfg.withDefaults()
 	return &Leader{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: NewLiveness(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, losses: map[string]state.LostModel{}, contracts: map[string]*contract{},
 	}
 }
 
@@ -120,6 +121,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	for {
 		changed := l.raft.Changed()
 		l.tellWalls(l.raft.View())
+		l.tellLost(l.raft.View())
 		if l.lead() {
 			l.step(ctx)
 		}
@@ -196,12 +198,13 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 	known.remember(c)
 	d := Decide(Inputs{
 		Now: now, View: view, Contract: name, Reports: l.reports.Of(c), Memory: known.memory, Config: l.cfg,
+		Recent: known.recent,
 	})
 	known.memory, known.waiting = d.Memory, d.Waiting
 	if said := d.Waiting.key(); said != known.said {
 		known.said = said
 		level := slog.LevelDebug
-		if k := d.Waiting.Kind; k == WaitPeers || k == WaitRetry || k == WaitWeight {
+		if k := d.Waiting.Kind; k == WaitPeers || k == WaitRetry || k == WaitWeight || k == WaitModel {
 			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
 		}
 		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())
