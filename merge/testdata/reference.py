@@ -9,8 +9,8 @@ computed beforehand. Definitions and parameters are those of merge/DESIGN.md.
 
 A case: method (canonical form), dtypes and shapes of the tensors (dtype: the one of all of them, else ""), weights,
 contributors (each one's tensors behind each other as numbers), base (the last committed model) and state (the
-optimiser's) or null, want and want_state, tolerance (relative to the larger of 1 and the wanted value). A state is the
-first moment of all elements of the float tensors, behind it the second one if the method has it.
+optimiser's) or null, want and want_state, tolerance (relative to the larger of 1 and the wanted value). A state is, for
+one float tensor after the other, the first moment of its elements, behind it the second one if the method has it.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def merge(case: dict) -> tuple[np.ndarray, np.ndarray | None]:
     base = None if case["base"] is None else np.array(case["base"], np.float64)
     floats = np.concatenate([np.full(math.prod(s), is_float(d)) for d, s in zip(case["dtypes"], case["shapes"])])
     if name in OPTIMISERS:
-        return optimise(case, p, weighted_mean(x, w), base, floats)
+        return optimise(case, p, weighted_mean(x, w), base)
     plain = {
         "mean": lambda: weighted_mean(x, w),
         "coordmedian": lambda: coordmedian(x, w),
@@ -224,17 +224,27 @@ def merge(case: dict) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def optimise(
-    case: dict, p: dict[str, float], mean: np.ndarray, base: np.ndarray | None, floats: np.ndarray
+    case: dict, p: dict[str, float], mean: np.ndarray, base: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Step from base towards the mean; the first round takes the mean. Integers take the mean always."""
+    """Step from base towards the mean as it travels, rounded; the first round takes it as it is, integers always do."""
     step, moments = OPTIMISERS[parse(case["method"])[0]]
-    size = int(floats.sum())
-    if base is None:
-        return mean, np.zeros(moments * size)
-    old = np.zeros((moments, size)) if case["state"] is None else np.array(case["state"]).reshape(moments, size)
-    merged = mean.copy()
-    merged[floats], new = step((mean - base)[floats], base[floats], old, p)
-    return merged, new.ravel()
+    merged, states, at, done = [], [], 0, 0
+    for dtype, shape in zip(case["dtypes"], case["shapes"]):
+        size = math.prod(shape)
+        new = as_type(mean[at : at + size], dtype)
+        if is_float(dtype):
+            old = np.zeros((moments, size))
+            if case["state"] is not None:
+                old = np.array(case["state"][done : done + moments * size]).reshape(moments, size)
+            kept = np.zeros((moments, size))
+            if base is not None:
+                new, kept = step(new - base[at : at + size], base[at : at + size], old, p)
+            # The state of narrow types is float32.
+            states.append(as_type(kept, "float64" if dtype == "float64" else "float32").ravel())
+            done += moments * size
+        merged.append(new)
+        at += size
+    return np.concatenate(merged), np.concatenate(states)
 
 
 # Cases.
@@ -293,10 +303,7 @@ class Cases:
             at = len(want)
             want.extend(as_type(merged[at : at + math.prod(shape)], dtype).tolist())
         case["want"] = want
-        # A state is float32, or float64 beside a float64 tensor.
-        kinds = {d for d in dtypes if is_float(d)}
-        kind = "float64" if kinds == {"float64"} else "float32"
-        case["want_state"] = None if new is None else as_type(new, kind).tolist()
+        case["want_state"] = None if new is None else new.tolist()
         case["tolerance"] = max([LOOSE.get(parse(method)[0], 0.0)] + [TOLERANCE.get(d, 0.0) for d in dtypes])
         self.all.append(case)
         return case
