@@ -61,7 +61,6 @@ func TestRefusedFields(t *testing.T) {
 		"bad digest":       session(func(c *state.OpenSession) { c.Terms.LayoutDigest = "zz" }),
 		"huge layout":      session(func(c *state.OpenSession) { c.Terms.Layout = make([]byte, state.MaxLayoutBytes+1) }),
 		"many leaves":      session(func(c *state.OpenSession) { c.Terms.Leaves = 1 << 40 }),
-		"no method":        session(func(c *state.OpenSession) { c.Terms.Method = "" }),
 		"no minPeers":      session(func(c *state.OpenSession) { c.Terms.MinPeers = 0 }),
 		"bad close mode":   state.CloseSession{Session: hexOf("1", 32), Contract: state.DefaultContract, Run: 1, CheckinMode: "sleepy"},
 		"silent goodbye":   state.LeaveNode{Node: "sl-0", TokenHash: hexOf("1", 64)},

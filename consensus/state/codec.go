@@ -40,6 +40,8 @@ var decoders = map[string]func([]byte) (Command, error){
 	CommitRound{}.Type():    decodeAs[CommitRound],
 	FinishContract{}.Type(): decodeAs[FinishContract],
 	ResetContract{}.Type():  decodeAs[ResetContract],
+	CreateContract{}.Type(): decodeAs[CreateContract],
+	FailContract{}.Type():   decodeAs[FailContract],
 	LoseModel{}.Type():      decodeAs[LoseModel],
 }
 

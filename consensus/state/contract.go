@@ -234,7 +234,7 @@ func (r ResetContract) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonStaleRun, "", "contract %s is in run %d, not %d", old.Name, old.Run, r.Run)
 	}
 	next := newContract(old.Name, old.CreatedMS)
-	next.Run, next.NextOrder = old.Run+1, old.NextOrder
+	next.Run, next.NextOrder, next.Rules = old.Run+1, old.NextOrder, old.Rules
 	active := old.Active()
 	open := 0
 	for _, session := range active {

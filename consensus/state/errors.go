@@ -30,6 +30,9 @@ const (
 	ReasonTooFewPeers    = "TOO_FEW_PEERS"    // fewer participants than minPeers
 	ReasonBadShards      = "BAD_SHARDS"       // the shards do not tile the model
 	ReasonZeroWeight     = "ZERO_WEIGHT"      // all participants have weight 0
+	ReasonRequired       = "REQUIRED_NODE"    // a node that the rules require is missing
+	ReasonWeightShare    = "WEIGHT_SHARE"     // the participants hold less of the weight than the rules demand
+	ReasonWeightCap      = "WEIGHT_CAP"       // a participant's weight is above the rules' cap
 	ReasonNotFinal       = "NOT_FINAL"        // the final round is not due
 	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
 	ReasonBanned         = "BANNED"           // the node key is banned

@@ -152,6 +152,14 @@ func terms(layout string, minPeers uint64) state.Terms {
 	return state.Terms{LayoutDigest: strings.Repeat(layout, 64), Layout: []byte(layout), Leaves: 7, Method: "mean", MinPeers: uint32(minPeers)}
 }
 
+// asking are terms with another method; "none" leaves it open.
+func asking(t state.Terms, method string) state.Terms {
+	if t.Method = method; method == "none" {
+		t.Method = ""
+	}
+	return t
+}
+
 // parseCommand reads "verb argument key=value…".
 func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Command {
 	t.Helper()
@@ -190,13 +198,24 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	case "open":
 		return state.OpenSession{
 			Session: hexOf(arg, 32), Contract: contract, Node: field(line, "node", ""),
-			Terms:         terms(field(line, "layout", "a"), number(t, line, "min", 2)),
+			Terms:         asking(terms(field(line, "layout", "a"), number(t, line, "min", 2)), field(line, "method", "mean")),
 			ExpectedPeers: uint32(number(t, line, "expected", 0)), SyncFrequency: 10, Weight: 1, AtMS: at,
 		}
+	case "create":
+		rules := state.Rules{
+			Method: field(line, "method", ""), Least: uint32(number(t, line, "least", 0)), MinPeers: uint32(number(t, line, "min", 0)),
+			NonFinite: field(line, "nonfinite", ""),
+		}
+		if r := field(line, "required", ""); r != "" {
+			rules.Required = strings.Split(r, ",")
+		}
+		return state.CreateContract{Contract: contract, Rules: rules, AtMS: at}
+	case "fail":
+		return state.FailContract{Contract: contract, Run: run, Reason: field(line, "reason", "below"), Below: field(line, "below", "") == "true", AtMS: at}
 	case "close":
 		return state.CloseSession{Session: hexOf(arg, 32), Contract: contract, Run: run, CheckinMode: field(line, "mode", ""), Seq: 9, AtMS: at}
 	case "end":
-		return state.EndSession{Session: hexOf(arg, 32), Contract: contract, Run: run, Reason: field(line, "reason", "finished"), AtMS: at}
+		return state.EndSession{Session: hexOf(arg, 32), Contract: contract, Run: run, Reason: strings.ReplaceAll(field(line, "reason", "finished"), "_", " "), AtMS: at}
 	case "plan":
 		return state.PlanRound{
 			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt+1),

@@ -45,6 +45,8 @@ func (s *State) checkContract(c *Contract) error {
 	switch {
 	case c.Run < 1:
 		return errors.New("no run")
+	case c.Rules != nil && (c.Rules.none() || c.Rules.check() != nil):
+		return errors.New("rules that demand nothing or are out of bounds")
 	case c.FinalPending != c.FinalDue():
 		return errors.New("FinalPending is not what FinalDue says")
 	case len(c.RecentCommitMS) > maxRecent:

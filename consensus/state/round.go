@@ -122,8 +122,10 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 			return sessionEnded(session)
 		case !s.live(part.Node):
 			return reject(ReasonNodeDead, "", "contract %s: node %s is not alive", c.Name, part.Node)
-		case part.Weight > MaxWeight:
-			return reject(ReasonBadCommand, "", "weight %d of %s, at most %d", part.Weight, part.Node, MaxWeight)
+		case part.Weight > c.heaviest():
+			return reject(ReasonBadCommand, "", "weight %d of %s, at most %d", part.Weight, part.Node, c.heaviest())
+		case !validFactor(part.FactorBits):
+			return reject(ReasonBadCommand, "", "bad factor of %s", part.Node)
 		case part.ShardFirst != next || part.ShardLeaves > c.Terms.Leaves-next:
 			return reject(ReasonBadShards, "", "contract %s: shard of %s does not follow at leaf %d", c.Name, part.Node, next)
 		}
@@ -137,7 +139,21 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 	if weight == 0 {
 		return reject(ReasonZeroWeight, "give at least one peer a nodeWeightage above 0", "contract %s: all participants have weight 0", c.Name)
 	}
-	return nil
+	return c.CheckPlan(p.Participants)
+}
+
+// heaviest is the largest weight of a participant: those under a cap are counted finer than those that programs give.
+func (c *Contract) heaviest() uint32 {
+	if c.Rules != nil && c.Rules.WeightCapPPM > 0 {
+		return MaxPlannedWeight
+	}
+	return MaxWeight
+}
+
+// validFactor tells whether bits are 0 or those of a float64 over 0 and up to 1: such numbers are ordered as their bits.
+func validFactor(bits uint64) bool {
+	const one = 0x3ff0000000000000
+	return bits <= one
 }
 
 // CancelPlan gives the running attempt up without another one.

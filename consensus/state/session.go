@@ -42,6 +42,9 @@ type Session struct {
 
 	// NoShard says that its node wants to own no part of a merge.
 	NoShard bool `json:"no_shard,omitempty"`
+	// QuorumWaitMS and StallGraceMS are what its node asks for, 0: nothing; see Contract.Waits.
+	QuorumWaitMS uint32 `json:"quorum_wait_ms,omitempty"`
+	StallGraceMS uint32 `json:"stall_grace_ms,omitempty"`
 
 	State     string `json:"state"`
 	Closed    bool   `json:"closed,omitempty"`     // a close was committed, also when the session has ended since
@@ -72,6 +75,9 @@ type OpenSession struct {
 	Weight        uint32 `json:"weight"`
 	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
 	Walls         string `json:"walls,omitempty"` // at most MaxWalls bytes of one line
+	NoShard       bool   `json:"no_shard,omitempty"`
+	QuorumWaitMS  uint32 `json:"quorum_wait_ms,omitempty"` // what its node asks for; 0: nothing
+	StallGraceMS  uint32 `json:"stall_grace_ms,omitempty"` // likewise
 	AtMS          int64  `json:"at_ms"`
 }
 
@@ -82,14 +88,15 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if err := o.check(s); err != nil {
 		return Result{}, err
 	}
-	if s.Contracts[o.Contract] == nil {
-		if len(s.Contracts) >= maxContracts {
-			return Result{}, reject(ReasonBadCommand, "use one of the existing contracts", "the swarm has %d contracts already", maxContracts)
-		}
-		s.Contracts[o.Contract] = newContract(o.Contract, o.AtMS)
+	if _, err := s.ensureContract(o.Contract, o.AtMS); err != nil {
+		return Result{}, err
 	}
 	c, err := s.contract(o.Contract)
 	if err != nil {
+		return Result{}, err
+	}
+	o.Terms = o.Terms.under(c.Rules)
+	if err := o.Terms.check(); err != nil {
 		return Result{}, err
 	}
 	if had := c.Sessions[o.Session]; had != nil {
@@ -101,6 +108,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if c.Over {
 		return Result{}, contractOver(c.Name)
 	}
+	if !c.Rules.fit(o.Terms) {
+		return Result{}, againstRules(c.Name, o.Terms, c.Rules)
+	}
 	if c.Terms != nil && !c.Terms.Same(o.Terms) {
 		return Result{}, termsMismatch(c.Name, o.Terms, *c.Terms)
 	}
@@ -109,6 +119,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	}
 	if old := c.SessionOf(o.Node); old != nil {
 		c.end(old.ID, EndReplaced, 0)
+	}
+	if len(c.Active()) == 0 && c.Plan == nil {
+		c.PendingReason = "" // it ended those who were there before
 	}
 	session := o.session(c)
 	c.NextOrder++
@@ -154,6 +167,7 @@ func (o OpenSession) session(c *Contract) *Session {
 		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: terms,
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive,
 		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Walls: o.Walls,
+		NoShard: o.NoShard, QuorumWaitMS: o.QuorumWaitMS, StallGraceMS: o.StallGraceMS,
 		State: SessionOpen, OpenedMS: o.AtMS,
 	}
 }
@@ -162,8 +176,8 @@ func (o OpenSession) check(s *State) error {
 	switch {
 	case !validHex(o.Session, 32):
 		return reject(ReasonBadCommand, "", "bad session ID %q", clip(o.Session, 80))
-	case !ValidContractName(o.Contract):
-		return reject(ReasonBadCommand, "use 1 to 128 of A-Z a-z 0-9 . _ -", "bad contract name %q", clip(o.Contract, 160))
+	case max(o.QuorumWaitMS, o.StallGraceMS) > MaxWaitMS:
+		return reject(ReasonBadCommand, "give at most a week", "a wait is longer than a week")
 	case o.SyncFrequency < 1 || o.SyncFrequency > maxInterval:
 		return reject(ReasonBadCommand, "give a syncFrequency of at least 1", "syncFrequency is %d", o.SyncFrequency)
 	case o.Weight > MaxWeight:
@@ -174,6 +188,9 @@ func (o OpenSession) check(s *State) error {
 		return badCheckin(o.CheckinMode)
 	case len(o.Walls) > MaxWalls || !oneLine(o.Walls):
 		return reject(ReasonBadCommand, "", "the words on a program's walls are %d bytes, at most %d, of one line", len(o.Walls), MaxWalls)
+	}
+	if err := checkContractName(o.Contract); err != nil {
+		return err
 	}
 	n := s.Nodes[o.Node]
 	if n == nil {
@@ -188,7 +205,7 @@ func (o OpenSession) check(s *State) error {
 	if n.Role != RoleSL {
 		return reject(ReasonNotLearner, "", "node %s is no SL", o.Node)
 	}
-	return o.Terms.check()
+	return nil
 }
 
 func validCheckin(mode string) bool {
@@ -269,7 +286,11 @@ func (o EndSession) apply(s *State) (Result, error) {
 		return result, nil
 	}
 	c.end(old.ID, clip(o.Reason, MaxEndReason), o.ExitCode)
-	c.settle()
+	if c.notFinite(o.Reason) {
+		c.failNotFinite(old.Node, o.Reason)
+	} else {
+		c.settle()
+	}
 	result.Changed, result.EndReason = true, clip(o.Reason, MaxEndReason)
 	return result, nil
 }

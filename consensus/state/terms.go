@@ -11,6 +11,9 @@ type Terms struct {
 	Leaves   uint64 `json:"leaves"` // number of leaves that the layout is cut into
 	Method   string `json:"method"`
 	MinPeers uint32 `json:"min_peers"`
+	// Least is how many participants of weight above 0 Method needs, 0 or 1: any. The proposer knows methods, the state does
+	// not.
+	Least uint32 `json:"least,omitempty"`
 }
 
 // Same tells whether two sessions with these terms can train together.
@@ -35,8 +38,27 @@ func (t Terms) check() error {
 		return reject(ReasonBadCommand, "", "bad merge method %q", clip(t.Method, 80))
 	case t.MinPeers < 1 || t.MinPeers > MaxMinPeers:
 		return reject(ReasonBadCommand, "give minPeers from 1 to 1024", "minPeers is %d", t.MinPeers)
+	case t.MinPeers < t.Least:
+		return tooFewFor(t.Method, t.Least, t.MinPeers)
 	}
 	return nil
+}
+
+// under returns the terms with what they leave open filled in from the rules, which may be nil.
+func (t Terms) under(r *Rules) Terms {
+	if r == nil {
+		r = &Rules{}
+	}
+	switch {
+	case t.Method == "" && r.Method != "":
+		t.Method, t.Least = r.Method, r.Least
+	case t.Method == "":
+		t.Method, t.Least = MeanMethod, 0
+	}
+	if t.MinPeers == 0 {
+		t.MinPeers = r.MinPeers
+	}
+	return t
 }
 
 // without returns the terms without the layout's text.
@@ -92,6 +114,13 @@ func (c *Contract) fixTerms() {
 			c.Sessions[s.ID] = &n
 		}
 	}
+}
+
+// againstRules refuses terms that the contract's rules forbid.
+func againstRules(contract string, mine Terms, rules *Rules) error {
+	return reject(ReasonTermsMismatch,
+		"ask for what the rules demand, or leave it out; only a contract without sessions can get other rules: swarmctl create contract "+contract,
+		"terms differ from the rules of contract %s: this session has method %s, minPeers %d; the rules demand %s", contract, mine.Method, mine.MinPeers, rules.demand())
 }
 
 func termsMismatch(contract string, mine, theirs Terms) error {

@@ -10,8 +10,12 @@ const (
 	MaxMinPeers     = 1024
 	MaxWeight       = 100
 	MaxEndReason    = 4096
-	MaxWalls        = 256 // of Session.Walls
-	MaxEnded        = 256 // ended sessions that a contract keeps, besides those that count as closed
+	// MaxPlannedWeight bounds the weights of a plan under a cap, which are scaled up so that the cap rounds little.
+	MaxPlannedWeight = 10_000
+	MaxWalls         = 256 // of Session.Walls
+	MaxRequired      = 64  // nodes that rules require
+	MaxWaitMS        = 7 * 24 * 3600 * 1000
+	MaxEnded         = 256 // ended sessions that a contract keeps, besides those that count as closed
 
 	MaxSessions = 64 // sessions of one node that have not ended: as many as a report carries
 

@@ -1,0 +1,158 @@
+package state_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// TestRulesAreBounded: what no round could ever fulfil, or would fill the state, is refused.
+func TestRulesAreBounded(t *testing.T) {
+	many := make([]string, state.MaxRequired+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("sl-%03d", i)
+	}
+	for name, rules := range map[string]state.Rules{
+		"long method":         {Method: strings.Repeat("m", 600)},
+		"two lines":           {Method: "mean\nmean"},
+		"least of nothing":    {Least: 3},
+		"too many peers":      {MinPeers: state.MaxMinPeers + 1},
+		"fewer expected":      {MinPeers: 3, ExpectedPeers: 2},
+		"method needs more":   {Method: "krum(f=2)", Least: 7, MinPeers: 3},
+		"share above 1":       {MinWeightSharePPM: state.PPM + 1},
+		"cap above 1":         {WeightCapPPM: state.PPM + 1},
+		"cap below 1/min":     {WeightCapPPM: 300_000, MinPeers: 3},
+		"unknown policy":      {NonFinite: "ignore"},
+		"long wait":           {StallGraceMS: state.MaxWaitMS + 1},
+		"too many required":   {Required: many},
+		"bad required":        {Required: []string{"no name"}},
+		"unsorted required":   {Required: []string{"b", "a"}},
+		"required more often": {Required: []string{"a", "a"}},
+	} {
+		s := state.New()
+		next, _, err := s.Apply(state.CreateContract{Contract: "study", Rules: rules})
+		if reason := state.ReasonOf(err); reason != state.ReasonBadCommand && reason != state.ReasonTooFewPeers || next != s {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := state.New().Apply(state.CreateContract{Contract: "no name"}); state.ReasonOf(err) != state.ReasonBadCommand {
+		t.Errorf("bad name: %v", err)
+	}
+	if _, _, err := state.New().Apply(state.CreateContract{Contract: "a", Rules: state.Rules{WeightCapPPM: 400_000, MinPeers: 3, Required: many[1:]}}); err != nil {
+		t.Errorf("good rules: %v", err)
+	}
+}
+
+// ruled is a contract of four sessions with these weights, under rules.
+func ruled(t *testing.T, rules state.Rules, least uint32, weights ...uint32) *state.State {
+	t.Helper()
+	s := state.New()
+	do := func(c state.Command) {
+		t.Helper()
+		next, _, err := s.Apply(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+	}
+	do(state.CreateContract{Contract: state.DefaultContract, Rules: rules})
+	for i, w := range weights {
+		name := fmt.Sprintf("sl-%d", i)
+		do(state.RegisterNode{Node: state.Node{Name: name, Role: state.RoleSL, PeerID: name}, TokenHash: hexOf("1", 64)})
+		terms := terms("a", 1)
+		terms.Least = min(least, 1)
+		do(state.OpenSession{Session: hexOf(fmt.Sprint(i+1), 32), Contract: state.DefaultContract, Node: name, Terms: terms, SyncFrequency: 1, Weight: w})
+	}
+	c := *s.Contracts[state.DefaultContract]
+	withLeast := *c.Terms
+	withLeast.Least = least
+	c.Terms = &withLeast
+	s.Contracts[state.DefaultContract] = &c
+	return s
+}
+
+// TestPlanHoldsToTheRules: every rule is Apply's, not only the leader's.
+func TestPlanHoldsToTheRules(t *testing.T) {
+	type part struct {
+		session int
+		weight  uint32
+	}
+	enrolled := []uint32{50, 30, 10, 10}
+	tests := []struct {
+		name   string
+		rules  state.Rules
+		least  uint32
+		parts  []part
+		reason string
+	}{
+		{"no rules", state.Rules{}, 0, []part{{0, 50}}, ""},
+		{"required is there", state.Rules{Required: []string{"sl-1"}}, 0, []part{{1, 30}}, ""},
+		{"required is missing", state.Rules{Required: []string{"sl-0", "sl-1"}}, 0, []part{{1, 30}}, state.ReasonRequired},
+		{"required never came", state.Rules{Required: []string{"sl-9"}}, 0, []part{{0, 50}, {1, 30}}, state.ReasonRequired},
+		{"exact share", state.Rules{MinWeightSharePPM: 800_000}, 0, []part{{0, 50}, {1, 30}}, ""},
+		{"too small a share", state.Rules{MinWeightSharePPM: 800_001}, 0, []part{{0, 50}, {1, 30}}, state.ReasonWeightShare},
+		{"who contributes nothing has no share", state.Rules{MinWeightSharePPM: 800_000}, 0, []part{{0, 50}, {1, 0}}, state.ReasonWeightShare},
+		{"exact cap", state.Rules{WeightCapPPM: 400_000}, 0, []part{{0, 40}, {1, 30}, {2, 30}}, ""},
+		{"above the cap", state.Rules{WeightCapPPM: 400_000}, 0, []part{{0, 50}, {1, 30}, {2, 10}}, state.ReasonWeightCap},
+		{"too few for the cap", state.Rules{WeightCapPPM: 400_000}, 0, []part{{0, 1}, {1, 1}}, state.ReasonWeightCap},
+		{"weight 0 does not help the cap", state.Rules{WeightCapPPM: 400_000}, 0, []part{{0, 1}, {1, 1}, {2, 0}}, state.ReasonWeightCap},
+		{"finer weights under a cap", state.Rules{WeightCapPPM: 400_000}, 0, []part{{0, 4000}, {1, 3000}, {2, 3000}}, ""},
+		{"heavier than anybody may be", state.Rules{}, 0, []part{{0, 101}}, state.ReasonBadCommand},
+		{"enough for the method", state.Rules{}, 3, []part{{0, 1}, {1, 1}, {2, 1}}, ""},
+		{"too few for the method", state.Rules{}, 3, []part{{0, 1}, {1, 1}, {2, 0}}, state.ReasonTooFewPeers},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := ruled(t, tt.rules, tt.least, enrolled...)
+			plan := state.PlanRound{Contract: state.DefaultContract, Run: 1, Round: 1, Attempt: 1}
+			for i, p := range tt.parts {
+				part := state.Participant{Session: hexOf(fmt.Sprint(p.session+1), 32), Node: fmt.Sprintf("sl-%d", p.session), Weight: p.weight, Seq: 1, ShardFirst: 7}
+				if i == 0 {
+					part.ShardFirst, part.ShardLeaves = 0, 7
+				}
+				plan.Participants = append(plan.Participants, part)
+			}
+			next, _, err := s.Apply(plan)
+			if state.ReasonOf(err) != tt.reason || (err == nil) != (next.Contracts[state.DefaultContract].Plan != nil) {
+				t.Errorf("got %v, want %q", err, tt.reason)
+			}
+		})
+	}
+}
+
+func TestFactorsOfAPlan(t *testing.T) {
+	for bits, ok := range map[uint64]bool{0: true, 1: true, 0x3ff0000000000000: true, 0x3ff0000000000001: false, 1 << 63: false, 0x7ff0000000000000: false} {
+		s := ruled(t, state.Rules{}, 0, 1)
+		_, _, err := s.Apply(state.PlanRound{Contract: state.DefaultContract, Run: 1, Round: 1, Attempt: 1, Participants: []state.Participant{
+			{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, ShardLeaves: 7, FactorBits: bits},
+		}})
+		if (err == nil) != ok {
+			t.Errorf("factor %x: %v", bits, err)
+		}
+	}
+}
+
+// TestWaits: a rule wins, else the longest that is asked for by somebody who is there.
+func TestWaits(t *testing.T) {
+	c := &state.Contract{Run: 2, Sessions: map[string]*state.Session{
+		"a": {Run: 2, State: state.SessionOpen, QuorumWaitMS: 10, StallGraceMS: 5},
+		"b": {Run: 2, State: state.SessionClosed, QuorumWaitMS: 7, StallGraceMS: 6},
+		"c": {Run: 2, State: state.SessionEnded, QuorumWaitMS: 99, StallGraceMS: 99},
+		"d": {Run: 1, State: state.SessionOpen, QuorumWaitMS: 99, StallGraceMS: 99},
+	}}
+	if q, s := c.Waits(); q != 10 || s != 6 {
+		t.Errorf("asked: %d %d", q, s)
+	}
+	c.Rules = &state.Rules{QuorumWaitMS: 3}
+	if q, s := c.Waits(); q != 3 || s != 6 {
+		t.Errorf("ruled: %d %d", q, s)
+	}
+	if c.ExpectedPeers = 4; c.Expected() != 4 {
+		t.Errorf("expected %d", c.Expected())
+	}
+	if c.Rules.ExpectedPeers = 2; c.Expected() != 2 {
+		t.Errorf("expected by rule %d", c.Expected())
+	}
+}
