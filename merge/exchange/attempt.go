@@ -126,34 +126,61 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check validates what Run relies on.
-func (a *Attempt) check() error {
+// check validates what Run relies on and returns the method.
+func (a *Attempt) check() (*merge.Method, error) {
 	if a.Contract == "" || len(a.Contract) > MaxContract {
-		return fmt.Errorf("%w: contract name has %d bytes, want 1 to %d", ErrPlan, len(a.Contract), MaxContract)
+		return nil, fmt.Errorf("%w: contract name has %d bytes, want 1 to %d", ErrPlan, len(a.Contract), MaxContract)
 	}
 	n := len(a.Participants)
 	if a.Layout == nil || a.Number == 0 || n == 0 || n > MaxParticipants || a.Self < 0 || a.Self >= n {
-		return fmt.Errorf("%w: attempt %d, %d participants, self %d", ErrPlan, a.Number, n, a.Self)
+		return nil, fmt.Errorf("%w: attempt %d, %d participants, self %d", ErrPlan, a.Number, n, a.Self)
 	}
-	if _, err := merge.ParseMethod(a.Method); err != nil {
-		return fmt.Errorf("%w: %w", ErrPlan, err)
+	m, err := merge.ParseMethod(a.Method)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	if m.String() != a.Method {
+		return nil, fmt.Errorf("%w: method %q is not in canonical form %q", ErrPlan, a.Method, m)
 	}
 	shards := make([]merge.Shard, n)
 	seen := make(map[string]bool, n)
-	var weight uint64
+	contributors, owners := 0, 0
 	for i, p := range a.Participants {
 		if p.Node == "" || seen[p.Node] {
-			return fmt.Errorf("%w: participant %d %q is unnamed or named twice", ErrPlan, i, p.Node)
+			return nil, fmt.Errorf("%w: participant %d %q is unnamed or named twice", ErrPlan, i, p.Node)
 		}
 		seen[p.Node] = true
 		shards[i] = p.Shard
-		weight += uint64(p.Weight)
+		if p.Weight > 0 {
+			contributors++
+		}
+		if p.Shard.Leaves > 0 {
+			owners++
+		}
 	}
-	if weight == 0 {
-		return fmt.Errorf("%w: %w", ErrPlan, merge.ErrWeights)
+	if contributors == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, merge.ErrWeights)
 	}
 	if err := merge.CheckShards(a.Layout.Leaves(), shards); err != nil {
-		return fmt.Errorf("%w: %w", ErrPlan, err)
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	return m, a.checkMethod(m, contributors, owners)
+}
+
+// checkMethod validates what the method asks of the participants.
+func (a *Attempt) checkMethod(m *merge.Method, contributors, owners int) error {
+	if least := m.LeastContributors(); contributors < least {
+		return fmt.Errorf("%w: %s needs %d participants of weight above 0, there are %d", ErrPlan, m, least, contributors)
+	}
+	if m.Distances() && 8*pairs(contributors)*owners > maxDistances {
+		return fmt.Errorf("%w: the distances between %d models from %d owners do not fit into %d bytes: use another method than %s",
+			ErrPlan, contributors, owners, maxDistances, m.Name())
+	}
+	for i, p := range a.Participants {
+		switch {
+		case !m.Bounds() && p.Factor != 0, m.Bounds() && p.Weight > 0 && !(p.Factor > 0 && p.Factor <= 1):
+			return fmt.Errorf("%w: participant %d has the factor %g for %s", ErrPlan, i, p.Factor, m)
+		}
 	}
 	return nil
 }

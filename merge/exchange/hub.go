@@ -57,11 +57,17 @@ func NewHub(cfg Config) *Hub {
 	}
 }
 
-// Close drops the idle streams. Attempts and Serve end with their contexts.
+// Close drops the idle streams and the scratch files. Attempts and Serve end
+// with their contexts, and an attempt's scratch file with it.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	idle := h.idle
 	h.idle, h.closed = make(map[string][]*conn), true
+	for _, k := range h.contracts {
+		if k.run.over() {
+			k.progress.release()
+		}
+	}
 	h.mu.Unlock()
 	for _, conns := range idle {
 		for _, c := range conns {
@@ -70,11 +76,13 @@ func (h *Hub) Close() {
 	}
 }
 
-// Forget drops what is kept about a contract that no attempt runs for.
+// Forget drops what is kept about a contract that no attempt runs for, scratch
+// file included.
 func (h *Hub) Forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if k := h.contracts[name]; k != nil && k.run.over() {
+		k.progress.release()
 		delete(h.contracts, name)
 	}
 }
@@ -86,18 +94,29 @@ func (h *Hub) Forget(name string) {
 // no goroutine touches the slots afterwards. An older attempt of the same
 // contract must have returned.
 func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (Result, error) {
-	if err := a.check(); err != nil {
+	r, err := newRun(h, a, slots, dial)
+	if err != nil {
 		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
 	}
-	r := &run{hub: h, Attempt: a, slots: slots, dial: dial, plan: a.planDigest(), done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	if err := h.begin(r); err != nil {
 		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
 	}
+	defer h.finish(r)
 	stop := context.AfterFunc(ctx, r.abort)
 	defer stop()
 	return r.run(ctx)
+}
+
+// finish lets go of the attempt, and of what it kept if no other will come.
+func (h *Hub) finish(r *run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(r.done)
+	if h.closed {
+		r.progress.release()
+	}
 }
 
 // begin makes r the newest attempt of its contract.
@@ -121,7 +140,11 @@ func (h *Hub) begin(r *run) error {
 	// The first attempt of a round starts from nothing on every node, which is
 	// why nobody has to wait for an owner's bitmap in it.
 	if p := k.progress; p == nil || r.Number == 1 || p.plan != r.plan || p.slot != r.slots.Name {
+		if p != nil {
+			p.release()
+		}
 		k.progress = newProgress(r.plan, r.slots.Name, r.Layout.Leaves())
+		r.keep(k.progress)
 	}
 	r.prepare(k.progress)
 	close(h.changed)

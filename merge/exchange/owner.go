@@ -190,6 +190,10 @@ func (r *run) supply(i int, in *inbound) {
 // for what a contributor owes.
 func (r *run) give(i int, in *inbound) {
 	err := in.c.write(r.given.appendFrame(nil), true)
+	if err == nil {
+		err = r.giveSums(in.c)
+	}
+	merged := r.served()
 	shard := r.Participants[r.Self].Shard
 	w := newBatch(in.c, true)
 	defer w.release()
@@ -201,13 +205,13 @@ func (r *run) give(i int, in *inbound) {
 		ready, changed := r.progress.ready(leaf)
 		if !ready {
 			if err = w.flush(); err == nil {
-				err = r.await(in.c, leaf, changed)
+				err = r.await(in.c, changed, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
 			}
 		}
 		if err != nil || r.ctx.Err() != nil {
 			break
 		}
-		if err := w.add(r.slots.Merged, r.Layout, leaf); err != nil {
+		if err := w.add(merged, r.Layout, leaf); err != nil {
 			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", err), err)
 			return
 		}
@@ -230,7 +234,16 @@ func (r *run) give(i int, in *inbound) {
 // awaits reports whether a leaf of participant i is needed still.
 func (r *run) awaits(i int, in *inbound) bool {
 	own := r.Participants[r.Self].Shard
-	return r.Participants[i].Weight > 0 && len(in.full) == 0 && !allSet(r.progress.held(own), own.Leaves)
+	return r.Participants[i].Weight > 0 && len(in.full) == 0 && !allSet(r.progress.held(own), own.Leaves) &&
+		!(r.method.Distances() && r.progress.count() == own.Leaves)
+}
+
+// served is where receivers' leaves are read from.
+func (r *run) served() io.ReaderAt {
+	if r.stepping() {
+		return means{r}
+	}
+	return r.slots.Merged
 }
 
 func allSet(m bitmap, n int) bool {
@@ -242,8 +255,9 @@ func allSet(m bitmap, n int) bool {
 	return true
 }
 
-// await blocks until the leaf is merged or the attempt has ended.
-func (r *run) await(c *conn, leaf int, changed <-chan struct{}) error {
+// await blocks until what the receiver waits for is ready or the attempt has
+// ended. Changed is closed when it may be.
+func (r *run) await(c *conn, changed <-chan struct{}, look func() (bool, <-chan struct{})) error {
 	alive := time.NewTicker(r.hub.cfg.StallTimeout / 4)
 	defer alive.Stop()
 	for {
@@ -252,7 +266,7 @@ func (r *run) await(c *conn, leaf int, changed <-chan struct{}) error {
 			return nil
 		case <-changed:
 			var ready bool
-			if ready, changed = r.progress.ready(leaf); ready {
+			if ready, changed = look(); ready {
 				return nil
 			}
 		case <-alive.C:
@@ -263,22 +277,37 @@ func (r *run) await(c *conn, leaf int, changed <-chan struct{}) error {
 	}
 }
 
-// own merges the own shard, leaf by leaf.
+// own merges the own shard.
 func (r *run) own() {
-	var who []int
-	var weights []uint32
-	for i, p := range r.Participants {
-		if p.Weight > 0 {
-			who = append(who, i)
-			weights = append(weights, p.Weight)
-		}
-	}
-	method, err := merge.ParseMethod(r.Method)
-	if err != nil {
-		r.fail(r.Self, plain(err), err)
+	own := r.Participants[r.Self].Shard
+	if allSet(r.progress.held(own), own.Leaves) {
 		return
 	}
-	m, err := method.NewMerger(r.Layout, merge.Contributors{Weights: weights})
+	if err := r.openSpool(); err != nil {
+		r.fail(r.Self, err.Error(), err)
+		return
+	}
+	if r.method.Distances() {
+		r.ownWhole()
+		return
+	}
+	r.ownLeaves()
+}
+
+// merger returns one for this attempt's contributors.
+func (r *run) merger(distances []float64) (*merge.Merger, error) {
+	in := merge.Contributors{Weights: r.weights, Distances: distances}
+	if r.method.Bounds() {
+		for _, i := range r.who {
+			in.Factors = append(in.Factors, r.Participants[i].Factor)
+		}
+	}
+	return r.method.NewMerger(r.Layout, in)
+}
+
+// ownLeaves merges leaf by leaf as contributions come in.
+func (r *run) ownLeaves() {
+	m, err := r.merger(nil)
 	if err != nil {
 		r.fail(r.Self, plain(err), err)
 		return
@@ -286,7 +315,12 @@ func (r *run) own() {
 	dst, local := getLeaf(), getLeaf()
 	defer putLeaf(dst)
 	defer putLeaf(local)
-	sources := make([][]byte, len(who))
+	var committed, base []byte
+	if r.slots.Base != nil && r.method.UsesBase() && !r.stepping() {
+		committed = getLeaf()
+		defer putLeaf(committed)
+	}
+	sources := make([][]byte, len(r.who))
 	shard := r.Participants[r.Self].Shard
 	for k := range shard.Leaves {
 		if r.given.get(k) {
@@ -294,29 +328,46 @@ func (r *run) own() {
 		}
 		leaf := shard.First + k
 		n := r.Layout.LeafLen(leaf)
-		if !r.gather(leaf, who, sources, local) {
+		if !r.gather(leaf, sources, local) {
 			return
 		}
-		err := m.Leaf(leaf, dst[:n], sources, nil)
-		for s, i := range who {
-			if i != r.Self {
-				r.inbound[i].free <- sources[s][:merge.LeafSize]
+		if committed != nil {
+			base = committed[:n]
+			if r.readBase(leaf, base) != nil {
+				return
 			}
 		}
-		if err != nil {
-			r.mergeFailed(who, err)
+		if err := m.Leaf(leaf, dst[:n], sources, base); err != nil {
+			r.mergeFailed(err)
 			return
 		}
-		if r.store(leaf, dst[:n]) != nil {
+		squares := r.squares(leaf, sources, base)
+		r.giveBack(sources)
+		if r.put(leaf, dst[:n]) != nil {
 			return
+		}
+		for s, v := range squares {
+			r.progress.squares[r.who[s]] += v
 		}
 	}
 }
 
+// squares measures the contributors' updates over a leaf, if the method bounds them.
+func (r *run) squares(leaf int, sources [][]byte, base []byte) []float64 {
+	if r.progress.squares == nil {
+		return nil
+	}
+	sums := make([]float64, len(sources))
+	for s := range sources {
+		sums[s] = merge.UpdateSquares(r.Layout, leaf, sources[s], base)
+	}
+	return sums
+}
+
 // gather takes one leaf of every contributor, in plan order.
-func (r *run) gather(leaf int, who []int, sources [][]byte, local []byte) bool {
+func (r *run) gather(leaf int, sources [][]byte, local []byte) bool {
 	n := r.Layout.LeafLen(leaf)
-	for s, i := range who {
+	for s, i := range r.who {
 		if i == r.Self {
 			if err := readLeaf(r.slots.Local, r.Layout, leaf, local[:n]); err != nil {
 				r.fail(r.Self, fmt.Sprintf("read own weights: %v", err), err)
@@ -335,17 +386,43 @@ func (r *run) gather(leaf int, who []int, sources [][]byte, local []byte) bool {
 	return true
 }
 
-func (r *run) mergeFailed(who []int, err error) {
+// giveBack lets the contributors' buffers be filled again.
+func (r *run) giveBack(sources [][]byte) {
+	for s, i := range r.who {
+		if i != r.Self {
+			r.inbound[i].free <- sources[s][:merge.LeafSize]
+		}
+	}
+}
+
+func (r *run) mergeFailed(err error) {
 	var nf *merge.NonFinite
 	if errors.As(err, &nf) && nf.Contributor >= 0 {
-		r.fail(who[nf.Contributor], nf.Error(), err)
+		r.fail(r.who[nf.Contributor], nf.Error(), err)
 		return
 	}
 	r.fail(r.Self, plain(err), err)
 }
 
-// store digests a merged leaf and writes it to the slot.
+// put stores a leaf that this owner merged. Where peers step, the merged leaf
+// is what receivers are given, now and in another attempt.
+func (r *run) put(leaf int, b []byte) error {
+	if r.stepping() {
+		if _, err := r.progress.spool.WriteAt(b, r.scratch().mean(leaf)); err != nil {
+			return r.stepFailed("keep merged weights", err)
+		}
+	}
+	return r.store(leaf, b)
+}
+
+// store writes a merged leaf to the slot, after the optimiser's step if there
+// is one, and digests what it wrote.
 func (r *run) store(leaf int, b []byte) error {
+	if r.stepping() {
+		if err := r.take(leaf, b); err != nil {
+			return err
+		}
+	}
 	d := merge.Sum(b)
 	if _, err := r.slots.Merged.WriteAt(b, r.Layout.LeafOffset(leaf)); err != nil {
 		r.fail(r.Self, fmt.Sprintf("write merged weights: %v", err), err)

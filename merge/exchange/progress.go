@@ -16,6 +16,8 @@ type progress struct {
 	have    []bool
 	digests []merge.Digest
 	changed chan struct{} // closed and replaced when a leaf is added
+
+	kept
 }
 
 func newProgress(plan merge.Digest, slot string, leaves int) *progress {

@@ -19,13 +19,20 @@ type run struct {
 	dial  Dial
 	plan  merge.Digest
 
+	method  *merge.Method
+	who     []int    // contributors by plan index: participants of weight above 0
+	weights []uint32 // theirs
+	steps   sync.Pool
+	// sumsFrame is the frame with the own share of the distances, once that is known.
+	sumsFrame func() []byte
+
 	ctx    context.Context //nolint:containedctx // It lives exactly as long as Run.
 	cancel context.CancelCauseFunc
 	count  counters
-	done   chan struct{} // closed when Run returns
+	done   chan struct{} // closed when Run returns, under the hub's mutex
 
 	progress *progress
-	given    bitmap     // own leaves merged before this attempt: no contribution is needed
+	given    bitmap     // own leaves merged or spooled before this attempt: no contribution is needed
 	inbound  []*inbound // by participant; nil for self and when nothing is owned
 	wg       sync.WaitGroup
 
@@ -36,12 +43,40 @@ type run struct {
 	aborted bool
 }
 
+// newRun checks the attempt and works out what its method asks.
+func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
+	method, err := a.check()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		hub: h, Attempt: a, slots: slots, dial: dial, plan: a.planDigest(), done: make(chan struct{}), method: method,
+	}
+	for i, p := range a.Participants {
+		if p.Weight > 0 {
+			r.who = append(r.who, i)
+			r.weights = append(r.weights, p.Weight)
+		}
+	}
+	r.steps.New = r.newStep
+	r.sumsFrame = sync.OnceValue(func() []byte {
+		sums, _ := r.progress.sumsOf(r.Self)
+		return appendSums(nil, len(r.who), sums)
+	})
+	return r, nil
+}
+
 // prepare fixes what the attempt starts from, before any stream may join.
 func (r *run) prepare(p *progress) {
 	r.progress = p
 	r.conns = make(map[*conn]struct{})
 	own := r.Participants[r.Self].Shard
 	r.given = p.held(own)
+	if r.method.Distances() {
+		for k := range p.count() {
+			r.given.set(k)
+		}
+	}
 	r.inbound = make([]*inbound, len(r.Participants))
 	if own.Leaves == 0 {
 		return
@@ -73,7 +108,6 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	r.ended = true
 	failure := r.failure
 	r.mu.Unlock()
-	close(r.done)
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.Number, r.Round, context.Cause(ctx))
 	}
@@ -82,6 +116,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 		return Result{}, failure
 	}
 	res := r.progress.result(r.Participants)
+	r.progress.complete(&res)
 	res.SentBytes, res.ReceivedBytes = r.count.sent.Load(), r.count.received.Load()
 	return res, nil
 }

@@ -115,6 +115,9 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 		return false, err
 	}
 	need <- m
+	if err := v.sums(); err != nil {
+		return false, err
+	}
 	buf := getLeaf()
 	defer putLeaf(buf)
 	for i := range shard.Leaves {
@@ -147,24 +150,31 @@ func (v *visitor) refused(h header) (again bool, err error) {
 
 // leaf reads until the expected leaf is in the slot.
 func (v *visitor) leaf(leaf int, buf []byte) error {
+	if err := v.expect(header{kindLeaf, uint32(leaf), uint32(len(buf))}); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(v.c, buf); err != nil {
+		return err
+	}
+	return v.store(leaf, buf)
+}
+
+// expect reads until the frame that must come next, but not its payload.
+func (v *visitor) expect(want header) error {
 	for {
 		h, err := v.c.next(true)
-		if err != nil {
-			return err
-		}
 		switch {
+		case err != nil:
+			return err
+		case h == want:
+			return nil
 		case h.kind == kindWait && h.length == 0:
-			continue
 		case h.kind == kindFail:
 			v.peerFailed(v.j, v.c, h)
 			return errFrame
-		case h.kind != kindLeaf || h.arg != uint32(leaf) || int(h.length) != len(buf):
+		default:
 			return wrongKind(h)
 		}
-		if _, err := io.ReadFull(v.c, buf); err != nil {
-			return err
-		}
-		return v.store(leaf, buf)
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	kindLeaf                  // argument: leaf; payload: its bytes
 	kindWait                  // argument: the index awaited, plus one; says "alive"
 	kindFail                  // argument: the index blamed, plus one; payload: code and reason
+	kindSums                  // argument: number of contributors; payload: the owner's share of their distances
 )
 
 const (
