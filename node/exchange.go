@@ -53,9 +53,16 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 		a.Participants = append(a.Participants, exchange.Participant{
 			// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
 			Node: m.PeerId, Session: m.Session, Weight: m.Weight,
-			Shard: merge.Shard{First: int(m.ShardFirst), Leaves: int(m.ShardLeaves)}, //nolint:gosec // checked by Run
+			Shard:  merge.Shard{First: int(m.ShardFirst), Leaves: int(m.ShardLeaves)}, //nolint:gosec // checked by Run
 			Factor: m.Factor,
 		})
+	}
+	var head merge.Digest
+	if p.LedgerHead != "" {
+		var err error
+		if head, err = merge.ParseDigest(p.LedgerHead); err != nil {
+			return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("the plan's ledger head: %v", err)}
+		}
 	}
 	slots := exchange.Slots{
 		Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging, Base: job.Base,
@@ -81,7 +88,7 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	}
 	done.Signature, err = x.Key.Sign(exchange.DoneMessage(exchange.Outcome{
 		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Node: x.Peer, ModelDigest: result.ModelDigest,
-		ShardDigests: result.ShardDigests, StateDigest: result.StateDigest,
+		ShardDigests: result.ShardDigests, StateDigest: result.StateDigest, Plan: a.Planned().Digest(), Ledger: head,
 	}))
 	if err != nil {
 		return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}

@@ -70,9 +70,15 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 
 func (d *decider) commit(done map[string]*Done) {
 	p := d.c.Plan
+	first := done[p.Participants[0].Session] // the digests of the others are the same
+	signatures := make([][]byte, 0, len(p.Participants))
+	for _, part := range p.Participants {
+		signatures = append(signatures, done[part.Session].Signature)
+	}
 	d.propose(state.CommitRound{
 		Contract: d.c.Name, Run: d.c.Run, Round: p.Round, Attempt: p.Attempt,
-		Digest: done[p.Participants[0].Session].ModelDigest, NextInterval: d.nextInterval(), AtMS: d.in.Now.UnixMilli(),
+		Digest: first.ModelDigest, NextInterval: d.nextInterval(), AtMS: d.in.Now.UnixMilli(),
+		StateDigest: first.StateDigest, ShardDigests: first.ShardDigests, Signatures: signatures,
 	}, fmt.Sprintf("round %d", p.Round))
 }
 

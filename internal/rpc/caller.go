@@ -24,6 +24,8 @@ type Caller struct {
 	ID identity.ID
 	// Leaf is that SVID's certificate: its key signs for the ownership of a node key, its life bounds the requests.
 	Leaf *x509.Certificate
+	// Chain is the SVID's certificates, leaf first, as the connection showed them: the ledger keeps a registration's.
+	Chain []*x509.Certificate
 	// Exporter returns the value that binds a registration to this connection.
 	Exporter func() ([]byte, error)
 }
@@ -55,7 +57,7 @@ func TLSCaller(source identity.Source) CallerFunc {
 		if err != nil {
 			return Caller{}, fmt.Errorf("%w: %w", ErrNoCertificate, err)
 		}
-		return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Exporter: func() ([]byte, error) {
+		return Caller{ID: id, Leaf: r.TLS.PeerCertificates[0], Chain: r.TLS.PeerCertificates, Exporter: func() ([]byte, error) {
 			return r.TLS.ExportKeyingMaterial(ExporterLabel, nil, ExporterBytes)
 		}}, nil
 	}

@@ -150,6 +150,7 @@ func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
 	}
 	out := &swarmv1.Plan{
 		Run: p.Run, Round: p.Round, Attempt: p.Attempt, Method: p.Method, Final: p.Final, PlannedUnixMs: p.PlannedMS,
+		LedgerHead: p.LedgerHash,
 	}
 	for _, part := range p.Participants {
 		out.Participants = append(out.Participants, participantToProto(part, s.Nodes[part.Node]))

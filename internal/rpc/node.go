@@ -43,7 +43,16 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	}
 	token := make([]byte, tokenBytes)
 	_, _ = rand.Read(token) // never fails, by its contract
-	if _, err := s.propose(ctx, state.RegisterNode{Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS()}); err != nil {
+	register := state.RegisterNode{
+		Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS(), Signature: req.Msg.GetSvidSignature(),
+	}
+	for _, cert := range caller.Chain {
+		register.Chain = append(register.Chain, cert.Raw)
+	}
+	if len(register.Chain) == 0 { // a CallerFunc may know the leaf alone
+		register.Chain = [][]byte{caller.Leaf.Raw}
+	}
+	if _, err := s.propose(ctx, register); err != nil {
 		return nil, err
 	}
 	// The caller will come back here with the token at once.

@@ -12,9 +12,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/merge"
-	"github.com/swarmd/swarmd/merge/exchange"
 )
 
 // Kinds of messages that SNs send to the leader. Register [Server.LeadReport] and [Server.LeadStatus] for them on every
@@ -119,8 +117,11 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			continue
 		}
 		r := reportFromProto(node.Name, x)
+		if r.Done != nil && stale(c, x) {
+			r.Done = nil
+		}
 		if r.Done != nil {
-			if err := checkDone(node, x); err != nil {
+			if err := checkDone(view, c, node, x); err != nil {
 				s.cfg.Log.WarnContext(ctx, "refused report of a merge", "node", node.Name, "contract", x.GetContract(), "err", err)
 				r.Done, bad = nil, err
 			}
@@ -142,39 +143,10 @@ func (s *Server) LeadStatus(_ context.Context, _ consensus.Peer, payload []byte)
 	return proto.Marshal(out)
 }
 
-// checkDone verifies that the node signed what it says came out of an attempt.
-func checkDone(node *state.Node, x *swarmv1.SessionReport) error {
-	d := x.GetDone()
-	out := exchange.Outcome{
-		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
-	}
-	var err error
-	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
-		return err
-	}
-	for _, text := range d.GetShardDigests() {
-		shard, err := parseDigest(text)
-		if err != nil {
-			return err
-		}
-		out.ShardDigests = append(out.ShardDigests, shard)
-	}
-	if d.GetStateDigest() != "" {
-		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
-			return err
-		}
-	}
-	if err := identity.VerifyNodeSignature(node.PeerID, exchange.DoneMessage(out), d.GetSignature()); err != nil {
-		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
-			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
-	}
-	return nil
-}
-
 func parseDigest(text string) (merge.Digest, error) {
 	var d merge.Digest
 	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(d) {
+	if err != nil || len(raw) != len(d) || hex.EncodeToString(raw) != text { // the ledger has one form only
 		return d, fmt.Errorf("%w: bad digest %.80q", ErrBadRequest, text)
 	}
 	copy(d[:], raw)

@@ -199,9 +199,19 @@ func TestReportsReachTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	model, shard, optimiser := merge.Sum([]byte("model")), merge.Sum([]byte("shard")), merge.Sum([]byte("state"))
+	part := state.Participant{Session: idA, Node: "sl-a", Weight: 1, ShardLeaves: s.core.View().Contracts["study"].Terms.Leaves}
+	must(s.core.Propose(t.Context(), state.BundleOf("hospital.example", [][]byte{{1}}, 1)))(t)
+	must(s.core.Propose(t.Context(), state.PlanRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Participants: []state.Participant{part}}))(t)
+	planned := exchange.Planned{
+		Contract: "study", Run: 1, Round: 1, Method: "mean", Layout: layout(t, 100).Digest(),
+		Participants: []exchange.Participant{{
+			Node: s.core.View().Nodes["sl-a"].PeerID, Session: idA, Weight: 1, Shard: merge.Shard{Leaves: int(part.ShardLeaves)},
+		}},
+	}
+	head := must(merge.ParseDigest(s.core.View().LedgerHead().Hash))(t)
 	sig, err := key.Sign(exchange.DoneMessage(exchange.Outcome{
-		Contract: "study", Run: 1, Round: 4, Number: 2, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard},
-		StateDigest: optimiser,
+		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard},
+		StateDigest: optimiser, Plan: planned.Digest(), Ledger: head,
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +219,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
 		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
 		Done: &swarmv1.Done{
-			Round: 4, Attempt: 2, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, Signature: sig,
+			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, Signature: sig,
 			StateDigest: optimiser.String(),
 		},
 	}}}
@@ -221,14 +231,18 @@ func TestReportsReachTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantReason(t, "report on another's session", send(b), "SESSION_NOT_YOURS")
-	msg.Sessions[0].Done.Round = 5 // not what was signed
+	msg.Sessions[0].Done.Attempt = 2
+	if err := send(a); err != nil {
+		t.Errorf("a report of another attempt than the running one is no error, only no news: %v", err)
+	}
+	msg.Sessions[0].Done.Attempt, msg.Sessions[0].Done.ModelDigest = 1, shard.String() // not what was signed
 	wantReason(t, "altered report", send(a), "SIGNATURE_REFUSED")
-	msg.Sessions[0].Done.Round, msg.Sessions[0].Done.StateDigest = 4, shard.String()
+	msg.Sessions[0].Done.ModelDigest, msg.Sessions[0].Done.StateDigest = model.String(), shard.String()
 	wantReason(t, "altered state", send(a), "SIGNATURE_REFUSED")
 	msg.Sessions[0].Done.StateDigest = "no digest"
 	wantReason(t, "malformed state", send(a), "BAD_REQUEST")
 	got := s.lead.Reports()
-	if len(got) != 4 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() {
+	if len(got) != 5 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() {
 		t.Errorf("recorded %+v", got)
 	}
 	for _, refused := range got[1:] {
@@ -239,7 +253,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 	}
 	msg.Sessions[0].Done = nil
 	msg.Sessions[0].Session = idC
-	if err := send(a); err != nil || len(s.lead.Reports()) != 4 {
+	if err := send(a); err != nil || len(s.lead.Reports()) != 5 {
 		t.Errorf("a session that is unknown here: %v, %d reports", err, len(s.lead.Reports()))
 	}
 	for range 100 {

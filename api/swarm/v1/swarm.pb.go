@@ -2860,6 +2860,7 @@ type Plan struct {
 	Method        string                 `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
 	Final         bool                   `protobuf:"varint,6,opt,name=final,proto3" json:"final,omitempty"`
 	PlannedUnixMs int64                  `protobuf:"varint,7,opt,name=planned_unix_ms,json=plannedUnixMs,proto3" json:"planned_unix_ms,omitempty"`
+	LedgerHead    string                 `protobuf:"bytes,8,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"` // hex hash of the ledger's last record when this was planned, which Done signs; empty: there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2941,6 +2942,13 @@ func (x *Plan) GetPlannedUnixMs() int64 {
 		return x.PlannedUnixMs
 	}
 	return 0
+}
+
+func (x *Plan) GetLedgerHead() string {
+	if x != nil {
+		return x.LedgerHead
+	}
+	return ""
 }
 
 type Participant struct {
@@ -4408,7 +4416,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12*\n" +
 	"\x11committed_unix_ms\x18\a \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fplanned_unix_ms\x18\b \x01(\x03R\rplannedUnixMs\x12!\n" +
-	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\xd9\x01\n" +
+	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\xfa\x01\n" +
 	"\x04Plan\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x18\n" +
@@ -4416,7 +4424,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fparticipants\x18\x04 \x03(\v2\x15.swarm.v1.ParticipantR\fparticipants\x12\x16\n" +
 	"\x06method\x18\x05 \x01(\tR\x06method\x12\x14\n" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12&\n" +
-	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\"\xa4\x02\n" +
+	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\x12\x1f\n" +
+	"\vledger_head\x18\b \x01(\tR\n" +
+	"ledgerHead\"\xa4\x02\n" +
 	"\vParticipant\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +

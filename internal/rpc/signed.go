@@ -1,0 +1,76 @@
+package rpc
+
+import (
+	"fmt"
+	"math"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// stale tells whether a report is of another attempt than the running one: repeated until its node has heard of the commit,
+// or come late. Nobody needs it, and the plan that it signs is gone.
+func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
+	d := x.GetDone()
+	return c.Plan == nil || x.GetRun() != c.Run || d.GetRound() != c.Plan.Round || d.GetAttempt() != c.Plan.Attempt
+}
+
+// checkDone verifies that the node signed what it says came out of the running attempt.
+func checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport) error {
+	d := x.GetDone()
+	out := exchange.Outcome{
+		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
+	}
+	var err error
+	if out.Plan, out.Ledger, err = planDigests(view, c); err != nil {
+		return err
+	}
+	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
+		return err
+	}
+	if len(d.GetShardDigests()) != len(c.Plan.Participants) {
+		return fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
+	}
+	for _, text := range d.GetShardDigests() {
+		shard, err := parseDigest(text)
+		if err != nil {
+			return err
+		}
+		out.ShardDigests = append(out.ShardDigests, shard)
+	}
+	if d.GetStateDigest() != "" {
+		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
+			return err
+		}
+	}
+	if err := identity.VerifyNodeSignature(node.PeerID, exchange.DoneMessage(out), d.GetSignature()); err != nil {
+		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
+			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
+	}
+	return nil
+}
+
+// planDigests returns what a participant signs of the contract's plan: its terms, and the ledger's end at that time.
+func planDigests(view *state.State, c *state.Contract) (plan, ledger merge.Digest, err error) {
+	p := exchange.Planned{Contract: c.Name, Run: c.Plan.Run, Round: c.Plan.Round, Method: c.Plan.Method}
+	if p.Layout, err = parseDigest(c.Terms.LayoutDigest); err != nil {
+		return plan, ledger, err
+	}
+	for _, x := range c.Plan.Participants {
+		part := exchange.Participant{
+			Session: x.Session, Weight: x.Weight, Factor: math.Float64frombits(x.FactorBits),
+			Shard: merge.Shard{First: int(x.ShardFirst), Leaves: int(x.ShardLeaves)}, //nolint:gosec // the state bounds them
+		}
+		if n := view.Nodes[x.Node]; n != nil {
+			part.Node = n.PeerID
+		}
+		p.Participants = append(p.Participants, part)
+	}
+	if c.Plan.LedgerHash != "" {
+		ledger, err = parseDigest(c.Plan.LedgerHash)
+	}
+	return p.Digest(), ledger, err
+}
