@@ -41,7 +41,7 @@ func openStores(dir string, log *slog.Logger) (Stores, io.Closer, error) {
 	}
 	// The log's own Close leaves its meta store open, so we bring one and close it ourselves.
 	meta := &metadb.BoltMetaDB{}
-	w, err := wal.Open(walDir, wal.WithLogger(newHCLog(log, "wal")), wal.WithMetaStore(meta))
+	w, err := wal.Open(walDir, wal.WithLogger(newHCLog(log, "wal")), wal.WithMetaStore(meta), wal.WithSegmentFiler(newSegments(walDir)))
 	if err != nil {
 		err = fmt.Errorf("open raft log in %s: %w: restore the directory from a backup, or move it away and start again to rejoin as an empty server", walDir, err)
 		return Stores{}, nil, errors.Join(err, meta.Close(), lock.Close())
