@@ -25,6 +25,8 @@ type serverStats struct {
 	LastTerm      uint64 `json:"last_term"`
 	LastIndex     uint64 `json:"last_index"`
 	Applied       uint64 `json:"applied"`
+	// LedgerBehind tells that records of the ledger are missing there.
+	LedgerBehind bool `json:"ledger_behind,omitempty"`
 }
 
 // Server is one server as the leader sees it.
@@ -65,9 +67,27 @@ type roster struct {
 	mu    sync.Mutex
 	since time.Time // when this server became the leader: nobody can have been silent for longer
 	last  map[string]time.Time
+	// behind are the servers that lack records of the ledger.
+	behind map[string]bool
 }
 
-func newRoster() *roster { return &roster{last: map[string]time.Time{}} }
+func newRoster() *roster { return &roster{last: map[string]time.Time{}, behind: map[string]bool{}} }
+
+func (r *roster) setBehind(name string, behind bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if behind {
+		r.behind[name] = true
+		return
+	}
+	delete(r.behind, name)
+}
+
+func (r *roster) isBehind(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.behind[name]
+}
 
 func (r *roster) reset(now time.Time) {
 	r.mu.Lock()
@@ -105,7 +125,7 @@ type pilot struct{ g *Group }
 func (g *Group) newAutopilot() *autopilot.Autopilot {
 	return autopilot.New(g.raft, pilot{g},
 		autopilot.WithLogger(newHCLog(g.log, "consensus")),
-		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter)}),
+		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter), g.heard.isBehind}),
 		autopilot.WithUpdateInterval(g.cfg.Timing.Update),
 		autopilot.WithReconcileInterval(2*g.cfg.Timing.Update))
 }
@@ -138,6 +158,7 @@ func (p pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*
 				return
 			}
 			p.g.heard.touch(string(id), time.Now())
+			p.g.heard.setBehind(string(id), stats.LedgerBehind)
 			mu.Lock()
 			defer mu.Unlock()
 			out[id] = &autopilot.ServerStats{
@@ -205,12 +226,17 @@ func (p pilot) RemoveFailedServer(s *autopilot.Server) {
 	p.g.log.Warn("dead server removed", "node", s.Name, "address", string(s.Address))
 }
 
-// promoter makes healthy non-voters voters while there are fewer than MaxVoters.
-type promoter struct{ *autopilot.StablePromoter }
+// promoter makes healthy non-voters voters while there are fewer than MaxVoters. Who lacks a part of the ledger waits: with
+// the votes of such servers alone, records could be lost for good.
+type promoter struct {
+	*autopilot.StablePromoter
+	behind func(name string) bool
+}
 
 // CalculatePromotionsAndDemotions promotes by name, so that two leaders in a row choose alike.
 func (p promoter) CalculatePromotionsAndDemotions(c *autopilot.Config, s *autopilot.State) autopilot.RaftChanges {
 	changes := p.StablePromoter.CalculatePromotionsAndDemotions(c, s)
+	changes.Promotions = slices.DeleteFunc(changes.Promotions, func(id raft.ServerID) bool { return p.behind(string(id)) })
 	slices.Sort(changes.Promotions)
 	changes.Promotions = changes.Promotions[:max(0, min(len(changes.Promotions), MaxVoters-len(s.Voters)))]
 	return changes

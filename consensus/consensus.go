@@ -90,6 +90,7 @@ type Group struct {
 	store  Stores
 	closer io.Closer // of stores that Open opened; may be nil
 	fsm    *fsm
+	book   *book
 	raft   *raft.Raft
 	layer  *streamLayer
 	trans  *raft.NetworkTransport
@@ -134,11 +135,15 @@ func Open(cfg Config) (*Group, error) {
 		streams:  map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
-	g.fsm = newFSM(g.fail)
 	if err := g.openStores(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
-	if err := g.startRaft(); err != nil {
+	err = g.openLedger()
+	if err == nil {
+		g.fsm = newFSM(g.fail, g.book)
+		err = g.startRaft()
+	}
+	if err != nil {
 		if g.closer != nil {
 			err = errors.Join(err, g.closer.Close())
 		}
@@ -325,6 +330,7 @@ func (g *Group) Run(ctx context.Context) error {
 	tasks.Go(func() { g.rejoinLoop(runCtx) })
 	tasks.Go(func() { g.spreadLoop(runCtx) })
 	tasks.Go(func() { g.banLoop(runCtx) })
+	tasks.Go(func() { g.ledgerLoop(runCtx) })
 	var cause error
 	select {
 	case <-ctx.Done():
@@ -378,6 +384,7 @@ func (g *Group) shutdown() error {
 			waiting = false
 		}
 	}
+	err = errors.Join(err, g.book.close())
 	if g.closer != nil {
 		err = errors.Join(err, g.closer.Close())
 	}

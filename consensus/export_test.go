@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -26,3 +27,8 @@ func HoldConfiguration(g *Group) (release func()) {
 
 // Allows tells whether the group takes raft and forward streams of a peer.
 func Allows(g *Group, p Peer) bool { return g.allow(p) }
+
+// AskJoin sends one join and returns its answer.
+func AskJoin(ctx context.Context, g *Group, address string, req JoinRequest) (JoinResponse, error) {
+	return g.askJoin(ctx, address, req)
+}

@@ -30,6 +30,7 @@ type view struct {
 type fsm struct {
 	// fail reports, once, why this node can not follow the log any further.
 	fail func(error)
+	book *book // the ledger, which follows the state
 	view atomic.Pointer[view]
 
 	mu      sync.Mutex
@@ -40,8 +41,8 @@ type fsm struct {
 
 var _ raft.FSM = (*fsm)(nil)
 
-func newFSM(fail func(error)) *fsm {
-	f := &fsm{fail: fail, changed: make(chan struct{})}
+func newFSM(fail func(error), ledger *book) *fsm {
+	f := &fsm{fail: fail, book: ledger, changed: make(chan struct{})}
 	f.view.Store(&view{state: state.New()})
 	return f
 }
@@ -54,6 +55,10 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	}
 	old := f.view.Load()
 	next, result, err := applyEntry(old.state, entry.Data)
+	if err == nil {
+		// The ledger first: what the view shows is on record.
+		err = f.book.applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
+	}
 	if _, rejected := errors.AsType[*state.Error](err); err != nil && !rejected {
 		f.halted = fmt.Errorf("apply log entry %d: %w: this node stops so that its state does not part from the others'", entry.Index, err)
 		f.fail(f.halted)
@@ -105,12 +110,15 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted != nil {
 		return nil, f.halted
 	}
-	return snapshot{f.view.Load()}, nil
+	return snapshot{f.view.Load(), f.book}, nil
 }
 
 // Restore replaces the state by a snapshot's.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	v, err := readSnapshot(r)
+	if err == nil {
+		err = f.book.restored(v.state.LedgerHead())
+	}
 	if err != nil {
 		err = fmt.Errorf("restore snapshot: %w", errors.Join(err, r.Close()))
 		f.fail(err)
@@ -121,11 +129,18 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 }
 
 // snapshot is a view that raft stores when it likes.
-type snapshot struct{ view *view }
+type snapshot struct {
+	view *view
+	book *book
+}
 
-// Persist encodes the view into sink and closes it.
+// Persist encodes the view into sink and closes it. The ledger goes to disk first: the log entries that could write its
+// records again are cut off behind the snapshot.
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	err := writeSnapshot(sink, s.view)
+	err := s.book.sync()
+	if err == nil {
+		err = writeSnapshot(sink, s.view)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("write snapshot: %w", err), sink.Cancel())
 	}

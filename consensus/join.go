@@ -209,6 +209,8 @@ func (g *Group) joined(ctx context.Context, resp JoinResponse) error {
 
 const (
 	joinTimeout = 20 * time.Second
+	// busyAfter is how long a join waits for others that change the configuration.
+	busyAfter = time.Second
 	// joinNotice is how long a join may take before it says why: an election and a moment more.
 	joinNotice = 5 * time.Second
 	// rejoinNotice is the least time between two complaints about it: what fails may differ each time.
@@ -283,11 +285,6 @@ func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinR
 	if refusal := g.judgeJoin(peer, req); refusal != nil {
 		return JoinResponse{Refused: refusal}
 	}
-	// One at a time: each looks at the configuration before it changes it.
-	if err := g.acquire(ctx); err != nil {
-		return tryLater(err)
-	}
-	defer g.release()
 	if _, err := g.fetchStats(ctx, req.Address); err != nil {
 		return JoinResponse{Refused: &JoinRefusal{
 			Reason: "UNREACHABLE", Message: fmt.Sprintf("the leader can't reach %s: %v", req.Address, err),
@@ -362,31 +359,73 @@ func other(claimed, swarm string) bool { return claimed != "" && claimed != swar
 // can't be reached never counts for the quorum, and votes as soon as it has caught up.
 func (g *Group) addServer(ctx context.Context, req JoinRequest) (voter bool, err error) {
 	id, address := raft.ServerID(req.Name), raft.ServerAddress(req.Address)
+	done := false
+	err = g.changing(ctx, func() error {
+		voter, done, err = g.follow(ctx, id, address)
+		return err
+	})
+	if err != nil || done {
+		return voter, err
+	}
+	// Others may join while this one catches up.
+	if len(g.voters()) >= MaxVoters || !g.caughtUp(ctx, req.Address) {
+		return false, nil
+	}
+	err = g.changing(ctx, func() error {
+		if len(g.voters()) >= MaxVoters || !slices.ContainsFunc(g.servers(), func(s raft.Server) bool { return s.ID == id && s.Address == address }) {
+			return nil // others were faster, or it is gone again: autopilot sees to it
+		}
+		voter = true
+		return g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) })
+	})
+	if errors.Is(err, errBusy) {
+		return false, nil // it is a server, and votes later
+	}
+	if err == nil && voter {
+		g.log.Info("server votes", "node", req.Name)
+	}
+	return voter && err == nil, err
+}
+
+// follow makes a server follow the log; done tells that nothing remains to be done for it. The caller holds joining.
+func (g *Group) follow(ctx context.Context, id raft.ServerID, address raft.ServerAddress) (voter, done bool, err error) {
 	for _, s := range g.servers() {
 		if s.ID != id {
 			continue
 		}
 		voter = s.Suffrage == raft.Voter
 		if s.Address == address && (voter || len(g.voters()) >= MaxVoters) {
-			return voter, nil
+			return voter, true, nil
 		}
 		if voter {
-			return true, g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) })
+			return true, true, g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) })
 		}
 	}
 	if err := g.change(ctx, func() raft.IndexFuture { return g.raft.AddNonvoter(id, address, 0, 0) }); err != nil {
-		return false, err
+		return false, false, err
 	}
-	g.heard.touch(req.Name, time.Now())
-	g.log.Info("server added", "node", req.Name, "address", req.Address)
-	if len(g.voters()) >= MaxVoters || !g.caughtUp(ctx, req.Address) {
-		return false, nil
+	g.heard.touch(string(id), time.Now())
+	g.log.Info("server added", "node", string(id), "address", string(address))
+	return false, false, nil
+}
+
+// errBusy says that another change of the configuration is under way.
+var errBusy = errors.New("another SN is being let in or out right now; ask again")
+
+// changing calls fn while nobody else changes the configuration, each of which looks at it first. It waits for others for
+// a moment only: who asks comes again, and a change that hangs must not make others hang.
+func (g *Group) changing(ctx context.Context, fn func() error) error {
+	waitCtx, cancel := context.WithTimeout(ctx, busyAfter)
+	err := g.acquire(waitCtx)
+	cancel()
+	if err != nil {
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			return errBusy
+		}
+		return err
 	}
-	if err := g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) }); err != nil {
-		return false, err
-	}
-	g.log.Info("server votes", "node", req.Name)
-	return true, nil
+	defer g.release()
+	return fn()
 }
 
 func (g *Group) change(ctx context.Context, start func() raft.IndexFuture) error {
@@ -399,7 +438,7 @@ func (g *Group) caughtUp(ctx context.Context, address string) bool {
 	defer cancel()
 	goal := g.raft.LastIndex()
 	for {
-		if s, err := g.fetchStats(ctx, address); err == nil && s.LastIndex >= goal {
+		if s, err := g.fetchStats(ctx, address); err == nil && s.LastIndex >= goal && !s.LedgerBehind {
 			return true
 		}
 		timer := time.NewTimer(2 * minBackoff)

@@ -54,6 +54,24 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 	return a.result, nil
 }
 
+// ProposeAsLeader is Propose on the leader alone: what a leader decides from what only it knows, such as who was heard of,
+// must not reach another leader's log because leadership was lost on the way. It tries once; ErrNotLeader says that this
+// server does not lead, or did not lead long enough.
+func (g *Group) ProposeAsLeader(ctx context.Context, c state.Command) (state.Result, error) {
+	data, err := state.EncodeCommand(c)
+	if err == nil {
+		_, err = state.DecodeCommand(data)
+	}
+	if err != nil {
+		return state.Result{}, fmt.Errorf("propose: %w", err)
+	}
+	if !g.IsLeader() {
+		return state.Result{}, ErrNotLeader
+	}
+	a, err := g.proposeLocal(ctx, data)
+	return a.result, err
+}
+
 // SendToLeader has the leader's handler for kind answer a payload of at most MaxPayload bytes, this node's own handler
 // if it leads. It tries again while there is no leader, or the link to it breaks, until ctx ends (then ErrNoLeader): so
 // handlers must bear being called twice.

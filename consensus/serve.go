@@ -96,6 +96,9 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 	case frameRead:
 		index, err = g.readIndex(ctx)
 		return nil, index, err
+	case frameLedger:
+		body, err = g.ledgerAnswer(f.body)
+		return body, 0, err
 	case frameStats:
 		body, err = json.Marshal(g.ownStats())
 		return body, 0, err
@@ -166,6 +169,7 @@ func (g *Group) closeStreams() {
 func (g *Group) ownStats() serverStats {
 	s := serverStats{LastIndex: g.raft.LastIndex(), Applied: g.Index()}
 	s.LastTerm = logTerm(g.raft)
+	s.LedgerBehind = g.LedgerComplete() != nil
 	if g.raft.State() != raft.Leader {
 		if last := g.raft.LastContact(); !last.IsZero() {
 			s.LastContactMS = max(time.Since(last).Milliseconds(), 0)

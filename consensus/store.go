@@ -27,6 +27,8 @@ type Stores struct {
 	Log       raft.LogStore
 	Stable    raft.StableStore
 	Snapshots raft.SnapshotStore
+	// Ledger holds the audit log; nil: in memory, or in the group's directory if it has one.
+	Ledger LedgerStore
 }
 
 // openStores opens or makes the stores in dir. The returned closer closes them.

@@ -158,7 +158,7 @@ func (s *swarm) config(name string) consensus.Config {
 	stores := s.stores[name]
 	if stores == nil {
 		mem := raft.NewInmemStore()
-		stores = &consensus.Stores{Log: mem, Stable: mem, Snapshots: raft.NewInmemSnapshotStore()}
+		stores = &consensus.Stores{Log: mem, Stable: mem, Snapshots: raft.NewInmemSnapshotStore(), Ledger: consensus.NewInmemLedger()}
 		s.stores[name] = stores
 	}
 	return consensus.Config{

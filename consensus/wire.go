@@ -30,6 +30,7 @@ const (
 	frameJoin    byte = 5 // body: a join passed on, JSON
 	frameOK      byte = 6
 	frameError   byte = 7 // body: a wireError, JSON
+	frameLedger  byte = 8 // body: how many records I have, 8 bytes; answer: the next ones
 )
 
 // frame is one message of the forward protocol:

@@ -14,8 +14,8 @@ import (
 
 // Log is the raft group as the leader needs it.
 type Log interface {
-	// Propose commits a command and returns when it was applied here.
-	Propose(ctx context.Context, c state.Command) (state.Result, error)
+	// ProposeAsLeader commits a command and returns when it was applied here. It fails unless this node leads.
+	ProposeAsLeader(ctx context.Context, c state.Command) (state.Result, error)
 	// View returns the state as applied here.
 	View() *state.State
 	// Changed returns a channel that is closed at the next change of View.
@@ -235,7 +235,7 @@ func (k *contract) remember(c *state.Contract) {
 func (l *Leader) propose(ctx context.Context, c state.Command) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.ProposeTimeout)
 	defer cancel()
-	_, err := l.raft.Propose(ctx, c)
+	_, err := l.raft.ProposeAsLeader(ctx, c)
 	if err == nil {
 		l.awake() // One decision often makes the next one due.
 		return true

@@ -50,7 +50,7 @@ func (l *fakeLog) Changed() <-chan struct{} {
 	return l.changed
 }
 
-func (l *fakeLog) Propose(_ context.Context, c state.Command) (state.Result, error) {
+func (l *fakeLog) ProposeAsLeader(_ context.Context, c state.Command) (state.Result, error) {
 	if !l.leader.Load() {
 		return state.Result{}, errNoLeader
 	}

@@ -133,7 +133,7 @@ func Follow(head Head, line []byte) (Head, error) {
 		return head, fmt.Errorf("%w: field seq is %d, record %d is due", ErrChain, r.Seq, head.Length+1)
 	}
 	if r.Prev != head.previous() {
-		return head, fmt.Errorf("%w: field prev is %.16q..., the hash of the record before is %.16q...", ErrChain, r.Prev, head.previous())
+		return head, fmt.Errorf("%w: field prev is %.12s, the hash of the record before is %.12s", ErrChain, r.Prev, head.previous())
 	}
 	return Head{Length: r.Seq, Hash: Hash(line), Bytes: head.Bytes + uint64(len(line))}, nil
 }
