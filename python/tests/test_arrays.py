@@ -97,9 +97,125 @@ def test_open_request(make_swarm: MakeSwarm) -> None:
     assert path == "/v1/session"
     assert body == {
         "contract": "mine", "min_peers": 1, "sync_frequency": 2, "adaptive": False, "checkin_mode": "snapshot",
-        "weight": 1, "method": "mean", "total_epochs": 2, "client": "swarmlearning/0.1.0 numpy", "framework": "numpy",
+        "weight": 1, "total_epochs": 2, "client": "swarmlearning/0.1.0 numpy", "framework": "numpy",
         "tensors": [{"name": "w", "dtype": "float16", "shape": [2, 2]}],
     }  # fmt: skip
+
+
+def test_merge_method_is_sent_and_its_refusal_shown(make_swarm: MakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, {"w": np.ones(1)}, mergeMethod="Krum", mergeParams={"f": 2})
+    train(callback, lambda: None, 0)
+    assert swarm.log[0][2]["method"] == "krum(f=2)"
+    line = 'merge method is not valid: "krumm" is none: use one of krum, mean'
+    swarm.refuse["/v1/session"] = RefusedError(400, "METHOD", line, "correct mergeMethod")
+    callback = make(swarm, 0, {"w": np.ones(1)}, mergeMethod="krumm")
+    with pytest.raises(errors.SwarmError) as caught:
+        callback.on_train_begin()
+    assert str(caught.value) == f"{line} (correct mergeMethod)"
+    assert f" : SwarmCallback : ERROR : {line} (correct mergeMethod)\n" in capsys.readouterr().out
+
+
+def test_local_arrays_stay(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(2)
+    # Heads differ in shape, which only works because they are not part of the layout.
+    models = [{"head.w": np.full(1 + i, 7.0 + i), "w": np.full(2, 4.0 * i), "b": np.full(1, 1.0 * i)} for i in range(2)]
+    calls = [make(swarm, i, models[i], tmp_path / str(i), localLayers=["head"]) for i in range(2)]
+    together(*(lambda i=i: train(calls[i], adding(models[i], 1.0), 2) for i in range(2)))
+    for i, model in enumerate(models):
+        np.testing.assert_array_equal(model["head.w"], np.full(1 + i, 7.0 + i))
+        np.testing.assert_array_equal(model["w"], [4.0, 4.0])
+        np.testing.assert_array_equal(model["b"], [0.5])
+    opened = [body["tensors"] for _, path, body in swarm.log if path == "/v1/session"]
+    assert [[tensor["name"] for tensor in tensors] for tensors in opened] == [["w", "b"], ["w", "b"]]
+    assert len({events(tmp_path / str(i))[-1]["model_sha256"] for i in range(2)}) == 1
+
+
+def test_local_arrays_are_not_set(make_swarm: MakeSwarm) -> None:
+    kept: dict[str, Any] = {"w": np.zeros(2), "mine": np.ones(1)}
+    seen: list[list[str]] = []
+    train(make(make_swarm(1), 0, None, get=lambda: kept, set=lambda new: seen.append(list(new)), localLayers="mine"),
+          lambda: None, 0)  # fmt: skip
+    assert seen
+    assert all(names == ["w"] for names in seen)
+
+
+def test_unknown_local_layer_stops_before_a_session(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, {"head": np.ones(1), "w": np.ones(1)}, localLayers=["haed"])
+    with pytest.raises(errors.ParameterError, match="'haed' fits no tensor of the model \\(near are 'head'"):
+        callback.on_train_begin()
+    assert not swarm.log
+
+
+def test_fedprox_gradients(make_swarm: MakeSwarm) -> None:
+    weights = {"w": np.array([1.0, 2.0], np.float32), "n": np.array(3), "mine": np.ones(1)}
+    callback = make(make_swarm(1), 0, weights, fedProxMu=0.5, localLayers=["mine"], syncFrequency=3)
+    assert callback.fedprox_gradients() == {}
+    callback.on_train_begin()
+    weights["w"] += np.array([1, -3], np.float32)
+    weights["mine"] += 5
+    got = callback.fedprox_gradients()
+    assert list(got) == ["w"]
+    np.testing.assert_array_equal(got["w"], [0.5, -1.5])
+    assert got["w"].dtype == np.float32
+    for _ in range(3):
+        callback.on_batch_end()
+    np.testing.assert_array_equal(callback.fedprox_gradients()["w"], [0, 0])
+    callback.on_train_end()
+    assert make(make_swarm(1), 0, {"w": np.ones(1)}).fedprox_gradients() == {}
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_adaptive_interval_with_reports_by_the_program(
+    make_swarm: MakeSwarm, capsys: pytest.CaptureFixture[str], reports: bool
+) -> None:
+    swarm = make_swarm(1)
+    weights = {"w": np.zeros(1)}
+    callback = make(swarm, 0, weights, useAdaptiveSync=True, syncFrequency=1)
+    assert callback.round == 0
+    callback.on_train_begin()
+    synced, known = [], 1
+    for batch in range(7):
+        if reports and batch == 0:
+            callback.report(4.0)
+        # What the swarm will say at the next merge.
+        swarm.interval = callback.round + 1
+        callback.on_batch_end()
+        if callback.round != known:
+            known = callback.round
+            synced.append(batch)
+            if reports:
+                callback.report(4.0 / known, 0.5)
+    callback.on_train_end()
+    # Intervals of 1, 2 and 3 batches.
+    assert synced == [0, 2, 5]
+    assert swarm.log[0][2]["adaptive"] is True
+    sent = [(body["round"], body["loss"]) for _, path, body in swarm.log if path == "/v1/report" and body["loss"]]
+    assert sent == ([(1, 4.0), (2, 2.0), (3, 4.0 / 3), (4, 1.0)] if reports else [])
+    said = capsys.readouterr().out.count("useAdaptiveSync: no loss was reported for round 1 (measure the merged model")
+    assert said == (0 if reports else 1)
+
+
+def test_adaptive_loss_is_the_merged_models(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(2)
+    models = [{"w": np.zeros(1)}, {"w": np.full(1, 8.0)}]
+    calls = [make(swarm, i, models[i], useAdaptiveSync=True, syncFrequency=1, evaluate=lambda m=models[i]: float(m["w"][0]))
+             for i in range(2)]  # fmt: skip
+    together(*(lambda i=i: train(calls[i], adding(models[i], 1.0 + i), 1) for i in range(2)))
+    for name in ("sl-0", "sl-1"):
+        sent = [(b["round"], b["loss"]) for peer, path, b in swarm.log if path == "/v1/report" and peer == name]
+        assert {(1, 4.0), (2, 5.5)} <= set(sent)
+
+
+def test_report_before_training() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SWARM_LOOPBACK", "true")
+        callback = SwarmCallback(1, 1, weights={"w": np.ones(1)})
+        with pytest.raises(errors.SwarmError, match="report: training has not begun"):
+            callback.report(1.0)
+        callback.on_train_begin()
+        callback.report(1.0)
 
 
 def test_interval_comes_from_the_reply(make_swarm: MakeSwarm) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import swarmlearning
 from swarmlearning import _params, errors
+from swarmlearning._local import LocalLayers
 
 LOG = logging.getLogger("test")
 
@@ -19,8 +20,27 @@ def check(**kwargs: object) -> _params.Params:
 def test_defaults() -> None:
     assert check().terms() == {
         "contract": "c", "min_peers": 2, "sync_frequency": 4, "adaptive": False, "checkin_mode": "snapshot",
-        "weight": 1, "method": "mean", "total_epochs": 0,
+        "weight": 1, "total_epochs": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "want"),
+    [
+        (None, None, None),
+        ("GeoMedian", None, "geomedian"),
+        (" Krum(F=1) ", None, "krum(f=1)"),
+        ("krum", {"f": 2}, "krum(f=2)"),
+        ("multikrum", {"f": np.int64(1), "m": 3.0}, "multikrum(f=1,m=3)"),
+        ("FedAdam", {"lr": 0.01, "Tau": 1e-05}, "fedadam(lr=0.01,tau=1e-05)"),
+        ("trimmedmean", {"share": np.float64(0.1)}, "trimmedmean(share=0.1)"),
+        ("mean", {}, "mean"),
+        # The daemon knows which there are.
+        ("method_of_tomorrow", None, "method_of_tomorrow"),
+    ],
+)
+def test_merge_method(method: object, params: object, want: object) -> None:
+    assert check(mergeMethod=method, mergeParams=params).terms().get("method") == want
 
 
 def test_values_are_cast_and_case_ignored() -> None:
@@ -46,8 +66,11 @@ def test_values_are_cast_and_case_ignored() -> None:
         ("checkinModelOnTrainEnd", "sleep", "inactive, snapshot, active"),
         ("nodeWeightage", 101, "from 1 to 100"),
         ("nodeWeightage", 0, "from 1 to 100"),
-        ("mergeMethod", "max", "mean, coordmedian, geomedian"),
-        ("mergeMethod", 3, "mean, coordmedian, geomedian"),
+        ("mergeMethod", "", 'like "coordmedian" or "krum(f=1)"'),
+        ("mergeMethod", "krum(f=1", 'like "coordmedian" or "krum(f=1)"'),
+        ("mergeMethod", "mean, krum", 'like "coordmedian" or "krum(f=1)"'),
+        ("mergeMethod", 3, 'like "coordmedian" or "krum(f=1)"'),
+        ("mergeParams", {"f": 1}, "give mergeMethod too"),
         ("useAdaptiveSync", "yes", "True or False"),
         ("useAdaptiveSync", True, "adsValData"),
     ],
@@ -58,6 +81,68 @@ def test_wrong_values_name_parameter_and_what_is_allowed(name: str, value: objec
     assert isinstance(caught.value, errors.ParameterError)
     assert caught.value.message.startswith(f"{name}: ")
     assert allowed in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "text"),
+    [
+        ("krum", [1], "give a dict of numbers"),
+        ("krum", {"f": "1"}, "f is '1'"),
+        ("krum", {"f": True}, "f is True"),
+        ("fedadam", {"lr": float("nan")}, "give a finite number"),
+        ("krum", {"f=1,m": 2}, "is no name"),
+        ("krum", {1: 2}, "is no name"),
+        ("krum(f=1)", {"m": 2}, "mergeMethod has parameters already"),
+    ],
+)
+def test_wrong_merge_params(method: str, params: object, text: str) -> None:
+    with pytest.raises(errors.ParameterError, match=r"^mergeParams: ") as caught:
+        check(mergeMethod=method, mergeParams=params)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [-0.1, float("inf"), float("nan"), "0.1", True])
+def test_strength_must_be_a_number(value: object) -> None:
+    with pytest.raises(errors.ParameterError, match=r"fedProxMu: .*give a number from 0"):
+        _params.strength("fedProxMu", value)
+
+
+NAMES = [("conv.weight",), ("conv.bias",), ("bn1.weight",), ("bn1.running_mean",), ("head.0.weight",), ("head.0.bias",)]
+
+
+@pytest.mark.parametrize(
+    ("given", "local"),
+    [
+        (None, []),
+        ([], []),
+        ("head", [4, 5]),
+        (["head.*"], [4, 5]),
+        (["bn*.running_*", "head.0.bias"], [3, 5]),
+        (("*.bias", "bn?"), [1, 2, 3, 5]),
+    ],
+)
+def test_local_layers(given: object, local: list[int]) -> None:
+    layers = LocalLayers(given)
+    assert [index for index, merged in enumerate(layers.shared(NAMES)) if not merged] == local
+    assert bool(layers) is bool(local)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["heads"], "'heads' fits no tensor of the model (near are 'head'"),
+        (["head", "bn.running_*"], "'bn.running_*' fits no tensor of the model (near are"),
+        (["zzz"], "near are 'conv.weight', 'conv.bias', 'bn1.weight'"),
+        (["*"], "nothing is left to merge"),
+        ([3], "give a list of names or patterns"),
+        (7, "give a list of names or patterns"),
+        ([""], "give a list of names or patterns"),
+    ],
+)
+def test_wrong_local_layers(given: object, text: str) -> None:
+    with pytest.raises(errors.ParameterError, match=r"^localLayers: ") as caught:
+        LocalLayers(given).shared(NAMES)
+    assert text in str(caught.value)
 
 
 def test_unknown_parameters_are_said_and_ignored(caplog: pytest.LogCaptureFixture) -> None:

@@ -54,3 +54,20 @@ def test_published_results(weights: list[int], mean: list[float], median: list[f
     np.testing.assert_allclose(want("mean"), mean, rtol=1e-12)
     np.testing.assert_allclose(want("coordmedian"), median, rtol=1e-12)
     np.testing.assert_allclose(want("geomedian"), geometric, atol=1e-5)
+
+
+def test_geometric_medians_are_the_least_sum_of_distances() -> None:
+    def cost(point: Any) -> float:
+        return float(w @ np.linalg.norm(x - point, axis=1))
+
+    random = np.random.RandomState(1)
+    tried = 0
+    for case in json.loads((FOLDER / "vectors.json").read_text()):
+        if case["method"] != "geomedian" or case["dtype"] != "float32":
+            continue
+        x, w, want = (np.array(case[name], np.float64) for name in ("contributors", "weights", "want"))
+        for size in (1e-3, 1e-2, 0.1, 1):
+            for _ in range(50):
+                assert cost(want) <= cost(want + size * random.standard_normal(want.shape)) + 1e-5
+        tried += 1
+    assert tried > 5

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional
 
+from swarmlearning._method import method_text
 from swarmlearning.errors import ParameterError
 
 DEFAULT_CONTRACT = "defaultbb.cqdb.sml.hpe"
 CHECKIN_MODES = ("inactive", "snapshot", "active")
-MERGE_METHODS = ("mean", "coordmedian", "geomedian")
 LOG_FORMAT = "%(asctime)s : %(name)s : %(levelname)s : %(message)s"
 LOGGER_NAME = "SwarmCallback"
 MAX_WEIGHT = 100
@@ -29,21 +30,23 @@ class Params:
     total_epochs: int = 0
     checkin_mode: str = "snapshot"
     weight: int = 1
-    method: str = "mean"
+    method: str = ""
     adaptive: bool = False
 
     def terms(self) -> dict[str, object]:
-        """Give the fields of the open request."""
-        return {
+        """Give the fields of the open request; without a method the contract's is taken, else the mean."""
+        terms: dict[str, object] = {
             "contract": self.contract,
             "min_peers": self.min_peers,
             "sync_frequency": self.sync_frequency,
             "adaptive": self.adaptive,
             "checkin_mode": self.checkin_mode,
             "weight": self.weight,
-            "method": self.method,
             "total_epochs": self.total_epochs,
         }
+        if self.method:
+            terms["method"] = self.method
+        return terms
 
 
 def check(
@@ -63,6 +66,7 @@ def check(
         "checkinModelOnTrainEnd",
         "nodeWeightage",
         "mergeMethod",
+        "mergeParams",
         "useAdaptiveSync",
         "adsValData",
         "ml_platform",
@@ -73,7 +77,7 @@ def check(
     total = options.get("totalEpochs")
     if total is None:
         logger.warning("parameter totalEpochs is not given; progress can not be shown")
-    adaptive = _boolean("useAdaptiveSync", options.get("useAdaptiveSync", False))
+    adaptive = boolean("useAdaptiveSync", options.get("useAdaptiveSync", False))
     if adaptive and options.get("adsValData") is None:
         raise ParameterError("useAdaptiveSync: is on without adsValData", "give validation data as adsValData")
     checkin = options.get("checkinModelOnTrainEnd", "snapshot")
@@ -84,7 +88,7 @@ def check(
         total_epochs=0 if total is None else positive("totalEpochs", total),
         checkin_mode=_one_of("checkinModelOnTrainEnd", checkin, CHECKIN_MODES),
         weight=positive("nodeWeightage", options.get("nodeWeightage", 1), MAX_WEIGHT),
-        method=_one_of("mergeMethod", options.get("mergeMethod", "mean"), MERGE_METHODS),
+        method=method_text(options.get("mergeMethod"), options.get("mergeParams")),
         adaptive=adaptive,
     )
 
@@ -103,6 +107,28 @@ def positive(name: str, value: object, limit: Optional[int] = None) -> int:
     if number < 1 or (limit is not None and number > limit):
         raise ParameterError(f"{name}: {value!r} is not allowed", f"give {allowed}")
     return number
+
+
+def strength(name: str, value: object) -> float:
+    """Give value as a finite number from 0; None is 0."""
+    if value is None:
+        return 0.0
+    number = math.nan
+    if not isinstance(value, (bool, str, bytes)):
+        try:
+            number = float(value)  # type: ignore[arg-type]  # numpy's numbers too.
+        except (TypeError, ValueError, OverflowError):
+            pass
+    if not 0 <= number < math.inf:
+        raise ParameterError(f"{name}: {value!r} is not allowed", "give a number from 0, which turns it off")
+    return number
+
+
+def boolean(name: str, value: object) -> bool:
+    """Give value, True or False, as what it is; 1 and 0 stand for them."""
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise ParameterError(f"{name}: {value!r} is not allowed", "give True or False")
+    return bool(value)
 
 
 def loopback() -> bool:
@@ -148,9 +174,3 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
     if text not in allowed:
         raise ParameterError(f"{name}: {value!r} is not allowed", f"give one of {', '.join(allowed)}")
     return text
-
-
-def _boolean(name: str, value: object) -> bool:
-    if not isinstance(value, (bool, int)) or value not in (0, 1):
-        raise ParameterError(f"{name}: {value!r} is not allowed", "give True or False")
-    return bool(value)

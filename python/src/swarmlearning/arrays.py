@@ -4,7 +4,7 @@
     callback = SwarmCallback(syncFrequency=50, minPeers=2, weights=weights)
 
 The arrays are overwritten in place by each merge. Where the weights live elsewhere, give functions instead:
-get() returns the dict, set(dict) takes the merged one.
+get() returns the dict, set(dict) takes the merged one, without what stays local.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 
 from swarmlearning import _params
+from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import ModelChangedError, ParameterError
@@ -31,6 +32,10 @@ class SwarmCallback:
 
     Beside the parameters of all callbacks: either weights (a dict of writable arrays, merged in place) or get and set;
     evaluate, a function that returns the loss or (loss, metric) of the present weights.
+
+    useAdaptiveSync needs a loss of each merged model: from evaluate, or from a program that calls report(loss) whenever
+    round has changed. localLayers are names or patterns of arrays that stay with this peer; fedProxMu is the strength
+    of FedProx's pull towards the last merged model, which fedprox_gradients() gives.
     """
 
     def __init__(
@@ -49,15 +54,34 @@ class SwarmCallback:
             get, put = _in_place(weights)
         if not callable(get) or not callable(put):
             raise ParameterError("weights: is missing", "give weights, or get and set")
-        # Validation is what evaluate does, so it satisfies useAdaptiveSync.
-        options["adsValData"] = evaluate
+        local = LocalLayers(options.pop("localLayers", None))
+        self._mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
+        # Validation is what evaluate does, or a program that reports by itself.
+        options["adsValData"] = evaluate or True
         params = _params.check(syncFrequency, minPeers, trainingContract, options, logger)
-        self._engine = Engine(params, _Dict(get, put, evaluate), "numpy", logger)
+        self._model = _Dict(get, put, evaluate, local, keep=self._mu > 0)
+        self._engine = Engine(params, self._model, "numpy", logger)
 
     @property
     def training_over(self) -> bool:
         """True when the swarm has finished; the loop may break and call on_train_end, which loads the final model."""
         return self._engine.training_over
+
+    @property
+    def round(self) -> int:
+        """The last merge's number, from 1; 0 before the first."""
+        return self._engine.round
+
+    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
+        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself."""
+        self._engine.report(loss, metric)
+
+    def fedprox_gradients(self) -> dict[str, Array]:
+        """Give fedProxMu · (w - w_merged) for each merged array of floats, to be added to the loss's gradients.
+
+        Empty when fedProxMu is 0 and before the first merge.
+        """
+        return {name: (self._mu * away).astype(away.dtype) for name, away in self._model.away().items()}
 
     def on_train_begin(self) -> None:
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
@@ -88,29 +112,43 @@ class _Dict:
         get: Callable[[], Weights],
         put: Callable[[dict[str, Array]], None],
         evaluate: Optional[Callable[[], Measured]],
+        local: LocalLayers,
+        keep: bool,
     ) -> None:
         self._get = get
         self._put = put
         self._evaluate = evaluate
+        self._local = local
+        self._keep = keep
+        self._merged: dict[str, Array] = {}
 
     def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
-        for name, value in self._get().items():
-            array = np.asarray(value)
+        for name, array in self._shared():
             dtype = array.dtype.name
-            if dtype == "bfloat16":  # of the package ml_dtypes
-                array = array.view(np.uint16)
-            yield Tensor(str(name), dtype, array.shape), array
+            bits = array.view(np.uint16) if dtype == "bfloat16" else array  # of the package ml_dtypes
+            yield Tensor(str(name), dtype, array.shape), bits
 
     def load(self, arrays: Sequence[Array]) -> None:
-        present = self._get()
+        present = self._shared()
         if len(present) != len(arrays):
             raise ModelChangedError(f"model has {len(present)} tensors, the merged one {len(arrays)}")
         merged = {}
-        for (name, value), array in zip(present.items(), arrays):
-            dtype = np.asarray(value).dtype
+        for (name, value), array in zip(present, arrays):
             owned = np.array(array, dtype=array.dtype.newbyteorder("="), copy=True)
-            merged[name] = owned.view(dtype) if dtype.name == "bfloat16" else owned
+            merged[name] = owned.view(value.dtype) if value.dtype.name == "bfloat16" else owned
+        if self._keep:
+            self._merged = {name: value.copy() for name, value in merged.items() if value.dtype.kind == "f"}
         self._put(merged)
+
+    def away(self) -> dict[str, Array]:
+        """Give how far the arrays of floats are from the last merged ones."""
+        return {name: value - self._merged[name] for name, value in self._shared() if name in self._merged}
+
+    def _shared(self) -> list[tuple[str, Array]]:
+        """Give the arrays that are merged."""
+        present = [(name, np.asarray(value)) for name, value in self._get().items()]
+        kept = self._local.shared([(str(name),) for name, _ in present])
+        return [item for item, merged in zip(present, kept) if merged]
 
     def evaluate(self) -> Optional[Score]:
         if self._evaluate is None:

@@ -70,6 +70,8 @@ class Engine:
         self._epochs = 0
         self._over = False
         self._running = False
+        self._measured = False
+        self._said_unmeasured = False
         if self._loopback:
             logger.info("SWARM_LOOPBACK is set: training goes on without a swarm")
         else:
@@ -85,6 +87,17 @@ class Engine:
     def loopback(self) -> bool:
         """True when SWARM_LOOPBACK was set at construction."""
         return self._loopback
+
+    @property
+    def round(self) -> int:
+        """The last merge's number, from 1; 0 before the first."""
+        return self._round
+
+    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
+        """Report what the program measured on the merged model of the last round."""
+        self._check_running("report")
+        with self._giving_up():
+            self._report(self._round, loss, metric)
 
     def train_begin(self) -> None:
         """Open the session and take the swarm's first model."""
@@ -177,6 +190,7 @@ class Engine:
     def _sync(self) -> None:
         client = self._require_client()
         started = time.monotonic()
+        self._say_unmeasured()
         self._store()
         self._seq += 1
         self._waiting = ""
@@ -185,6 +199,7 @@ class Engine:
         seconds = time.monotonic() - started
         self._batches = 0
         self._round = merged.round
+        self._measured = False
         self._over = merged.training_over
         # An interval below 1 would stop all merging.
         self._interval = merged.interval if merged.interval >= 1 else self._params.sync_frequency
@@ -256,6 +271,7 @@ class Engine:
     def _report(self, round_: int, loss: Optional[float], metric: Optional[float]) -> None:
         if self._client is None:
             return
+        self._measured = self._measured or (round_ == self._round and number(loss) is not None)
         try:
             self._client.report(
                 {
@@ -282,6 +298,16 @@ class Engine:
         if reason and reason != self._waiting:
             self._logger.info("%s", reason if reason.startswith("waiting") else f"waiting: {reason}")
         self._waiting = reason
+
+    def _say_unmeasured(self) -> None:
+        """Tell once when the interval can not adapt, because nobody measures the merged model here."""
+        if self._params.adaptive and self._round and not (self._measured or self._said_unmeasured):
+            self._said_unmeasured = True
+            self._logger.warning(
+                "useAdaptiveSync: no loss was reported for round %d (measure the merged model and call report(loss) "
+                "after each merge)",
+                self._round,
+            )
 
     def _say_warnings(self, merged: Merged) -> None:
         for warning in merged.warnings:

@@ -14,13 +14,16 @@ callback.on_train_end()
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Optional
 
 import numpy as np
 import torch
 
 from swarmlearning import _params
+from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning._pyt_prox import Proximal
 from swarmlearning._pyt_score import Evaluator
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import DTypeError, ModelChangedError, ParameterError
@@ -36,6 +39,12 @@ class SwarmCallback:
     checkinModelOnTrainEnd, nodeWeightage, mergeMethod, useAdaptiveSync, adsValData (a DataLoader), lossFunction,
     lossFunctionArgs, metricFunction, metricFunctionArgs (names in torch.nn and torchmetrics, or callables), logger.
     The whole state_dict is merged, buffers included; optimizer state stays as it is.
+
+    Beyond it: mergeParams (a dict, like {"f": 1} for mergeMethod="krum"); localLayers, names or patterns of entries of
+    the state_dict that stay with this peer, like ["head", "bn*.running_*"]; fedProxMu, which pulls the training towards
+    the last merged model (FedProx, 0 turns it off). The pull is added to the gradients of every backward pass, so a
+    program needs no change. Where that is not the loss's own gradient (a GradScaler scales it, or several passes make
+    one step), give fedProxHook=False and add fedprox_loss() to the loss.
     """
 
     def __init__(
@@ -49,32 +58,63 @@ class SwarmCallback:
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
         scoring = {name: options.pop(name, None) for name in _SCORING}
         lenient = bool(options.pop("_lenientScore", False))
+        local = LocalLayers(options.pop("localLayers", None))
+        mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
+        hook = _params.boolean("fedProxHook", options.pop("fedProxHook", True))
         params = _params.check(syncFrequency, minPeers, trainingContract, options, logger)
         evaluator: Optional[Evaluator] = None
         if options.get("adsValData") is not None:
             evaluator = Evaluator(model, options["adsValData"], scoring, logger, lenient)
-        self._engine = Engine(params, _Module(model, evaluator), "pyt", logger)
+        self._proximal = Proximal(model, mu, hook)
+        self._engine = Engine(params, _Module(model, evaluator, local, self._proximal), "pyt", logger)
 
     @property
     def training_over(self) -> bool:
         """True when the swarm has finished; the loop may break and call on_train_end, which loads the final model."""
         return self._engine.training_over
 
+    @property
+    def round(self) -> int:
+        """The last merge's number, from 1; 0 before the first."""
+        return self._engine.round
+
+    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
+        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself."""
+        self._engine.report(loss, metric)
+
+    def fedprox_loss(self) -> torch.Tensor:
+        """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
+        return self._proximal.loss()
+
     def on_train_begin(self) -> None:
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
-        self._engine.train_begin()
+        with self._pulling():
+            self._engine.train_begin()
 
     def on_batch_end(self, batch: Optional[int] = None) -> None:
         """Count a batch; blocks for a merge when it is time for one."""
-        self._engine.batch_end()
+        with self._pulling():
+            self._engine.batch_end()
 
     def on_epoch_end(self, epoch: Optional[int] = None) -> None:
         """Count an epoch; measures the model if validation data was given."""
-        self._engine.epoch_end()
+        with self._pulling():
+            self._engine.epoch_end()
 
     def on_train_end(self) -> None:
         """Blocks until the swarm has finished and loads the final model."""
-        self._engine.train_end()
+        with self._pulling():
+            self._engine.train_end()
+        self._proximal.release()
+
+    @contextmanager
+    def _pulling(self) -> Iterator[None]:
+        """Pull no more towards a merged model when the swarm has failed."""
+        try:
+            yield
+        except BaseException:
+            self._proximal.release()
+            raise
 
 
 _SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs", "adsValBatchSize")
@@ -83,38 +123,62 @@ _SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctio
 class _Module:
     """A torch module as the engine's model."""
 
-    def __init__(self, module: torch.nn.Module, evaluator: Optional[Evaluator]) -> None:
+    def __init__(
+        self, module: torch.nn.Module, evaluator: Optional[Evaluator], local: LocalLayers, proximal: Proximal
+    ) -> None:
         self._module = module
         self._evaluator = evaluator
+        self._local = local
+        self._proximal = proximal
 
     def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
-        for name, value in _state(self._module).items():
+        for name, value in self._shared(self._module.state_dict()).items():
             yield _describe(name, value), _to_numpy(value)
 
     def load(self, arrays: Sequence[Array]) -> None:
-        state = _state(self._module)
-        if len(state) != len(arrays):
-            raise ModelChangedError(f"model has {len(state)} tensors, the merged one {len(arrays)}")
-        merged = {name: _to_torch(array, value) for (name, value), array in zip(state.items(), arrays)}
+        state = dict(self._module.state_dict())
+        shared = self._shared(state)
+        if len(shared) != len(arrays):
+            raise ModelChangedError(f"model has {len(shared)} tensors, the merged one {len(arrays)}")
+        for (name, value), array in zip(shared.items(), arrays):
+            state[name] = _to_torch(array, value)
         # Strict: a tensor that does not fit is an error. It copies in place, so optimizers keep their parameters.
         try:
-            self._module.load_state_dict(merged, strict=True)
+            self._module.load_state_dict(state, strict=True)
         except RuntimeError as err:
             raise ModelChangedError(f"load the merged model: {' '.join(str(err).split())}") from None
+        self._proximal.anchor(shared)
+
+    def _shared(self, state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """Give the entries that are merged."""
+        merged = dict(zip(state, self._local.shared([(name,) for name in state])))
+        shared = {name: _tensor(name, value) for name, value in state.items() if merged[name]}
+        if self._local:
+            _check_apart(shared, {name: value for name, value in state.items() if not merged[name]})
+        return shared
 
     def evaluate(self) -> Optional[Score]:
         return None if self._evaluator is None else self._evaluator.measure()
 
 
-def _state(module: torch.nn.Module) -> Mapping[str, torch.Tensor]:
-    state: Mapping[str, torch.Tensor] = module.state_dict()
-    for name, value in state.items():
-        if not isinstance(value, torch.Tensor):
-            raise DTypeError(
-                f'entry "{name}" of the state_dict is a {type(value).__name__}, only tensors can be merged',
-                "keep it out of the state_dict",
+def _tensor(name: str, value: Any) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise DTypeError(
+            f'entry "{name}" of the state_dict is a {type(value).__name__}, only tensors can be merged',
+            "keep it out of the state_dict, or name it in localLayers",
+        )
+    return value
+
+
+def _check_apart(shared: Mapping[str, torch.Tensor], local: Mapping[str, Any]) -> None:
+    """Refuse a local tensor that is tied to a merged one: the merge would overwrite it."""
+    places = {(value.device, value.data_ptr()): name for name, value in shared.items() if value.numel()}
+    for name, value in local.items():
+        twin = places.get((value.device, value.data_ptr())) if isinstance(value, torch.Tensor) else None
+        if twin is not None and value.numel():
+            raise ParameterError(
+                f'localLayers: "{name}" is tied to "{twin}", which is merged', f'name "{twin}" too, or neither'
             )
-    return state
 
 
 def _describe(name: str, value: torch.Tensor) -> Tensor:

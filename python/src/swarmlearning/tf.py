@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from contextlib import contextmanager
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 from swarmlearning import _params
+from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
+from swarmlearning._tf_prox import Proximal
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import ModelChangedError, ParameterError, SwarmError
 from swarmlearning.layout import Array, Tensor
@@ -30,6 +33,12 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
     nodeWeightage, mergeMethod, useAdaptiveSync, adsValData (a tuple (x, y) or (x, y, sample_weight), or a dataset),
     adsValBatchSize, model (only when the hooks are called by hand), logger. When the swarm has finished before the
     program it sets model.stop_training.
+
+    Beyond it: mergeParams (a dict, like {"f": 1} for mergeMethod="krum"); localLayers, names or patterns of layers and
+    weights that stay with this peer, like ["head", "bn*/moving_*"]; fedProxMu, which pulls the training towards the
+    last merged model (FedProx, 0 turns it off; needs the TensorFlow backend). The pull is added to the gradients that
+    the compiled model's optimizer applies. A training loop with an optimizer of its own gives fedProxHook=False and
+    adds fedprox_loss() to its loss.
     """
 
     def __init__(
@@ -47,8 +56,13 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
             if options.pop(name, None) is not None:
                 self._logger.warning("parameter %s has no effect: Keras measures as the model was compiled", name)
         lenient = bool(options.pop("_lenientScore", False))
+        local = LocalLayers(options.pop("localLayers", None))
+        mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
+        self._proximal = Proximal(mu, _params.boolean("fedProxHook", options.pop("fedProxHook", True)))
         params = _params.check(syncFrequency, minPeers, trainingContract, options, self._logger)
-        self._adapter = _KerasModel(options.get("adsValData"), batch_size, self._logger, lenient)
+        data = options.get("adsValData")
+        self._adapter = _KerasModel(data, batch_size, self._logger, lenient)
+        self._adapter.local, self._adapter.merged = local, self._proximal.anchor
         self._engine = Engine(params, self._adapter, "tf", self._logger)
         if model is not None:
             self.set_model(model)
@@ -57,6 +71,19 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def training_over(self) -> bool:
         """True when the swarm has finished; fit then stops after the batch."""
         return self._engine.training_over
+
+    @property
+    def round(self) -> int:
+        """The last merge's number, from 1; 0 before the first."""
+        return self._engine.round
+
+    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
+        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself."""
+        self._engine.report(loss, metric)
+
+    def fedprox_loss(self) -> Any:
+        """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
+        return self._proximal.loss()
 
     def set_model(self, model: Any) -> None:
         """Take the model to merge; Keras calls this before training."""
@@ -67,12 +94,16 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
         if self._adapter.model is None:
             raise ParameterError("model: is missing", "give the callback to fit(callbacks=[...]), or give model=")
-        self._engine.train_begin()
+        with self._pulling():
+            if not self._engine.loopback:
+                self._proximal.attach(self._adapter.model)
+            self._engine.train_begin()
         self._stop_if_over()
 
     def on_batch_end(self, batch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Count a batch; blocks for a merge when it is time for one."""
-        self._engine.batch_end()
+        with self._pulling():
+            self._engine.batch_end()
         self._stop_if_over()
 
     def on_train_batch_end(self, batch: Any, logs: Optional[Mapping[str, Any]] = None) -> None:
@@ -81,11 +112,23 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Count an epoch; measures the model if validation data was given."""
-        self._engine.epoch_end()
+        with self._pulling():
+            self._engine.epoch_end()
 
     def on_train_end(self, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Blocks until the swarm has finished and loads the final model."""
-        self._engine.train_end()
+        with self._pulling():
+            self._engine.train_end()
+        self._proximal.release()
+
+    @contextmanager
+    def _pulling(self) -> Iterator[None]:
+        """Pull no more towards a merged model when the swarm has failed."""
+        try:
+            yield
+        except BaseException:
+            self._proximal.release()
+            raise
 
     def _stop_if_over(self) -> None:
         if self._engine.training_over:
@@ -101,6 +144,8 @@ class _KerasModel:
                 f"adsValData: a tuple of {len(data)} is not allowed", "give (x, y), (x, y, sample_weight) or a dataset"
             )
         self.model: Any = None
+        self.local = LocalLayers(None)
+        self.merged: Callable[[Sequence[Any]], None] = lambda weights: None
         self._data = data
         self._batch_size = batch_size
         self._logger = logger
@@ -108,10 +153,9 @@ class _KerasModel:
         self._broken = False
 
     def snapshot(self) -> Iterator[tuple[Tensor, Array]]:
-        weights = self.model.weights
-        if not weights:
+        if not self.model.weights:
             raise ParameterError("model: has no weights yet", "build it first: an Input layer or model.build(shape)")
-        for index, variable in enumerate(weights):
+        for index, variable in enumerate(self._shared()):
             array = _value(variable)
             dtype = array.dtype.name
             if dtype == "bfloat16":
@@ -119,13 +163,20 @@ class _KerasModel:
             yield Tensor(_name(index, variable), dtype, tuple(array.shape)), array
 
     def load(self, arrays: Sequence[Array]) -> None:
-        weights = self.model.weights
+        weights = self._shared()
         if len(weights) != len(arrays):
             raise ModelChangedError(f"model has {len(weights)} weights, the merged one {len(arrays)}")
         for variable, array in zip(weights, arrays):
             dtype = _value(variable).dtype
             owned = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)
             variable.assign(owned.view(dtype) if dtype.name == "bfloat16" else owned)
+        self.merged(weights)
+
+    def _shared(self) -> list[Any]:
+        """Give the weights that are merged."""
+        weights = self.model.weights
+        kept = self.local.shared([_names(variable) for variable in weights])
+        return [variable for variable, merged in zip(weights, kept) if merged]
 
     def evaluate(self) -> Optional[Score]:
         if self._data is None or self._broken:
@@ -172,6 +223,13 @@ class _KerasModel:
 def _value(variable: Any) -> Array:
     value: Array = np.asarray(variable.numpy())
     return value
+
+
+def _names(variable: Any) -> tuple[str, ...]:
+    """Give what localLayers may call a weight: "model/head/kernel" or "head/kernel", also with dots."""
+    path = str(getattr(variable, "path", "") or variable.name).split(":", 1)[0]
+    inner = path.split("/", 1)[-1]
+    return tuple(dict.fromkeys((inner, path, inner.replace("/", "."), path.replace("/", "."))))
 
 
 def _name(index: int, variable: Any) -> str:
