@@ -10,12 +10,13 @@ computed beforehand. Definitions and parameters are those of merge/DESIGN.md.
 A case: method (canonical form), dtypes and shapes of the tensors (dtype: the one of all of them, else ""), weights,
 contributors (each one's tensors behind each other as numbers), base (the last committed model) and state (the
 optimiser's) or null, want and want_state, tolerance (relative to the larger of 1 and the wanted value). A state is, for
-one float tensor after the other, the first moment of its elements, behind it the second one if the method has it.
+each run of float tensors of one type, the first moment of its elements, behind it the second one if the method has it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import pathlib
@@ -92,16 +93,24 @@ def trimmedmean(x: np.ndarray, w: np.ndarray, share: float) -> np.ndarray:
 
 
 def geomedian(x: np.ndarray, w: np.ndarray, floats: np.ndarray) -> np.ndarray:
-    """Weiszfeld from the mean (Pillutla et al. 2022); integer columns by the last weights."""
-    shares = w / w.sum()
-    centre = shares @ x[:, floats]
+    """Weiszfeld from the mean, past models that it meets (Vardi and Zhang 2000); integer columns by the last shares."""
+    points, shares = x[:, floats], w / w.sum()
+    centre = shares @ points
     for _ in range(200):
-        distances = np.linalg.norm(x[:, floats] - centre, axis=1)
-        shares = w / np.maximum(distances, 1e-12)
-        shares = shares / shares.sum()
-        moved = shares @ x[:, floats]
+        away = points - centre
+        distances = np.linalg.norm(away, axis=1)
+        met = distances < 1e-9 * (1 + np.abs(points).max())
+        if met.all():
+            break
+        pulls = np.where(met, 0, w / np.where(met, 1, distances))
+        new = pulls / pulls.sum()
+        if met.any():
+            # What is met holds the centre with its weight against the others' pull.
+            held = min(1.0, w[met].sum() / max(float(np.linalg.norm(pulls @ away)), 1e-300))
+            new = (1 - held) * new + held * shares
+        moved = new @ points
         step = float(np.linalg.norm(moved - centre))
-        centre = moved
+        centre, shares = moved, new
         if step < 1e-6:
             break
     return shares @ x
@@ -166,9 +175,9 @@ def normclip(  # noqa: PLR0913 - the method's own.
 
 
 def fedavgm(delta: np.ndarray, base: np.ndarray, state: np.ndarray, p: dict[str, float]) -> tuple[np.ndarray, ...]:
-    """Server momentum (Hsu et al. 2019)."""
-    v = p["momentum"] * state[0] + delta
-    return base + p["lr"] * v, np.stack([v])
+    """Server momentum (Hsu et al. 2019) on the gradient base - mean."""
+    v = p["momentum"] * state[0] - delta
+    return base - p["lr"] * v, np.stack([v])
 
 
 def fedadam(delta: np.ndarray, base: np.ndarray, state: np.ndarray, p: dict[str, float]) -> tuple[np.ndarray, ...]:
@@ -229,8 +238,9 @@ def optimise(
     """Step from base towards the mean as it travels, rounded; the first round takes it as it is, integers always do."""
     step, moments = OPTIMISERS[parse(case["method"])[0]]
     merged, states, at, done = [], [], 0, 0
-    for dtype, shape in zip(case["dtypes"], case["shapes"]):
-        size = math.prod(shape)
+    runs = itertools.groupby(zip(case["dtypes"], case["shapes"]), key=lambda tensor: tensor[0])
+    for dtype, run in runs:
+        size = sum(math.prod(shape) for _, shape in run)
         new = as_type(mean[at : at + size], dtype)
         if is_float(dtype):
             old = np.zeros((moments, size))
@@ -381,6 +391,10 @@ def corners(cases: Cases) -> None:
     cases.add("geomedian", [7], [[3.0, -1.0]])
     cases.add("geomedian", [1, 1], [[3.0, -1.0], [4.0, 1.0]])
     cases.add("geomedian", [1] * 3, [[2.0, 2.0]] * 3)
+    # The mean is one of the models, the median is not, or is.
+    cases.add("geomedian", [1] * 4, [[0.0, 0.0], [1.0, 0.5], [2.0, -2.0], [1.0, -0.5]])
+    cases.add("geomedian", [1] * 5, [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [3.0, 0.0], [11.0, 0.0]])
+    cases.add("geomedian", [1, 1, 1, 5], [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [3.0, 0.0]])
     for dtype in ("int8", "uint16", "int32", "int64", "bool"):
         rows = [[0, 1, 1], [1, 0, 1], [0, 1, 0], [1, 1, 0]]
         for method in ("mean", "coordmedian", "trimmedmean(share=0.25)"):
