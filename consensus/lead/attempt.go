@@ -32,6 +32,11 @@ func (d *decider) attempt() {
 			d.failed(v, nil)
 			return
 		}
+		if v := d.overstep(done); len(v.failures) > 0 {
+			d.mem.disagreed = d.c.Plan.Attempt
+			d.failed(v, nil)
+			return
+		}
 		d.commit(done)
 		return
 	}
@@ -127,7 +132,7 @@ func (d *decider) without(reason string) {
 		// The same set in the same order would resume with what it holds, wrong bytes included.
 		parts = append(parts[1:], parts[0])
 	}
-	if len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 {
+	if parts = d.fit(parts); d.carries(parts) {
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
 		d.planRound(parts, p.Final && d.c.FinalDue(), reason)
 		return
@@ -204,7 +209,7 @@ func (d *decider) enoughWithout(out []string) bool {
 			rest = append(rest, part)
 		}
 	}
-	return len(rest) >= int(d.c.Terms.MinPeers) && weight(rest) > 0
+	return d.carries(d.fit(rest))
 }
 
 // unconnected returns the participants outside the largest set in which nobody failed because of another.

@@ -1,6 +1,10 @@
 package lead
 
-import "time"
+import (
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
 
 // Config are the leader's times. A zero field takes the default.
 type Config struct {
@@ -42,5 +46,18 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.QuorumWait = max(0, c.QuorumWait)
+	return c
+}
+
+// under returns the times that hold for one contract: what its rules say, else the longest that its nodes ask for, else the
+// SN's own.
+func (c Config) under(contract *state.Contract) Config {
+	quorum, stall := contract.Waits()
+	if quorum > 0 {
+		c.QuorumWait = time.Duration(quorum) * time.Millisecond
+	}
+	if stall > 0 {
+		c.StallGrace = time.Duration(stall) * time.Millisecond
+	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // Inputs are everything that a decision depends on. Decide changes nothing in them.
@@ -33,18 +34,23 @@ type decider struct {
 	c   *state.Contract
 	mem Memory
 	out Decision
+
+	method *merge.Method // nil until the terms are fixed
 }
 
 // Decide looks at one contract and says what to propose, at most one command, and what is waited for.
 //
 // When all who are ready have weight 0 there is nothing to merge: a due final round then ends the contract with the last
-// model, any other round waits, with that as its reason.
+// model, the first round fails when nobody else could come, any other waits, with that as its reason.
 func Decide(in Inputs) Decision {
 	c := in.View.Contracts[in.Contract]
 	if c == nil {
 		return Decision{}
 	}
-	d := &decider{in: in, cfg: in.Config.withDefaults(), c: c, mem: in.Memory.of(c)}
+	d := &decider{in: in, cfg: in.Config.withDefaults().under(c), c: c, mem: in.Memory.of(c)}
+	if c.Terms != nil {
+		d.method, _ = merge.ParseMethod(c.Terms.Method) // as checked when the terms were fixed
+	}
 	switch {
 	case c.Over:
 		d.wait(Waiting{Kind: WaitCompleted, Round: c.Round()})
@@ -87,8 +93,10 @@ type peer struct {
 	live    bool
 	ready   bool
 	sitting bool
+	heard   bool // it said so itself
 	seq     uint64
 	weight  uint32
+	norm    float64 // of its update, for methods that bound it
 }
 
 // roster judges all active sessions, in the order in which they were opened.
@@ -115,7 +123,7 @@ func (d *decider) judgeOpen(p *peer) {
 	if r == nil || r.Seq <= p.session.LastSeq {
 		return // Not ready, or a report that the last round has answered already.
 	}
-	p.ready, p.seq, p.weight = d.onBase(r), r.Seq, r.Weight
+	p.ready, p.heard, p.seq, p.weight, p.norm = d.onBase(r), true, r.Seq, r.Weight, r.UpdateNorm
 }
 
 // judgeClosed: a closed session is ready unless it says otherwise: it can't take part while it fetches the last model. As
@@ -127,13 +135,16 @@ func (d *decider) judgeClosed(p *peer) {
 		p.ready = false
 	}
 	if r := report.Ready; r != nil {
-		p.seq, p.weight = max(r.Seq, p.seq), r.Weight
+		p.heard, p.seq, p.weight, p.norm = true, max(r.Seq, p.seq), r.Weight, r.UpdateNorm
 		if p.session.CheckinMode == state.CheckinActive {
 			p.ready = d.onBase(r)
 		}
 	}
 	if p.session.CheckinMode == state.CheckinInactive {
 		p.weight = 0
+	}
+	if !p.heard && p.weight > 0 && d.method != nil && d.method.Bounds() {
+		p.ready = false // how much it would change the model is not known
 	}
 }
 
@@ -159,6 +170,8 @@ func (d *decider) enrolling() {
 	}
 	if w.Need == 0 {
 		w.Kind = WaitSessions
+	} else if d.below(&w) {
+		return
 	}
 	d.wait(w)
 }
@@ -187,13 +200,23 @@ func (d *decider) plan() {
 		}
 	}
 	need := int(d.c.Terms.MinPeers)
-	if len(pick) < need && len(ready) >= need {
-		pick, picked, sitting = ready, all, nil // Who sits out is needed after all.
+	parts := d.participants(picked)
+	if !d.carries(parts) && len(ready) > len(pick) {
+		if more := d.participants(all); d.carries(more) {
+			pick, parts, sitting = ready, more, nil // Who sits out is needed after all.
+		}
 	}
 	base := Waiting{Have: pick, For: late, Lost: lost, Sitting: sitting, Need: need, Detail: d.c.PendingReason}
 	if len(pick) < need {
 		d.tooFew(base, enrolled)
 		return
+	}
+	d.mem.belowSince = time.Time{}
+	if weight(parts) > 0 {
+		if err := d.c.CheckPlan(parts); err != nil {
+			d.ruled(base, err)
+			return
+		}
 	}
 	d.mem.finalSince = time.Time{}
 	if d.mem.readySince.IsZero() {
@@ -204,10 +227,10 @@ func (d *decider) plan() {
 		d.wait(w)
 		return
 	}
-	d.start(base, picked)
+	d.start(base, parts)
 }
 
-// tooFew waits below minPeers. A final round that can't be held for one quorum wait ends the contract.
+// tooFew waits below minPeers.
 func (d *decider) tooFew(w Waiting, enrolled []string) {
 	d.mem.readySince = time.Time{}
 	w.Kind = WaitTraining
@@ -217,15 +240,29 @@ func (d *decider) tooFew(w Waiting, enrolled []string) {
 	case len(enrolled) < w.Need:
 		w.Kind, w.Have, w.For = WaitPeers, enrolled, w.Lost
 	}
+	if w.Kind != WaitPeers {
+		d.mem.belowSince = time.Time{}
+	} else if d.below(&w) {
+		return
+	}
+	d.holdOn(w)
+}
+
+// holdOn waits; a final round that can't be held for one quorum wait ends the contract with the last model.
+func (d *decider) holdOn(w Waiting) {
 	if d.c.FinalDue() && d.c.HasModel() {
 		if d.mem.finalSince.IsZero() {
 			d.mem.finalSince = d.in.Now
 		}
 		if w.Until = d.mem.finalSince.Add(d.cfg.QuorumWait); !d.in.Now.Before(w.Until) {
-			d.finish(fmt.Sprintf("%d of %d peers for the final round", len(w.Have), w.Need))
+			reason := fmt.Sprintf("%d of %d peers for the final round", len(w.Have), w.Need)
+			if w.Rule != "" {
+				reason = "no final round: " + w.Rule
+			}
+			d.finish(reason)
 			return
 		}
-		w.Ends = true
+		w.Ends, w.Fails = true, false
 	}
 	d.wait(w)
 }
@@ -238,7 +275,7 @@ func (d *decider) finish(reason string) {
 
 // quorum tells whether a round that has minPeers waits for more, and for whom.
 func (d *decider) quorum(w Waiting) (Waiting, bool) {
-	expected := int(d.c.ExpectedPeers) - len(w.Sitting) - d.left()
+	expected := int(d.c.Expected()) - len(w.Sitting) - d.left()
 	first := d.c.Committed == nil
 	missing := first && len(w.Have) < expected
 	if len(w.For) == 0 && !missing || expected > 0 && len(w.Have) >= expected {
@@ -300,43 +337,27 @@ func (d *decider) pace() {
 }
 
 // start proposes the first attempt, or the next one after a cancelled plan.
-func (d *decider) start(w Waiting, picked []peer) {
-	parts := make([]state.Participant, 0, len(picked))
-	for _, p := range picked {
-		parts = append(parts, state.Participant{Session: p.session.ID, Node: p.session.Node, Weight: p.weight, Seq: p.seq})
-	}
-	if weight(parts) == 0 {
-		if d.c.FinalDue() && d.c.HasModel() {
-			d.finish("all peers have weight 0")
-			return
-		}
+func (d *decider) start(w Waiting, parts []state.Participant) {
+	switch {
+	case weight(parts) > 0:
+		d.planRound(parts, d.c.FinalDue(), "")
+	case d.c.FinalDue() && d.c.HasModel():
+		d.finish("all peers have weight 0")
+	case d.c.HasModel() || len(w.For) > 0 || len(w.Sitting) > 0:
 		w.Kind = WaitWeight
 		d.wait(w)
-		return
+	default:
+		d.fail("failed: all peers have weight 0, so that there is no first model; give at least one a nodeWeightage above 0", false)
 	}
-	d.planRound(parts, d.c.FinalDue(), "")
 }
 
-// planRound proposes the next attempt with these participants and equal shards.
+// planRound proposes the next attempt with these participants.
 func (d *decider) planRound(parts []state.Participant, final bool, reason string) {
-	share(parts, d.c.Terms.Leaves)
+	d.share(parts)
 	d.propose(state.PlanRound{
 		Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round() + 1, Attempt: d.c.Attempt + 1, Participants: parts,
 		Final: final, Reason: reason, AtMS: d.in.Now.UnixMilli(),
 	}, fmt.Sprintf("plan of round %d (attempt %d)", d.c.Round()+1, d.c.Attempt+1))
-}
-
-// share gives every participant a contiguous run of leaves, as equal as can be.
-func share(parts []state.Participant, leaves uint64) {
-	n, next := uint64(len(parts)), uint64(0)
-	for i := range parts {
-		own := leaves / n
-		if uint64(i) < leaves%n {
-			own++
-		}
-		parts[i].ShardFirst, parts[i].ShardLeaves = next, own
-		next += own
-	}
 }
 
 func weight(parts []state.Participant) uint64 {

@@ -29,14 +29,23 @@ type table struct {
 
 func newTable(t *testing.T, minPeers uint32, n int) *table {
 	t.Helper()
+	return newTableOf(t, state.Rules{}, n, func(_ int, o *state.OpenSession) { o.Terms.MinPeers = minPeers })
+}
+
+// newTableOf has n sessions under rules; with changes the i-th before it is opened.
+func newTableOf(t *testing.T, rules state.Rules, n int, with func(i int, o *state.OpenSession)) *table {
+	t.Helper()
 	b := &table{t: t, s: state.New(), now: time.Date(2026, 3, 1, 12, 3, 10, 0, time.UTC), reports: map[string]lead.Report{}}
+	b.apply(state.CreateContract{Contract: contractName, Rules: rules})
 	for i := range n {
 		node := fmt.Sprintf("sl-%d", i)
 		b.apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: strings.Repeat("1", 64)})
-		b.apply(state.OpenSession{
-			Session: id(i), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1,
-			Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: minPeers},
-		})
+		o := state.OpenSession{
+			Session: id(i), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, AtMS: b.now.UnixMilli(),
+			Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: 2},
+		}
+		with(i, &o)
+		b.apply(o)
 	}
 	return b
 }
@@ -131,7 +140,20 @@ func waitingToPlan() []waitingCase {
 		}},
 		{"weights", func(t *testing.T) *table {
 			b := newTable(t, 2, 2)
+			b.round(0, 1)
 			b.ready(0, 0, 1)
+			return b
+		}},
+		{"weights of the first round", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(0, 0, 1)
+			return b
+		}},
+		{"weights of the first round, others to come", func(t *testing.T) *table {
+			b := newTable(t, 2, 3)
+			b.ready(0, 0, 1)
+			b.follow()
+			b.now = b.now.Add(time.Minute)
 			return b
 		}},
 	}

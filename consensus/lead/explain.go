@@ -22,6 +22,9 @@ func (w Waiting) Explain(now time.Time) []string {
 		lines = append(lines, w.outlook(now)...)
 	}
 	lines = append(lines, w.peers(now)...)
+	if w.Scene.Shardless {
+		lines = append(lines, "all peers want to own no part of a merge (SL_MAKE_ME_ADMIN=False): each owns one all the same")
+	}
 	if last := w.lastFailure(); last != "" {
 		lines = append(lines, last)
 	}
@@ -139,7 +142,7 @@ func (w Waiting) lastFailure() string {
 	if why == "" || w.Kind == WaitRetry && why == w.Detail {
 		return ""
 	}
-	if w.Kind == WaitCompleted {
+	if w.Kind == WaitCompleted || w.Kind == WaitSessions {
 		return "the end: " + why
 	}
 	return "the attempt before failed: " + why

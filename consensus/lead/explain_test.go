@@ -2,6 +2,7 @@ package lead_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 // TestExplain holds what users read, three seconds after each reason came up.
 func TestExplain(t *testing.T) {
 	var got strings.Builder
-	for _, tt := range append(waitingToPlan(), append(waitingToCommit(), explained()...)...) {
+	for _, tt := range append(waitingToPlan(), slices.Concat(waitingToCommit(), explained(), ruled())...) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := tt.run(t)
 			w := b.follow()

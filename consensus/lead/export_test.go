@@ -8,3 +8,6 @@ func Connected(nodes []string, broken [][2]string) []string {
 	}
 	return connected(nodes, failures)
 }
+
+// Capped is capped.
+func Capped(weights []uint32, ppm uint32) []uint32 { return capped(weights, ppm) }

@@ -14,6 +14,7 @@ type Memory struct {
 
 	readySince time.Time // since when minPeers are ready
 	finalSince time.Time // since when the final round lacks minPeers
+	belowSince time.Time // since when fewer than minPeers are there, if a rule bounds that
 	lostSince  time.Time // since when nobody alive holds the committed model
 
 	evaluated uint64    // the failed attempt whose reports were judged

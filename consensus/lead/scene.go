@@ -18,6 +18,7 @@ type Scene struct {
 	Final      bool      // the round that is due is the last one
 	Planned    time.Time // when the running attempt was planned; zero: none runs
 	LastFailed string    // why an earlier attempt of the round that is due was given up; empty: none was
+	Shardless  bool      // all peers want to own no part of a merge, so all do
 	Peers      []Peer    // in the order of opening; ended sessions of nodes that have no other last
 }
 
@@ -57,7 +58,10 @@ func (d *decider) scene() Scene {
 		s.Planned, s.Final = time.UnixMilli(p.PlannedMS), p.Final
 	}
 	there := map[string]bool{}
-	for _, x := range d.c.Active() {
+	active := d.c.Active()
+	s.Shardless = len(active) > 0
+	for _, x := range active {
+		s.Shardless = s.Shardless && x.NoShard
 		there[x.Node] = true
 		s.Peers = append(s.Peers, d.peer(x))
 	}

@@ -71,7 +71,7 @@ var everyCommand = []state.Command{
 	},
 	state.PlanRound{
 		Contract: "study", Run: 1, Round: 2, Attempt: 3, AtMS: 24,
-		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 7, FactorBits: 1 << 61}},
+		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 7, FactorBits: 1 << 61, NormBits: 1 << 60}},
 	},
 }
 

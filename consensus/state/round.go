@@ -15,6 +15,9 @@ type Participant struct {
 	ShardLeaves uint64 `json:"shard_leaves"` // 0: owns nothing
 	// FactorBits is a float64 by its bits: its update is multiplied by it, over 0 to 1. 0: the method bounds no updates.
 	FactorBits uint64 `json:"factor_bits,omitempty"`
+	// NormBits is a float64 by its bits: the norm of its update as it declared it, which the factor comes from and to which
+	// the owners' sums of squares are held. 0: the method bounds no updates.
+	NormBits uint64 `json:"norm_bits,omitempty"`
 }
 
 // Plan is the running attempt of the next round. Participants are in summation order.
@@ -124,8 +127,8 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 			return reject(ReasonNodeDead, "", "contract %s: node %s is not alive", c.Name, part.Node)
 		case part.Weight > c.heaviest():
 			return reject(ReasonBadCommand, "", "weight %d of %s, at most %d", part.Weight, part.Node, c.heaviest())
-		case !validFactor(part.FactorBits):
-			return reject(ReasonBadCommand, "", "bad factor of %s", part.Node)
+		case !validFactor(part.FactorBits) || part.NormBits > largestNorm:
+			return reject(ReasonBadCommand, "", "bad factor or norm of %s", part.Node)
 		case part.ShardFirst != next || part.ShardLeaves > c.Terms.Leaves-next:
 			return reject(ReasonBadShards, "", "contract %s: shard of %s does not follow at leaf %d", c.Name, part.Node, next)
 		}
@@ -149,6 +152,9 @@ func (c *Contract) heaviest() uint32 {
 	}
 	return MaxWeight
 }
+
+// largestNorm are the bits of the largest float64: those of infinity, NaN and what is below 0 are above.
+const largestNorm = 0x7fefffffffffffff
 
 // validFactor tells whether bits are 0 or those of a float64 over 0 and up to 1: such numbers are ordered as their bits.
 func validFactor(bits uint64) bool {
