@@ -28,6 +28,9 @@ type FetchRequest struct {
 	Round    uint64 `json:"round,omitempty"`
 	// Digest is the hex digest that the content must have; the receiver checks it, the server may choose by it.
 	Digest string `json:"digest,omitempty"`
+	// State is the hex digest of the optimiser state that is asked for with a model, and comes directly behind it; empty: the
+	// model alone.
+	State string `json:"state,omitempty"`
 	// Offset is the byte to begin at, to go on after a broken fetch.
 	Offset int64 `json:"offset,omitempty"`
 }

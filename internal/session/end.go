@@ -2,15 +2,11 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/merge"
 )
 
 // tellLimit bounds how long a finished node tries to say so before it leaves: its silence says the same, later.
@@ -144,70 +140,6 @@ func (s *session) neededLocked() string {
 	}
 	return ""
 }
-
-// OpenModel returns the committed model that this node holds, for a node that fetches it. The reader fails when the
-// model is replaced under it: the fetcher checks the digest in any case.
-func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
-	if _, err := merge.ParseDigest(req.Digest); err != nil { // it becomes part of a file name
-		return nil, 0, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.current
-	if s == nil || s.contract != req.Contract || s.run != req.Run {
-		return nil, 0, fmt.Errorf("no session of contract %s, run %d, at %s", req.Contract, req.Run, e.cfg.Peer)
-	}
-	if s.slots == nil || s.held.round != req.Round || s.held.digest != req.Digest {
-		if f, size, err := e.openKept(req); err == nil {
-			return f, size, nil
-		}
-		return nil, 0, fmt.Errorf("%s holds the model of round %d, not of round %d", e.cfg.Peer, s.held.round, req.Round)
-	}
-	slot := s.slots.Committed()
-	return &guarded{engine: e, session: s, model: s.held, r: io.NewSectionReader(slot, 0, s.layout.Bytes())}, s.layout.Bytes(), nil
-}
-
-// openKept opens a model that lies on disk.
-func (e *Engine) openKept(req FetchRequest) (io.ReadSeekCloser, int64, error) {
-	if e.cfg.ModelDir == "" {
-		return nil, 0, errors.New("no models are kept on disk")
-	}
-	st := store{e.cfg.ModelDir}
-	f, err := os.Open(st.path(req.Contract, req.Run, model{round: req.Round, digest: req.Digest}))
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	return f, info.Size(), nil
-}
-
-// guarded reads a committed slot as long as it holds the same model.
-type guarded struct {
-	engine  *Engine
-	session *session
-	model   model
-	r       *io.SectionReader
-}
-
-// Read implements io.Reader.
-func (g *guarded) Read(p []byte) (int, error) {
-	n, err := g.r.Read(p)
-	g.engine.mu.Lock()
-	defer g.engine.mu.Unlock()
-	if g.session.held != g.model {
-		return 0, fmt.Errorf("model of round %d was replaced while it was read", g.model.round)
-	}
-	return n, err
-}
-
-// Seek implements io.Seeker.
-func (g *guarded) Seek(offset int64, whence int) (int64, error) { return g.r.Seek(offset, whence) }
-
-// Close implements io.Closer; there is nothing to release.
-func (g *guarded) Close() error { return nil }
 
 // View returns the newest view of the contract, nil when this node has no session.
 func (e *Engine) View() *swarmv1.ContractView {

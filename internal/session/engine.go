@@ -27,6 +27,11 @@ type Config struct {
 	Walls string
 	// ModelDir keeps committed models on disk; empty: none are kept.
 	ModelDir string
+	// ScratchDir takes files that methods need beside the weight files and no program sees; empty: the system's directory for
+	// temporary files.
+	ScratchDir string
+	// SpoolDir is tried before it for files without a name, which may lie where a program looks; empty: none is.
+	SpoolDir string
 	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
 	ExpectedPeers uint32
 	// Heartbeat is the interval between reports when nothing changes. Default 1 s.
@@ -151,7 +156,7 @@ func (e *Engine) report() *swarmv1.ReportRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	req := &swarmv1.ReportRequest{}
-	if s := e.current; s != nil && !s.ended() {
+	if s := e.current; s != nil && s.err == nil { // a finished one still holds models
 		req.Sessions = append(req.Sessions, s.reportLocked())
 	}
 	return req

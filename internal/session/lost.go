@@ -3,7 +3,46 @@ package session
 import (
 	"fmt"
 	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 )
+
+// goBackLocked follows the swarm back to an older model, which counts as a new round, if nothing needs to be fetched for it:
+// this node holds that model, or nobody holds any. What its program learned from that model is still of use: its Sync is not
+// answered by the step back, but by the round that it contributes to.
+func (s *session) goBackLocked(want model) bool {
+	if s.fetching || want.exists() && (s.held.digest != want.digest || s.held.state != want.state) {
+		return false
+	}
+	if s.attempt.running() {
+		s.attempt.stop() // its task calls for the next reconciliation when it has ended
+		return true
+	}
+	if s.base == s.held || !want.exists() {
+		s.base = want
+	}
+	s.held, s.missed = want, nil
+	s.recordLocked()
+	s.keepLocked()
+	s.notifyLocked()
+	signal(s.engine.beat)
+	return true
+}
+
+// noteLostLocked says in this node's log that the swarm lost a model. It is called before the view is taken.
+func (s *session) noteLostLocked(v *swarmv1.ContractView) {
+	lost, old := v.GetLostModel(), s.view.GetLostModel()
+	if lost == nil || v.Run != s.run && s.run != 0 || old.GetRound() == lost.Round && old.GetDigest() == lost.Digest {
+		return
+	}
+	if lost.ResumedRound == 0 {
+		s.engine.cfg.Log.Warn("the committed model was lost: no node that is alive held it, nor an older one; training began anew",
+			"contract", s.contract, "lost_round", lost.Round, "round", lost.Round+1)
+		return
+	}
+	s.engine.cfg.Log.Warn("the committed model was lost: no node that is alive held it; training goes on from an older one",
+		"contract", s.contract, "lost_round", lost.Round, "resumed_round", lost.ResumedRound, "round", lost.Round+1)
+}
 
 // missLocked notes that the committed model could not be had. A final model that nobody alive holds will not come back:
 // the others have ended, and a session that is started anew knows no model.

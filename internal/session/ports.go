@@ -74,17 +74,19 @@ type Exchange interface {
 	// Merge runs one attempt. It returns the signed report of success, or the report of failure, or neither when ctx
 	// ended first. It blocks, and leaves nothing running when it returns.
 	Merge(ctx context.Context, job Job) (*swarmv1.Done, *swarmv1.Failed)
-	// Fetch reads the model of a committed round from a node that holds it into dst. The caller checks the digest.
+	// Fetch reads a committed model, and the state that belongs to it, from a node that holds both into dst. The caller checks
+	// the digests.
 	Fetch(ctx context.Context, from *swarmv1.Session, req FetchRequest, dst io.WriterAt) error
 	// SentBytes counts what merge streams have sent since the start, payload and framing.
 	SentBytes() uint64
 }
 
-// FetchRequest names a committed model.
+// FetchRequest names a committed model. The round is for people: what is asked for is told by the digests.
 type FetchRequest struct {
 	Contract string
 	Run      uint64
 	Round    uint64
 	Digest   string // hex BLAKE3
-	Bytes    int64
+	State    string // hex BLAKE3 of the optimiser state, which then comes directly behind the model; empty: the model alone
+	Bytes    int64  // of all that is asked for
 }

@@ -18,7 +18,7 @@ type OpenRequest struct {
 	Adaptive      bool
 	CheckinMode   string // "inactive", "snapshot", "active"
 	Weight        uint32 // 1..100
-	Method        string
+	Method        string // in any spelling; empty: the contract's
 	TotalEpochs   uint32
 	Layout        *merge.Layout
 }
@@ -60,15 +60,26 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 		s.closeSlots()
 		return nil, s.err
 	}
+	visible := s.slots // before what only the daemon sees
+	if err := s.equipFor(view); err != nil {
+		s.closeSlots()
+		s.spawnLocked(func() { e.disown(s) })
+		return nil, reasoned(err, "NO_SPACE")
+	}
 	e.current, e.seen = s, true
 	s.recordLocked()
 	s.spawnLocked(func() { e.watch(s) })
 	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.layout.Bytes())
 	e.poke()
-	return &Opened{Session: s.id, Slots: s.slots}, nil
+	s.spawnLocked(func() { s.lookForCopies(view.Run) })
+	return &Opened{Session: s.id, Slots: visible}, nil
 }
 
 func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, error) {
+	method, err := canonical(req.Method)
+	if err != nil {
+		return nil, err
+	}
 	slots, err := e.cfg.NewSlots(req.Layout.Bytes())
 	if err != nil {
 		return nil, reasoned(err, "NO_SPACE")
@@ -83,7 +94,7 @@ func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, er
 	s.open = &swarmv1.OpenSessionRequest{
 		Session: s.id, Contract: req.Contract,
 		Terms: &swarmv1.Terms{
-			LayoutDigest: req.Layout.Digest().String(), Layout: req.Layout.Canonical(), Method: req.Method, MinPeers: req.MinPeers,
+			LayoutDigest: req.Layout.Digest().String(), Layout: req.Layout.Canonical(), Method: method, MinPeers: req.MinPeers,
 		},
 		ExpectedPeers: e.cfg.ExpectedPeers, SyncFrequency: req.SyncFrequency, Adaptive: req.Adaptive, CheckinMode: req.CheckinMode,
 		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Walls: e.cfg.Walls,

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/merge"
 )
 
 // attemptState is this node's part in the newest attempt that it was planned for.
@@ -32,10 +30,11 @@ func (s *session) reconcileLocked() {
 		return
 	}
 	s.adoptLocked()
-	if s.view.Over && s.held.round > 0 {
+	if s.view.Over && s.held.exists() {
 		s.keepLocked() // it may have been copied before it was known to be the final one
 	}
 	s.answerLocked()
+	s.measureLocked()
 	s.followPlanLocked()
 }
 
@@ -47,8 +46,12 @@ func (s *session) adoptLocked() {
 		return
 	}
 	c := s.view.GetCommitted()
-	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.round && d.Attempt == c.Attempt && d.ModelDigest == want.digest {
+	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.round && d.Attempt == c.Attempt && d.ModelDigest == want.digest &&
+		d.StateDigest == want.state {
 		s.holdLocked(want)
+		return
+	}
+	if c.Attempt == 0 && s.goBackLocked(want) {
 		return
 	}
 	if (s.offered == nil && !s.closing) || s.fetching {
@@ -62,7 +65,7 @@ func (s *session) adoptLocked() {
 	s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
 	holders := s.holdersLocked()
 	e, dst := s.engine, s.slots.Merging()
-	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, Bytes: s.layout.Bytes()}
+	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, State: want.state, Bytes: s.bytes()}
 	s.spawnLocked(func() {
 		var err error
 		if !s.own(dst, req) {
@@ -116,7 +119,7 @@ func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, req Fet
 	for _, h := range holders {
 		err := s.engine.cfg.Exchange.Fetch(ctx, h, req, dst)
 		if err == nil {
-			err = verify(dst, s.layout, req.Digest)
+			err = s.verify(dst, model{digest: req.Digest, state: req.State})
 		}
 		if err == nil {
 			return nil
@@ -130,26 +133,9 @@ func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, req Fet
 	return errors.Join(errs...)
 }
 
-// verify compares the digest of what was fetched with the committed one.
-func verify(slot io.ReaderAt, layout *merge.Layout, want string) error {
-	leaves := make([]merge.Digest, layout.Leaves())
-	buf := make([]byte, merge.LeafSize)
-	for i := range leaves {
-		leaf := buf[:layout.LeafLen(i)]
-		if _, err := slot.ReadAt(leaf, layout.LeafOffset(i)); err != nil {
-			return fmt.Errorf("read fetched model: %w", err)
-		}
-		leaves[i] = merge.Sum(leaf)
-	}
-	if got := merge.Combine(leaves).String(); got != want {
-		return fmt.Errorf("model has digest %.16s…, committed is %.16s…", got, want)
-	}
-	return nil
-}
-
 // answerLocked gives the waiting program what the swarm committed.
 func (s *session) answerLocked() {
-	if s.held != s.committedLocked() || s.held.round == 0 {
+	if s.held != s.committedLocked() || !s.held.exists() {
 		return
 	}
 	c := s.view.GetCommitted()
@@ -195,13 +181,17 @@ func (s *session) followPlanLocked() {
 	if self < 0 {
 		return
 	}
-	source := s.slots.Local()
-	if s.closed && s.open.CheckinMode == modeActive && s.held.round > 0 {
-		source = s.slots.Committed()
-	} else if !s.closed && (s.offered == nil || s.offered.seq != p.Participants[self].Seq) {
+	if !s.closed && (s.offered == nil || s.offered.seq != p.Participants[self].Seq) {
 		return // planned on a report of an earlier life of this session
 	}
-	s.mergeLocked(Job{Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: source, Merging: s.slots.Merging()})
+	job := Job{
+		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(),
+		Spool: s.spool,
+	}
+	if s.held.exists() {
+		job.Base = s.slots.Committed()
+	}
+	s.mergeLocked(job)
 }
 
 func (s *session) mergeLocked(job Job) {

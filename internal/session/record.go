@@ -41,28 +41,48 @@ type Saved struct {
 	HeldSlot string          `json:"held_slot,omitempty"`
 	Base     ModelName       `json:"base"` // what training started from
 	Held     ModelName       `json:"held"` // what HeldSlot holds
-	Offered  *Offer          `json:"offered,omitempty"`
-	LastSeq  uint64          `json:"last_seq"`
-	Last     *Result         `json:"last,omitempty"` // the answer to LastSeq
-	Closing  bool            `json:"closing,omitempty"`
-	Finished bool            `json:"finished,omitempty"` // the program was given the final model
-	Final    *Result         `json:"final,omitempty"`    // the answer that gave it
-	Error    *Error          `json:"error,omitempty"`    // why it ended before
+	// Method is canonical; empty, as in records of before there was a choice: the mean.
+	Method    string  `json:"method,omitempty"`
+	StateTurn int     `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
+	Offered   *Offer  `json:"offered,omitempty"`
+	LastSeq   uint64  `json:"last_seq"`
+	Last      *Result `json:"last,omitempty"` // the answer to LastSeq
+	Closing   bool    `json:"closing,omitempty"`
+	Finished  bool    `json:"finished,omitempty"` // the program was given the final model
+	Final     *Result `json:"final,omitempty"`    // the answer that gave it
+	Error     *Error  `json:"error,omitempty"`    // why it ended before
 
 	open     *swarmv1.OpenSessionRequest
 	progress *swarmv1.Progress
 	layout   *merge.Layout
+	method   *merge.Method
 }
 
 // ModelName names a committed model; the zero value is "none yet".
 type ModelName struct {
 	Round  uint64 `json:"round"`
-	Digest string `json:"digest,omitempty"` // hex BLAKE3
+	Digest string `json:"digest,omitempty"` // hex BLAKE3; empty with a round: training began anew in it
+	State  string `json:"state,omitempty"`  // of the optimiser's state; empty if the method has none
 }
 
-func (m model) name() ModelName { return ModelName{Round: m.round, Digest: m.digest} }
+func (m model) name() ModelName { return ModelName{Round: m.round, Digest: m.digest, State: m.state} }
 
-func (n ModelName) model() model { return model{round: n.Round, digest: n.Digest} }
+func (n ModelName) model() model { return model{round: n.Round, digest: n.Digest, state: n.State} }
+
+// check holds that a name is one that model.name gives.
+func (n ModelName) check() error {
+	if n.Digest == "" && n.State == "" {
+		return nil
+	}
+	_, err := merge.ParseDigest(n.Digest)
+	if err == nil && n.State != "" {
+		_, err = merge.ParseDigest(n.State)
+	}
+	if err != nil || n.Round == 0 {
+		return fmt.Errorf("round %d has no model %.80q", n.Round, n.Digest)
+	}
+	return nil
+}
 
 // Offer is a Sync that the program waits for.
 type Offer struct {
@@ -118,15 +138,16 @@ func (r *Saved) check() error {
 	if r.open.Session != r.ID || r.open.Contract != r.Contract || r.Contract == "" {
 		return errors.New("its opening belongs to another session")
 	}
-	for _, m := range []ModelName{r.Base, r.Held} {
-		if m == (ModelName{}) {
-			continue
-		}
-		if _, err := merge.ParseDigest(m.Digest); err != nil || m.Round == 0 {
-			return fmt.Errorf("round %d has no model %.80q", m.Round, m.Digest)
-		}
+	if err := errors.Join(r.Base.check(), r.Held.check()); err != nil {
+		return err
 	}
-	if r.Held.Round > 0 && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
+	if r.Method == "" {
+		r.Method = "mean"
+	}
+	if r.method, err = merge.ParseMethod(r.Method); err != nil {
+		return err
+	}
+	if r.Held.Digest != "" && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
 		return errors.New("it contradicts itself")
 	}
 	return errors.Join(r.Last.check(), r.Final.check(), checkText(r.Local), checkText(r.HeldSlot))
@@ -163,6 +184,12 @@ func (s *session) recordLocked() {
 		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.GetIndex(), s.known), Open: s.openJSON, Progress: pack(s.progress),
 		Base: s.base.name(), Held: s.held.name(), HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
 		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName,
+	}
+	if s.method != nil {
+		r.Method = s.method.String()
+	}
+	if st, ok := s.slots.(*stateful); ok {
+		r.StateTurn = st.turn
 	}
 	if s.offered != nil {
 		r.Offered = &Offer{Seq: s.offered.seq, Weight: s.offered.weight}

@@ -17,7 +17,7 @@ const codeSlotsLost = "SLOTS_LOST"
 // program learns that from its next call. Call it before Run, which goes on with the session.
 func (e *Engine) Resume(r *Saved) {
 	s := &session{
-		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: r.open, openJSON: r.Open, layout: r.layout,
+		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: r.open, openJSON: r.Open, layout: r.layout, method: r.method,
 		changed: make(chan struct{}), progress: r.progress, localName: r.Local, base: r.Base.model(), lastSeq: r.LastSeq, last: r.Last,
 		closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
@@ -50,14 +50,41 @@ func (s *session) takeSlotsLocked(r *Saved) {
 		s.err = &Error{codeSlotsLost, "the weight files of this session were lost while the daemon was away: " + err.Error(), "start the training again"}
 		return
 	}
-	if r.Held.Round > 0 {
-		if err := verify(slots.Committed(), s.layout, r.Held.Digest); err != nil {
+	if !s.takeStateLocked(r) {
+		s.unheldLocked()
+		return
+	}
+	if held := r.Held.model(); held.exists() {
+		if err := s.verify(s.slots.Committed(), held); err != nil {
 			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
 			s.unheldLocked()
 			return
 		}
-		s.held, s.heldSlot = r.Held.model(), r.HeldSlot
 	}
+	s.held, s.heldSlot = r.Held.model(), r.HeldSlot
+}
+
+// takeStateLocked opens the optimiser's state of the session's earlier life. It is false if that is gone: then there are new
+// files, and what belongs into them must be fetched.
+func (s *session) takeStateLocked(r *Saved) bool {
+	bytes := s.method.StateBytes(s.layout)
+	if bytes == 0 {
+		return true
+	}
+	sc := s.engine.scratch()
+	st, err := sc.openStateful(s.slots, s.id, s.layout.Bytes(), bytes, r.StateTurn)
+	if err == nil {
+		s.slots = st
+		return true
+	}
+	log := s.engine.cfg.Log
+	log.Warn("the optimiser's state of this session's earlier life can't be used", "contract", s.contract, "err", err)
+	if st, err = sc.newStateful(s.slots, s.id, s.layout.Bytes(), bytes); err != nil {
+		s.err = noRoom(err, s.method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
+		return false
+	}
+	s.slots = st
+	return r.Held.Round == 0
 }
 
 // unheldLocked makes the session ask for its last model once more.
@@ -109,15 +136,16 @@ func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
 // needs to hold it.
 func (s *session) own(dst Slot, req FetchRequest) bool {
-	if s.resumed && verify(dst, s.layout, req.Digest) == nil {
+	want := model{digest: req.Digest, state: req.State}
+	if s.resumed && s.verify(dst, want) == nil {
 		return true
 	}
-	f, size, err := s.engine.openKept(req)
+	f, err := s.engine.openKept(req)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return size == req.Bytes && copyInto(dst, f) == nil && verify(dst, s.layout, req.Digest) == nil
+	return copyInto(dst, f) == nil && s.verify(dst, want) == nil
 }
 
 // copyInto writes a whole file into a slot.

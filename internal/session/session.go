@@ -22,8 +22,12 @@ const (
 // model names a committed model; the zero value is "none yet".
 type model struct {
 	round  uint64
-	digest string
+	digest string // hex; empty with a round: training began anew, since no node held a model any more
+	state  string // hex digest of the optimiser's state that belongs to it; empty if the method has none
 }
+
+// exists tells whether there are weights.
+func (m model) exists() bool { return m.digest != "" }
 
 // offer is a Sync that the program waits for.
 type offer struct {
@@ -40,6 +44,7 @@ type session struct {
 	open     *swarmv1.OpenSessionRequest
 	openJSON json.RawMessage // open as it is recorded
 	layout   *merge.Layout
+	method   *merge.Method
 	slots    Slots
 	cancel   context.CancelFunc // ends the watch, the exchange and the fetch
 	ctx      context.Context    //nolint:containedctx // the session's own lifetime, shared by its three tasks
@@ -54,9 +59,11 @@ type session struct {
 	base      model // what the program's training started from
 	held      model // what the committed slot holds
 	heldSlot  string
-	kept      model // what was last copied to disk
-	keptFinal bool  // … as the final one, synced
-	keeping   bool  // a copy is under way
+	kept      model   // what was last copied to disk
+	keptFinal bool    // … as the final one, synced
+	keeping   bool    // a copy is under way
+	copies    []model // that lie on disk
+	norm      norm
 	offered   *offer
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
@@ -136,6 +143,7 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 	if s.view != nil && v.Index < s.view.Index || !s.recognisedLocked(v) {
 		return
 	}
+	s.noteLostLocked(v)
 	s.view = v
 	close(s.engine.viewed)
 	s.engine.viewed = make(chan struct{})
@@ -156,14 +164,15 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 // reportLocked is this session's part of a heartbeat.
 func (s *session) reportLocked() *swarmv1.SessionReport {
 	r := &swarmv1.SessionReport{Session: s.id, Contract: s.contract, Run: s.run, Progress: s.progressLocked()}
-	committed := s.committedLocked()
-	switch {
-	case s.held != committed:
-		// Not ready before the committed model is here.
-	case s.closed:
-		r.Ready = &swarmv1.Ready{Seq: s.lastSeq, BaseRound: s.held.round, BaseDigest: s.held.digest, Weight: s.closedWeight()}
-	case s.offered != nil && s.base == committed:
-		r.Ready = &swarmv1.Ready{Seq: s.offered.seq, BaseRound: s.base.round, BaseDigest: s.base.digest, Weight: s.offered.weight}
+	r.Held = s.heldLocked()
+	of, offers := s.offersLocked()
+	if norm, known := s.normLocked(of); offers && known && !s.finished {
+		r.Ready = &swarmv1.Ready{Seq: of.seq, BaseRound: of.base.round, BaseDigest: of.base.digest, UpdateNorm: norm}
+		if of.closed {
+			r.Ready.Seq, r.Ready.Weight = s.lastSeq, s.closedWeight()
+		} else {
+			r.Ready.Weight = s.offered.weight
+		}
 	}
 	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
 		r.Done, r.Failed = s.attempt.done, s.attempt.failed
@@ -201,5 +210,5 @@ func (s *session) phaseLocked() string {
 // committedLocked is the contract's last committed model as this node knows it.
 func (s *session) committedLocked() model {
 	c := s.view.GetCommitted()
-	return model{round: c.GetRound(), digest: c.GetDigest()}
+	return model{round: c.GetRound(), digest: c.GetDigest(), state: c.GetStateDigest()}
 }

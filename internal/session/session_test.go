@@ -51,14 +51,17 @@ type swarm struct {
 	models  map[string][]byte // by digest: what other nodes hold
 	merges  int
 
-	modelDir string
-	mergeFn  func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
-	closeFn  func(ctx context.Context) error
-	endFn    func(ctx context.Context) error
+	modelDir   string
+	scratchDir string
+	method     string // that the program asks for; start's default is the mean
+	opened     *swarmv1.OpenSessionRequest
+	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
+	closeFn    func(ctx context.Context) error
+	endFn      func(ctx context.Context) error
 }
 
 func newSwarm() *swarm {
-	return &swarm{view: &swarmv1.ContractView{Name: "c", Run: 1, Index: 1}, changed: make(chan struct{}), models: map[string][]byte{}}
+	return &swarm{method: "mean", view: &swarmv1.ContractView{Name: "c", Run: 1, Index: 1}, changed: make(chan struct{}), models: map[string][]byte{}}
 }
 
 func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
@@ -73,6 +76,7 @@ func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
 }
 
 func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	w.opened = req
 	w.update(func(v *swarmv1.ContractView) {
 		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
 			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})
@@ -168,9 +172,26 @@ func digestOf(b []byte) string { return merge.Combine([]merge.Digest{merge.Sum(b
 // start runs an engine with one open session in the bubble of a synctest.
 func start(t *testing.T, w *swarm) (*session.Engine, string, *slots) {
 	t.Helper()
+	e, opened, err := launch(t, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := opened.Slots.(*slots)
+	return e, opened.Session, s
+}
+
+// tryStart is start for sessions that are refused.
+func tryStart(t *testing.T, w *swarm) (*session.Opened, error) {
+	t.Helper()
+	_, opened, err := launch(t, w)
+	return opened, err
+}
+
+func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
+	t.Helper()
 	e := session.New(session.Config{
-		ModelDir: w.modelDir,
-		Peer:     "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
+		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
+		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -187,13 +208,9 @@ func start(t *testing.T, w *swarm) (*session.Engine, string, *slots) {
 		t.Fatal(err)
 	}
 	opened, err := e.Open(t.Context(), session.OpenRequest{
-		Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout,
+		Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: w.method, Layout: layout,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _ := opened.Slots.(*slots)
-	return e, opened.Session, s
+	return e, opened, err
 }
 
 func plan(v *swarmv1.ContractView, round, attempt, seq uint64) {

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/swarmd/swarmd/merge"
 )
 
 // settle is how long the first model of a session must last before it is copied, unless it is final. Afterwards copying
@@ -23,12 +26,73 @@ const keptModels = 3
 // copyBuffer is the size of reads and writes, in bytes.
 const copyBuffer = 1 << 20
 
-// store keeps committed models as files <dir>/<contract>/<run>-<round>-<digest>.model, the flat vector as it is. They
-// are for late joiners, `get model` and restarts; the program never sees them.
+// store keeps committed models as files <dir>/<contract>/<run>-<round>-<digest>.model, the flat vector as it is, and behind
+// it the optimiser's state if the method has one: then its digest is part of the name too. They are for late joiners,
+// `get model` and restarts; the program never sees them.
 type store struct{ dir string }
 
 func (st store) path(contract string, run uint64, m model) string {
-	return filepath.Join(st.dir, contract, fmt.Sprintf("%d-%d-%s.model", run, m.round, m.digest))
+	name := fmt.Sprintf("%d-%d-%s", run, m.round, m.digest)
+	if m.state != "" {
+		name += "-" + m.state
+	}
+	return filepath.Join(st.dir, contract, name+".model")
+}
+
+// parse reads a file's name; false if it is none of ours.
+func parse(path string) (run uint64, m model, ok bool) {
+	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".model"), "-")
+	if len(parts) != 3 && len(parts) != 4 {
+		return 0, model{}, false
+	}
+	run, runErr := strconv.ParseUint(parts[0], 10, 64)
+	round, roundErr := strconv.ParseUint(parts[1], 10, 64)
+	m = model{round: round, digest: parts[2]}
+	_, digestErr := merge.ParseDigest(m.digest)
+	if len(parts) == 4 {
+		m.state = parts[3]
+		_, err := merge.ParseDigest(m.state)
+		digestErr = errors.Join(digestErr, err)
+	}
+	return run, m, errors.Join(runErr, roundErr, digestErr) == nil
+}
+
+// models returns the files of a contract, newest first.
+func (st store) models(contract string) []string {
+	names, err := filepath.Glob(filepath.Join(st.dir, contract, "*.model"))
+	if err != nil { // only for a bad pattern
+		return nil
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		ar, am, _ := parse(a)
+		br, bm, _ := parse(b)
+		return cmp.Or(cmp.Compare(br, ar), cmp.Compare(bm.round, am.round), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// list returns the models of a run that lie on disk with so many bytes, newest first.
+func (st store) list(contract string, run uint64, bytes int64) []model {
+	var out []model
+	for _, name := range st.models(contract) {
+		of, m, ok := parse(name)
+		info, err := os.Stat(name)
+		if ok && of == run && err == nil && info.Size() == bytes {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// find returns the file of a model, whichever round it was committed in, empty if there is none.
+func (st store) find(req FetchRequest) string {
+	for _, name := range st.models(req.Contract) {
+		run, m, ok := parse(name)
+		if ok && run == req.Run && m.digest == req.Digest && (req.State == "" || m.state == req.State) {
+			return name
+		}
+	}
+	return ""
 }
 
 // write copies a model to disk under a temporary name first, so that a file with the right name is whole.
@@ -61,31 +125,17 @@ func (st store) write(path string, r io.Reader, sync bool) (err error) {
 
 // prune removes all but the newest models of a contract.
 func (st store) prune(contract string) error {
-	names, err := filepath.Glob(filepath.Join(st.dir, contract, "*.model"))
-	if err != nil || len(names) <= keptModels {
-		return err
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		ar, an := order(a)
-		br, bn := order(b)
-		return cmp.Or(cmp.Compare(br, ar), cmp.Compare(bn, an))
-	})
+	names := st.models(contract)
 	var errs []error
-	for _, name := range names[keptModels:] {
+	for _, name := range names[min(len(names), keptModels):] {
 		errs = append(errs, os.Remove(name))
 	}
 	return errors.Join(errs...)
 }
 
-// order reads run and round from a model's file name.
-func order(path string) (run, round uint64) {
-	_, _ = fmt.Sscanf(strings.TrimSuffix(filepath.Base(path), ".model"), "%d-%d-", &run, &round)
-	return run, round
-}
-
 // keepLocked has the held model copied to disk: one copy at a time, and a model that was replaced meanwhile is skipped.
 func (s *session) keepLocked() {
-	if s.engine.cfg.ModelDir == "" || s.keeping {
+	if s.engine.cfg.ModelDir == "" || s.keeping || !s.held.exists() {
 		return
 	}
 	s.keeping = true
@@ -105,11 +155,11 @@ func (s *session) keepLocked() {
 // start from it even if no other node holds it any more. Nothing else uses the session's files then.
 func (s *session) keepLast() {
 	dir := s.engine.cfg.ModelDir
-	if dir == "" || s.slots == nil || s.held.round == 0 || s.kept == s.held {
+	if dir == "" || s.slots == nil || !s.held.exists() || s.kept == s.held {
 		return
 	}
 	st := store{dir}
-	err := st.write(st.path(s.contract, s.run, s.held), io.NewSectionReader(s.slots.Committed(), 0, s.layout.Bytes()), false)
+	err := st.write(st.path(s.contract, s.run, s.held), io.NewSectionReader(s.slots.Committed(), 0, s.bytes()), false)
 	if err == nil {
 		err = st.prune(s.contract)
 	}
@@ -152,12 +202,13 @@ func (s *session) keepOne() bool {
 		e.mu.Unlock()
 		return false
 	}
-	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.slots.Committed(), 0, s.layout.Bytes())}
+	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.slots.Committed(), 0, s.bytes())}
 	e.mu.Unlock()
 	st := store{e.cfg.ModelDir}
 	err := st.write(st.path(s.contract, s.run, m), r, final)
 	if err == nil {
 		err = st.prune(s.contract)
+		s.lookForCopies(s.run)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,0 +1,108 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// canonical returns the one spelling of a program's method, empty if it leaves the choice to the contract.
+func canonical(method string) (string, error) {
+	if strings.TrimSpace(method) == "" {
+		return "", nil
+	}
+	m, err := merge.ParseMethod(method)
+	if err != nil {
+		return "", &Error{"BAD_METHOD", err.Error(), "mend the merge method or its parameters in the program, or leave them to the contract"}
+	}
+	return m.String(), nil
+}
+
+// methodOf is the method of a session's contract: its terms say so, else what the session asked for, else the rules.
+func methodOf(open *swarmv1.OpenSessionRequest, v *swarmv1.ContractView) (*merge.Method, error) {
+	for _, text := range []string{v.GetTerms().GetMethod(), open.GetTerms().GetMethod(), v.GetRules().GetMethod()} {
+		if text != "" {
+			return merge.ParseMethod(text)
+		}
+	}
+	return merge.ParseMethod("mean")
+}
+
+// equipFor equips the session for the method of its contract.
+func (s *session) equipFor(v *swarmv1.ContractView) error {
+	m, err := methodOf(s.open, v)
+	if err != nil {
+		return &Error{"BAD_METHOD", err.Error(), "update this node to the version of the others"}
+	}
+	return s.equip(m)
+}
+
+// equip makes what the method needs beside the weight files, and says so. It is an error that names the place and the bytes
+// if there is no room.
+func (s *session) equip(m *merge.Method) error {
+	e := s.engine
+	s.method = m
+	state := m.StateBytes(s.layout)
+	if state > 0 {
+		slots, err := e.scratch().newStateful(s.slots, s.id, s.layout.Bytes(), state)
+		if err != nil {
+			return noRoom(err, m, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(state)))
+		}
+		s.slots = slots
+	}
+	if m.Distances() {
+		// An owner spools what all contributors have of its shard: about one model, however many they are.
+		if err := e.scratch().fits(s.layout.Bytes()); err != nil {
+			return noRoom(err, m, "about "+inBytes(s.layout.Bytes())+" of scratch in each round")
+		}
+	}
+	if state > 0 || m.Distances() {
+		e.cfg.Log.Info("the method needs more than the weight files", "contract", s.contract, "method", m.String(),
+			"state_bytes", 2*state, "scratch_bytes", scratchBytes(m, s.layout))
+	}
+	return nil
+}
+
+func scratchBytes(m *merge.Method, l *merge.Layout) int64 {
+	if m.Distances() {
+		return l.Bytes()
+	}
+	return 0
+}
+
+func noRoom(err error, m *merge.Method, what string) error {
+	return &Error{
+		"NO_SPACE", fmt.Sprintf("method %s needs %s: %v", m, what, err),
+		"free space there, or choose a method that streams, such as mean or coordmedian",
+	}
+}
+
+// bytes is how long a slot is: the model and, directly behind it, the optimiser's state.
+func (s *session) bytes() int64 { return s.layout.Bytes() + s.method.StateBytes(s.layout) }
+
+// spool makes the scratch file of one attempt.
+func (s *session) spool(bytes int64) (Spool, error) {
+	f, err := s.engine.scratch().file(bytes)
+	if err != nil { // never a nil *os.File in an interface
+		return nil, noRoom(err, s.method, inBytes(bytes)+" of scratch")
+	}
+	return f, nil
+}
+
+// inBytes is a size for people.
+func inBytes(n int64) string {
+	const kib = 1 << 10
+	f, unit := float64(n), "bytes"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if f < kib {
+			break
+		}
+		f, unit = f/kib, next
+	}
+	if unit == "bytes" {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, unit)
+}

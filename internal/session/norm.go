@@ -1,0 +1,108 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// norm is the measured length of what is offered, counted from the base. It holds for one offer and one base.
+type norm struct {
+	of    measured
+	value float64
+	known bool
+	busy  bool
+}
+
+// measured says what a norm is of.
+type measured struct {
+	seq    uint64 // of the Sync; 0: a closed session's
+	base   model
+	closed bool
+}
+
+// normLocked returns the norm of what this node offers, from the model that it declares as its base; false while it is not
+// known. A method that does not bound updates needs none.
+func (s *session) normLocked(of measured) (float64, bool) {
+	if !s.method.Bounds() || of.closed && s.closedWeight() == 0 {
+		return 0, true
+	}
+	return s.norm.value, s.norm.known && s.norm.of == of
+}
+
+// offersLocked is what this node would contribute now, and false if nothing.
+func (s *session) offersLocked() (measured, bool) {
+	switch {
+	case s.held != s.committedLocked():
+	case s.closed:
+		return measured{base: s.held, closed: true}, true
+	case s.offered != nil && s.base == s.held:
+		return measured{seq: s.offered.seq, base: s.base}, true
+	}
+	return measured{}, false
+}
+
+// measureLocked has the norm of what is offered computed before it is reported: leaf after leaf, off the lock. A value that
+// is not finite ends the session here, before any other node has seen it.
+func (s *session) measureLocked() {
+	of, offers := s.offersLocked()
+	if _, known := s.normLocked(of); !offers || known || s.norm.busy {
+		return
+	}
+	source := s.sourceLocked()
+	var base io.ReaderAt
+	if s.held.exists() {
+		base = s.slots.Committed()
+	}
+	s.norm = norm{of: of, busy: true}
+	e := s.engine
+	s.spawnLocked(func() {
+		value, err := updateNorm(s.layout, source, base)
+		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
+			err = checkOwn(Job{Layout: s.layout, Source: source})
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.norm.busy = false
+		now, _ := s.offersLocked()
+		switch {
+		case now != of: // the swarm went on meanwhile, and what was read may be of two models
+		case err != nil:
+			s.giveUpLocked(reasoned(err, "SLOT_UNREADABLE"))
+		default:
+			s.norm.value, s.norm.known = min(value, math.MaxFloat64), true
+		}
+		e.poke()
+	})
+}
+
+// sourceLocked is the slot that this node contributes from.
+func (s *session) sourceLocked() Slot {
+	if s.closed && s.open.CheckinMode == modeActive && s.held.exists() {
+		return s.slots.Committed()
+	}
+	return s.slots.Local()
+}
+
+// updateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero.
+func updateNorm(l *merge.Layout, source, base io.ReaderAt) (float64, error) {
+	x, b := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
+	squares := 0.0
+	for leaf := range l.Leaves() {
+		n, at := l.LeafLen(leaf), l.LeafOffset(leaf)
+		if _, err := source.ReadAt(x[:n], at); err != nil {
+			return 0, err
+		}
+		var from []byte
+		if base != nil {
+			from = b[:n]
+			if _, err := base.ReadAt(from, at); err != nil {
+				return 0, fmt.Errorf("read the committed model: %w", err)
+			}
+		}
+		squares += merge.UpdateSquares(l, leaf, x[:n], from)
+	}
+	return math.Sqrt(squares), nil
+}

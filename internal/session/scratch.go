@@ -1,0 +1,256 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// scratch makes files that only the daemon sees.
+type scratch struct {
+	dir   string
+	spool string // tried before dir for files without a name; empty: not
+}
+
+func (e *Engine) scratch() scratch {
+	if e.cfg.ScratchDir == "" {
+		return scratch{os.TempDir(), e.cfg.SpoolDir}
+	}
+	return scratch{e.cfg.ScratchDir, e.cfg.SpoolDir}
+}
+
+// fits tells whether a spool of so many bytes could be made now.
+func (sc scratch) fits(bytes int64) error {
+	f, err := sc.file(bytes)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// file makes a file without a name and with all its space reserved. Closing it frees the space.
+func (sc scratch) file(bytes int64) (*os.File, error) {
+	dirs := []string{sc.spool, sc.dir}
+	if sc.spool == "" {
+		dirs = dirs[1:]
+	}
+	var errs []error
+	for _, dir := range dirs {
+		f, err := nameless(dir)
+		if err == nil {
+			if err = reserve(f, bytes); err == nil {
+				return f, nil
+			}
+			err = errors.Join(err, f.Close())
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
+	}
+	return nil, oneLine(errs)
+}
+
+// oneLine joins errors.
+func oneLine(errs []error) error {
+	text := make([]string, len(errs))
+	for i, err := range errs {
+		text[i] = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return errors.New(strings.Join(text, "; "))
+}
+
+// nameless makes a file in dir that has no name, so that it is gone with its last descriptor.
+func nameless(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
+	if err == nil || errors.Is(err, fs.ErrPermission) {
+		return f, err
+	}
+	if f, err = os.CreateTemp(dir, ".scratch-*"); err != nil { // a file system that knows no such files
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// reserve gives a file its length and its space, so that no later write can find the file system full.
+func reserve(f *os.File, bytes int64) error {
+	var err error
+	for bytes > 0 {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, bytes)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		// The file system can not reserve (NFS before 4.2): writing zeros does the same, slower.
+		_, err = io.CopyN(io.NewOffsetWriter(f, 0), zeros{}, bytes)
+	}
+	return err
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// stateful are weight files with an optimiser's state behind each of the two that take turns. The states lie in files of
+// the daemon's own: a program sees the weights alone.
+type stateful struct {
+	Slots
+	files  [2]*os.File
+	turn   int   // index of the file behind the merging slot
+	weight int64 // bytes of the weights
+}
+
+// statePath is the file of one state in a directory; a later life of the daemon finds it by the session.
+func statePath(dir, session string, i int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s.state-%d", session, i))
+}
+
+// newStateful adds states of so many bytes to the weight files of a new session. States of earlier sessions are removed: a
+// node has one.
+func (sc scratch) newStateful(slots Slots, session string, weights, bytes int64) (*stateful, error) {
+	st, err := createStates(sc.dir, session, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", sc.dir, err)
+	}
+	st.Slots, st.weight = slots, weights
+	return st, nil
+}
+
+func createStates(dir, session string, bytes int64) (*stateful, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	old, err := filepath.Glob(filepath.Join(dir, "*.state-[01]"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range old {
+		if err := os.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	st := &stateful{}
+	for i := range st.files {
+		f, err := os.OpenFile(statePath(dir, session, i), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil {
+			st.files[i] = f
+			err = reserve(f, bytes)
+		}
+		if err != nil {
+			return nil, errors.Join(err, st.remove())
+		}
+	}
+	return st, nil
+}
+
+// openStateful finds the states of a session of an earlier life; turn is that of the merging slot.
+func (sc scratch) openStateful(slots Slots, session string, weights, bytes int64, turn int) (*stateful, error) {
+	st := &stateful{Slots: slots, turn: turn & 1, weight: weights}
+	for i := range st.files {
+		f, err := os.OpenFile(statePath(sc.dir, session, i), os.O_RDWR|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, errors.Join(err, st.remove())
+		}
+		st.files[i] = f
+		if info, err := f.Stat(); err != nil || info.Size() != bytes {
+			return nil, errors.Join(fmt.Errorf("%s is not the optimiser's state of this session", f.Name()), err, st.remove())
+		}
+	}
+	return st, nil
+}
+
+func (st *stateful) pick(s Slot, i int) Slot {
+	return &composite{weights: s, state: st.files[i], at: st.weight}
+}
+
+// Merging implements Slots.
+func (st *stateful) Merging() Slot { return st.pick(st.Slots.Merging(), st.turn) }
+
+// Committed implements Slots.
+func (st *stateful) Committed() Slot { return st.pick(st.Slots.Committed(), 1-st.turn) }
+
+// Commit implements Slots; weights and state turn together.
+func (st *stateful) Commit() string {
+	st.turn = 1 - st.turn
+	return st.Slots.Commit()
+}
+
+// Close implements Slots.
+func (st *stateful) Close() error { return errors.Join(st.remove(), st.Slots.Close()) }
+
+func (st *stateful) remove() error {
+	var errs []error
+	for _, f := range st.files {
+		if f != nil {
+			errs = append(errs, os.Remove(f.Name()), f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// composite is one slot of two files: weights, and from an offset on the state.
+type composite struct {
+	weights Slot
+	state   *os.File
+	at      int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (c *composite) ReadAt(p []byte, off int64) (int, error) {
+	head := c.head(p, off)
+	n := 0
+	if head > 0 {
+		var err error
+		if n, err = c.weights.ReadAt(p[:head], off); err != nil && (!errors.Is(err, io.EOF) || n < head) {
+			return n, err
+		}
+	}
+	if n < head || len(p) == head {
+		return n, nil
+	}
+	m, err := c.state.ReadAt(p[head:], off+int64(head)-c.at)
+	return n + m, err
+}
+
+// WriteAt implements io.WriterAt. It never extends a file.
+func (c *composite) WriteAt(p []byte, off int64) (int, error) {
+	head := c.head(p, off)
+	n := 0
+	if head > 0 {
+		var err error
+		if n, err = c.weights.WriteAt(p[:head], off); err != nil {
+			return n, err
+		}
+	}
+	if len(p) == head {
+		return n, nil
+	}
+	info, err := c.state.Stat()
+	if err != nil {
+		return n, err
+	}
+	from := off + int64(head) - c.at
+	if int64(len(p)-head) > info.Size()-from {
+		return n, fmt.Errorf("write optimiser state: %d bytes at %d are beyond its %d", len(p)-head, from, info.Size())
+	}
+	m, err := c.state.WriteAt(p[head:], from)
+	return n + m, err
+}
+
+// head is how much of p lies in the weights.
+func (c *composite) head(p []byte, off int64) int {
+	return int(min(max(c.at-off, 0), int64(len(p))))
+}
