@@ -18,6 +18,7 @@ const (
 	maxPeers     = 10_000
 	maxCount     = math.MaxInt32
 	maxText      = 1024
+	maxMethod    = 256
 )
 
 // OpenRequest is a validated wire.OpenRequest: defaults are filled in and Layout is made of its tensors.
@@ -29,16 +30,13 @@ type OpenRequest struct {
 // DecodeOpen reads and validates the body of POST /v1/session. Its errors are ReasonedErrors that name the field.
 func DecodeOpen(body []byte) (OpenRequest, error) {
 	req := OpenRequest{OpenRequest: wire.OpenRequest{
-		Contract: wire.DefaultContract, Weight: 100, Method: "mean", CheckinMode: "snapshot", SyncFrequency: 1,
+		Contract: wire.DefaultContract, Weight: 100, CheckinMode: "snapshot", SyncFrequency: 1,
 	}}
 	if err := decode(body, &req.OpenRequest); err != nil {
 		return OpenRequest{}, err
 	}
 	if req.Contract == "" {
 		req.Contract = wire.DefaultContract
-	}
-	if req.Method == "" {
-		req.Method = "mean"
 	}
 	if req.CheckinMode == "" {
 		req.CheckinMode = "snapshot"
@@ -50,7 +48,7 @@ func DecodeOpen(body []byte) (OpenRequest, error) {
 		checkRange("weight", req.Weight, 1, 100),
 		checkRange("total_epochs", req.TotalEpochs, 0, maxCount),
 		checkMode("checkin_mode", req.CheckinMode),
-		checkName("method", req.Method),
+		checkMethod(req.Method),
 		checkText("client", req.Client),
 		checkText("framework", req.Framework),
 	)
@@ -169,7 +167,15 @@ func checkMode(field, mode string) error {
 	return fmt.Errorf("field %s: %q is not snapshot, inactive or active", field, clip(mode))
 }
 
-// checkName holds the rule for names of contracts, and keeps methods to the same.
+// checkMethod bounds a method's text; what it means is the session's to say. Empty, the contract's rules decide.
+func checkMethod(s string) error {
+	if len(s) > maxMethod || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("field method: want at most %d bytes without control characters", maxMethod)
+	}
+	return nil
+}
+
+// checkName holds the rule for names of contracts.
 func checkName(field, name string) error {
 	ok := name != "" && len(name) <= 128
 	for i := range len(name) {

@@ -44,7 +44,7 @@ type OpenRequest struct {
 	Adaptive      bool     `json:"adaptive"`
 	CheckinMode   string   `json:"checkin_mode,omitempty"` // snapshot (default), inactive or active
 	Weight        int      `json:"weight,omitempty"`       // 1 to 100; absent: 100
-	Method        string   `json:"method,omitempty"`       // empty: mean
+	Method        string   `json:"method,omitempty"`       // name and parameters, any spelling; empty: the contract's
 	TotalEpochs   int      `json:"total_epochs,omitempty"` // 0: not known
 	Tensors       []Tensor `json:"tensors"`
 	Client        string   `json:"client,omitempty"`    // name and version of the client library
