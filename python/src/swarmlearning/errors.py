@@ -207,6 +207,7 @@ class Registry:
             "STALE_RUN": ContractResetError,
             "SESSION_UNKNOWN": SessionGoneError,
             "SLOT_UNREADABLE": WeightFileError,
+            "BAD_METHOD": ParameterError,
             "NO_LEADER": UnavailableError,
             "NO_SWARM": UnavailableError,
             "TOKEN_REFUSED": DeniedError,
