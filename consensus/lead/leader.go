@@ -62,6 +62,7 @@ type Status struct {
 	Explain  []string               // the reason in plain lines, see Waiting.Explain; never empty on the leader
 	Recent   []state.CommittedRound // of this run since this node leads, newest last, at most 1,000
 	Progress map[string]Progress    // by session
+	Held     map[string][]Held      // by session: what its node has said within the heartbeat timeout that it holds
 }
 
 // New returns a leader that does nothing until Run.
@@ -94,7 +95,7 @@ func (l *Leader) Record(r Report) {
 func (l *Leader) Status(name string) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{Leading: l.leading, Progress: map[string]Progress{}}
+	s := Status{Leading: l.leading, Progress: map[string]Progress{}, Held: map[string][]Held{}}
 	if !l.leading {
 		return s
 	}
@@ -106,6 +107,9 @@ func (l *Leader) Status(name string) Status {
 		for id, r := range l.reports.Of(c) {
 			if r.Progress != nil {
 				s.Progress[id] = *r.Progress
+			}
+			if len(r.Held) > 0 && time.Since(r.At) <= l.cfg.HeartbeatTimeout {
+				s.Held[id] = slices.Clone(r.Held)
 			}
 		}
 	}

@@ -46,6 +46,7 @@ type stubs struct {
 	node     swarmv1connect.NodeServiceClient
 	session  swarmv1connect.SessionServiceClient
 	contract swarmv1connect.ContractServiceClient
+	model    swarmv1connect.ModelServiceClient
 }
 
 // stubs returns the services of an SN over connections with our newest SVID. After a rotation new calls get new
@@ -66,6 +67,7 @@ func newStubs(rt http.RoundTripper, sn string) *stubs {
 		node:     swarmv1connect.NewNodeServiceClient(h, url, opt),
 		session:  swarmv1connect.NewSessionServiceClient(h, url, opt),
 		contract: swarmv1connect.NewContractServiceClient(h, url, opt),
+		model:    swarmv1connect.NewModelServiceClient(h, url, opt),
 	}
 }
 

@@ -1,25 +1,126 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
 )
 
+// KindModels is the kind of message that asks the leader which models are held; [Server.LeadModels] answers it. The payload is
+// the contract's name, the answer a ListModelsResponse.
+const KindModels = "models"
+
+// ListModels asks the leader, who alone hears what nodes hold.
+func (s *Server) ListModels(ctx context.Context, req *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
+	name := req.Msg.GetContract()
+	if !state.ValidContractName(name) {
+		return nil, badContractName(name)
+	}
+	raw, err := s.cfg.Core.SendToLeader(ctx, KindModels, []byte(name))
+	if err != nil {
+		return nil, err
+	}
+	out := &swarmv1.ListModelsResponse{}
+	if err := proto.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("decode the leader's list of models: %w", err)
+	}
+	return connect.NewResponse(out), nil
+}
+
+// LeadModels tells on the leader which models are held; it is the handler of KindModels.
+func (s *Server) LeadModels(_ context.Context, _ consensus.Peer, payload []byte) ([]byte, error) {
+	view := s.cfg.Core.View()
+	c := view.Contracts[string(payload)]
+	if c == nil {
+		return nil, unknownContract(string(payload))
+	}
+	return proto.Marshal(models(view, c, s.cfg.Lead.Status(c.Name)))
+}
+
+// models lists what live nodes hold, newest first.
+func models(view *state.State, c *state.Contract, st lead.Status) *swarmv1.ListModelsResponse {
+	out := &swarmv1.ListModelsResponse{Run: c.Run, Export: c.Rules != nil && c.Rules.Export}
+	if c.Terms != nil {
+		out.Layout, out.Method = c.Terms.Layout, c.Terms.Method
+	}
+	by := map[lead.Held]*swarmv1.Model{}
+	for id, held := range st.Held {
+		x := c.Sessions[id]
+		if x == nil || x.Run != c.Run || view.Nodes[x.Node] == nil || !view.Nodes[x.Node].Live {
+			continue
+		}
+		for _, h := range held {
+			if by[h] == nil {
+				by[h] = modelToProto(c, st, h)
+				out.Models = append(out.Models, by[h])
+			}
+			by[h].Holders = append(by[h].Holders, holderToProto(x, view.Nodes[x.Node]))
+		}
+	}
+	slices.SortFunc(out.Models, func(a, b *swarmv1.Model) int {
+		return cmp.Or(cmp.Compare(b.Round, a.Round), strings.Compare(a.Digest, b.Digest), strings.Compare(a.StateDigest, b.StateDigest))
+	})
+	for _, m := range out.Models {
+		slices.SortFunc(m.Holders, func(a, b *swarmv1.Session) int { return strings.Compare(a.Node, b.Node) })
+	}
+	out.Note = unheld(c, out)
+	return out
+}
+
+// modelToProto adds what the leader knows of a model that is held.
+func modelToProto(c *state.Contract, st lead.Status, h lead.Held) *swarmv1.Model {
+	m := &swarmv1.Model{Round: h.Round, Digest: h.Digest, StateDigest: h.StateDigest}
+	for _, r := range st.Recent {
+		if r.Round == h.Round && r.Digest == h.Digest {
+			m.CommittedUnixMs = r.CommittedMS
+		}
+	}
+	if last := c.Committed; last != nil && last.Round == h.Round && last.Digest == h.Digest {
+		m.CommittedUnixMs, m.Final = last.CommittedMS, c.Over
+	}
+	return m
+}
+
+// holderToProto is a session as far as a fetcher needs it.
+func holderToProto(x *state.Session, n *state.Node) *swarmv1.Session {
+	return &swarmv1.Session{Id: x.ID, Node: x.Node, PeerId: n.PeerID, SpiffeId: n.SPIFFEID, Host: n.Host, FsPort: uint32(n.FSPort), Live: true}
+}
+
+// unheld says who had the committed model last, if no node that runs has it; empty else.
+func unheld(c *state.Contract, list *swarmv1.ListModelsResponse) string {
+	last := c.Committed
+	if !c.HasModel() {
+		if c.Lost != nil {
+			return c.Lost.String()
+		}
+		return "no round was committed yet"
+	}
+	if slices.ContainsFunc(list.Models, func(m *swarmv1.Model) bool { return m.Round == last.Round && m.Digest == last.Digest }) {
+		return ""
+	}
+	what := fmt.Sprintf("the model of round %d", last.Round)
+	if c.Over {
+		what = fmt.Sprintf("the final model (round %d)", last.Round)
+	}
+	who := "a node that has left since"
+	if len(last.Participants) > 0 {
+		who = strings.Join(last.Participants, ", ")
+	}
+	return fmt.Sprintf("%s is held by no node that runs: last by %s, where a copy lies under models/%s in the state directory", what, who, c.Name)
+}
+
 var errNotYet = errors.New("this version can't do that yet")
-
-// CreateContract fixes rules of a contract.
-func (s *Server) CreateContract(context.Context, *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errNotYet)
-}
-
-// ListModels tells where committed models are held.
-func (s *Server) ListModels(context.Context, *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errNotYet)
-}
 
 // ReadLedger streams this SN's ledger.
 func (s *Server) ReadLedger(context.Context, *connect.Request[swarmv1.ReadLedgerRequest], *connect.ServerStream[swarmv1.LedgerChunk]) error {

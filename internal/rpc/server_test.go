@@ -51,6 +51,7 @@ func newSwarm(t *testing.T) *swarm {
 	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 1_800_000_000_000})
 	s.core.Handle(rpc.KindReport, s.server.LeadReport)
 	s.core.Handle(rpc.KindStatus, s.server.LeadStatus)
+	s.core.Handle(rpc.KindModels, s.server.LeadModels)
 	s.core.Handle(rpc.KindHealth, s.server.LeadHealth)
 	s.core.Handle(rpc.KindVia, s.server.LeadVia)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
