@@ -68,6 +68,7 @@ type swarm struct {
 	ctx     context.Context
 	dials   func(from, to int) (exchange.Stream, exchange.Stream, error)
 	wrap    func(from, to int, s exchange.Stream) exchange.Stream // dialling end
+	extend  func(hub int, s *exchange.Slots)                      // adds to what Run is given; may be nil
 	mu      sync.Mutex
 	served  []error
 	dialed  int
@@ -141,8 +142,11 @@ func (s *swarm) runAll(ctx context.Context, a exchange.Attempt, local, merged []
 		wg.Go(func() {
 			mine := a
 			mine.Self = i
-			out[i].res, out[i].err = s.hubs[ids[i]].Run(ctx, mine,
-				exchange.Slots{Name: "merged-0", Local: local[i], Merged: merged[i]}, s.dial(ids[i], ids))
+			slots := exchange.Slots{Name: "merged-0", Local: local[i], Merged: merged[i]}
+			if s.extend != nil {
+				s.extend(ids[i], &slots)
+			}
+			out[i].res, out[i].err = s.hubs[ids[i]].Run(ctx, mine, slots, s.dial(ids[i], ids))
 		})
 	}
 	wg.Wait()

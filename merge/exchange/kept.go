@@ -54,7 +54,7 @@ func (p *progress) setSums(owner int, sums []float64) error {
 		}
 		return nil
 	}
-	p.sums[owner] = sums
+	p.sums[owner] = append(make([]float64, 0, len(sums)), sums...) // One contributor has none, which is not unknown.
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return nil

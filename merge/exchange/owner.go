@@ -202,10 +202,10 @@ func (r *run) give(i int, in *inbound) {
 			continue
 		}
 		leaf := shard.First + k
-		ready, changed := r.progress.ready(leaf)
+		ready, _ := r.progress.ready(leaf)
 		if !ready {
 			if err = w.flush(); err == nil {
-				err = r.await(in.c, changed, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
+				err = r.await(in.c, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
 			}
 		}
 		if err != nil || r.ctx.Err() != nil {
@@ -256,8 +256,12 @@ func allSet(m bitmap, n int) bool {
 }
 
 // await blocks until what the receiver waits for is ready or the attempt has
-// ended. Changed is closed when it may be.
-func (r *run) await(c *conn, changed <-chan struct{}, look func() (bool, <-chan struct{})) error {
+// ended. Look tells whether it is, and else when to look again.
+func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
+	ready, changed := look()
+	if ready {
+		return nil
+	}
 	alive := time.NewTicker(r.hub.cfg.StallTimeout / 4)
 	defer alive.Stop()
 	for {
@@ -265,7 +269,6 @@ func (r *run) await(c *conn, changed <-chan struct{}, look func() (bool, <-chan 
 		case <-r.ctx.Done():
 			return nil
 		case <-changed:
-			var ready bool
 			if ready, changed = look(); ready {
 				return nil
 			}

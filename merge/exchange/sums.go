@@ -58,8 +58,7 @@ func (r *run) giveSums(c *conn) error {
 	if !r.method.Distances() {
 		return nil
 	}
-	_, changed := r.progress.sumsOf(r.Self)
-	err := r.await(c, changed, func() (bool, <-chan struct{}) {
+	err := r.await(c, func() (bool, <-chan struct{}) {
 		s, changed := r.progress.sumsOf(r.Self)
 		return s != nil, changed
 	})
