@@ -10,6 +10,9 @@ import (
 // ErrWeights is wrapped by errors about weights with which nothing can be merged.
 var ErrWeights = errors.New("all weights are 0")
 
+// MaxContributors is how many models can be merged.
+const MaxContributors = 4096
+
 // ErrContributors is wrapped when there are fewer contributors than the method
 // needs, or what is known of them does not fit.
 var ErrContributors = errors.New("contributors do not fit the method")
@@ -75,6 +78,9 @@ func (m *Method) NewMerger(l *Layout, in Contributors) (*Merger, error) {
 	n := len(in.Weights)
 	if n == 0 || slices.Contains(in.Weights, 0) {
 		return nil, fmt.Errorf("merge %d contributors: %w", n, ErrWeights)
+	}
+	if n > MaxContributors {
+		return nil, fmt.Errorf("%w: there are %d, at most %d can be merged", ErrContributors, n, MaxContributors)
 	}
 	if least := m.LeastContributors(); n < least {
 		return nil, fmt.Errorf("%w: %s needs %d, there are %d", ErrContributors, m, least, n)

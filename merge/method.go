@@ -19,6 +19,17 @@ var ErrMethod = errors.New("merge method is not valid")
 // methods is the registry: one line for each method, one file for each.
 var methods = []*spec{
 	&mean,
+	&coordMedian,
+	&trimmedMean,
+	&geoMedian,
+	&krum,
+	&multiKrum,
+	&bulyan,
+	&normClip,
+	&fedAvgM,
+	&fedAdam,
+	&fedYogi,
+	&diLoCo,
 }
 
 // spec is what a method's file says about it.
@@ -37,7 +48,7 @@ type spec struct {
 	// NewMerger has checked.
 	leaf func(values, Contributors) leafFunc
 	// step is an optimiser's step over one segment; nil for other methods.
-	step func(values) stepFunc
+	step func(values) step
 }
 
 // param is one parameter. Its range is min <= v <= max, or v < max if below,
@@ -77,6 +88,30 @@ func (p *param) span() string {
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// Parameter tells users about one parameter of a method.
+type Parameter struct {
+	Name    string
+	Default float64
+	Range   string // in words
+	Doc     string // a few words
+}
+
+// Explain returns a method's line for users and its parameters in canonical
+// order; nothing for an unknown name.
+func Explain(method string) (doc string, parameters []Parameter) {
+	for _, s := range methods {
+		if s.name != method {
+			continue
+		}
+		for i := range s.params {
+			p := &s.params[i]
+			parameters = append(parameters, Parameter{p.name, p.initial, p.span(), p.doc})
+		}
+		return s.doc, parameters
+	}
+	return "", nil
+}
 
 // Method is a merge method with all its parameters. It is immutable and safe
 // for concurrent use.

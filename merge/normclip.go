@@ -5,6 +5,41 @@ import (
 	"slices"
 )
 
+// normClip bounds each update's norm around the last committed model, then
+// takes the weighted mean (Sun et al. 2019, "Can you really backdoor federated
+// learning?"; the adaptive bound as in MediSwarm). Integers take the plain mean.
+var normClip = spec{
+	name: "normclip",
+	doc:  "weighted mean of updates whose norm is bounded",
+	params: []param{
+		{name: "factor", initial: 1.5, max: 1e6, above: true, doc: "bound on an update's norm, in weighted medians of all norms"},
+		{name: "cap", max: 1e300, doc: "fixed bound on an update's norm in place of factor; 0: none"},
+	},
+	bounds: true,
+	base:   true,
+	leaf: func(_ values, in Contributors) leafFunc {
+		total := float64(weightSum(in.Weights))
+		b := &blend{weights: in.Weights, shares: make([]float64, len(in.Weights)), centre: -1}
+		for i, w := range in.Weights {
+			b.shares[i] = float64(w) * in.Factors[i] / total
+		}
+		return func(w *work) error {
+			for _, s := range w.segments {
+				var bad int
+				if s.DType.float() {
+					bad = b.segment(w, s)
+				} else {
+					bad = mean64(w.dst, w.sources, b.weights, s)
+				}
+				if bad >= 0 {
+					return blame(w.sources, b.weights, s.DType, bad)
+				}
+			}
+			return nil
+		}
+	},
+}
+
 // leastFactor stands for 0, which a factor can not be: the update of a
 // contributor with it counts for nothing in any number format.
 const leastFactor = 0x1p-1022
@@ -61,7 +96,7 @@ func weightedMedian(weights []uint32, v []float64) float64 {
 		case 2*sum > total:
 			return v[i]
 		case 2*sum == total:
-			return v[i]/2 + v[order[k+1]]/2
+			return middle(v[i], v[order[k+1]])
 		}
 	}
 	return 0

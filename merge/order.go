@@ -1,0 +1,277 @@
+package merge
+
+import (
+	"math"
+	"math/bits"
+)
+
+// sorter puts, for each element, the contributors' values in ascending order.
+// It runs a network of comparators over strips of elements: the same steps for
+// all values, so without a branch that depends on them, for any number of
+// contributors. Values are compared as integers in the order of the numbers.
+type sorter struct {
+	n       int
+	network [][2]uint16
+	keys    []uint64 // n rows of a strip; for types of up to 32 bits whose it is stands in the low half
+	who     []uint16 // n rows of a strip; whose a key is, for the other types
+	small   bool     // which of the two the rows hold
+	values  []float64
+	order   []uint16
+}
+
+// newSorter sorts for n contributors. If need is not nil, only the ranks for
+// which it is true come out right, with less work.
+func newSorter(n int, need []bool) *sorter {
+	s := &sorter{
+		n: n, keys: make([]uint64, n*strip), who: make([]uint16, n*strip),
+		values: make([]float64, n), order: make([]uint16, n),
+	}
+	s.network = network(n)
+	if need == nil {
+		return s
+	}
+	live := append([]bool(nil), need...)
+	at := len(s.network)
+	for i := at - 1; i >= 0; i-- {
+		c := s.network[i]
+		if live[c[0]] || live[c[1]] {
+			live[c[0]], live[c[1]] = true, true
+			at--
+			s.network[at] = c
+		}
+	}
+	s.network = s.network[at:]
+	return s
+}
+
+// network returns Batcher's merge exchange for any n (Knuth, The Art of
+// Computer Programming 3, 5.2.2, algorithm M).
+func network(n int) [][2]uint16 {
+	var out [][2]uint16
+	top := 1 << bits.Len(uint(max(n, 2)-1)) / 2
+	for p := top; p > 0; p /= 2 {
+		for q, r, d := top, 0, p; ; q, r, d = q/2, p, q-p {
+			for i := range max(0, n-d) {
+				if i&p == r {
+					out = append(out, [2]uint16{uint16(i), uint16(i + d)})
+				}
+			}
+			if q == p {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// load decodes and sorts k elements at a byte offset of the sources. It returns
+// the first contributor and element that is not finite, or -1.
+func (s *sorter) load(d DType, sources [][]byte, at, k int) (who, element int) {
+	end := at + k*d.Size()
+	s.small = d == Float32 || d == Float16 || d == BFloat16
+	for i, src := range sources {
+		row := s.keys[i*strip : i*strip+k]
+		if s.small {
+			if e := keys32(row, d, src[at:end], uint64(i)); e >= 0 {
+				return i, e
+			}
+			continue
+		}
+		if e := keys64(row, d, src[at:end]); e >= 0 {
+			return i, e
+		}
+		names := s.who[i*strip : i*strip+k]
+		for e := range names {
+			names[e] = uint16(i)
+		}
+	}
+	for _, c := range s.network {
+		i, j := int(c[0])*strip, int(c[1])*strip
+		if s.small {
+			exchange32(s.keys[i:i+k], s.keys[j:j+k])
+		} else {
+			exchange64(s.keys[i:i+k], s.keys[j:j+k], s.who[i:i+k], s.who[j:j+k])
+		}
+	}
+	return -1, -1
+}
+
+// keys32 fills row with the values' order in the high and i in the low half.
+func keys32(row []uint64, d DType, b []byte, i uint64) int {
+	var scratch [strip]float32
+	x := load32(d, b, scratch[:])
+	x = x[:len(row)]
+	var carry uint32
+	for e := range row {
+		v := math.Float32bits(x[e])
+		carry |= v&0x7fffffff + 0x00800000
+		// Negative numbers turn round, the others get in front of them.
+		v ^= uint32(int32(v)>>31) | 1<<31
+		row[e] = uint64(v)<<32 | i
+	}
+	if carry>>31 == 0 {
+		return -1
+	}
+	for e, v := range x {
+		if !finite32(v) {
+			return e
+		}
+	}
+	return -1
+}
+
+func keys64(row []uint64, d DType, b []byte) int {
+	var scratch [strip]float64
+	x := widen(d, b, scratch[:])
+	for e, f := range x {
+		v := math.Float64bits(f)
+		row[e] = v ^ (uint64(int64(v)>>63) | 1<<63)
+	}
+	return notFinite(x)
+}
+
+func exchange32(a, b []uint64) {
+	b = b[:len(a)]
+	for i := range a {
+		x, y := a[i], b[i]
+		a[i], b[i] = min(x, y), max(x, y)
+	}
+}
+
+func exchange64(a, b []uint64, p, q []uint16) {
+	b, p, q = b[:len(a)], p[:len(a)], q[:len(a)]
+	for i := range a {
+		if a[i] > b[i] {
+			a[i], b[i] = b[i], a[i]
+			p[i], q[i] = q[i], p[i]
+		}
+	}
+}
+
+// row decodes the values of one rank into out.
+func (s *sorter) row(rank int, out []float64) {
+	keys := s.keys[rank*strip : rank*strip+len(out)]
+	if s.small {
+		for e, k := range keys {
+			out[e] = number32(k)
+		}
+		return
+	}
+	for e, k := range keys {
+		out[e] = number64(k)
+	}
+}
+
+// column decodes one element's values, ascending, and whose they are.
+func (s *sorter) column(e int) (v []float64, order []uint16) {
+	for r := range s.n {
+		k := s.keys[r*strip+e]
+		if s.small {
+			s.values[r], s.order[r] = number32(k), uint16(k)
+		} else {
+			s.values[r], s.order[r] = number64(k), s.who[r*strip+e]
+		}
+	}
+	return s.values, s.order
+}
+
+func number32(key uint64) float64 {
+	v := uint32(key >> 32)
+	v ^= uint32(int32(^v)>>31) | 1<<31
+	return float64(math.Float32frombits(v))
+}
+
+func number64(key uint64) float64 {
+	return math.Float64frombits(key ^ (uint64(int64(^key)>>63) | 1<<63))
+}
+
+// pick makes one value of an element's values in ascending order and whose
+// they are.
+type pick func(v []float64, order []uint16) float64
+
+// columnwise merges by a pick over each element's sorted values.
+func columnwise(n int, choose pick) leafFunc {
+	s := newSorter(n, nil)
+	return s.leaf(func(out []float64) {
+		for e := range out {
+			out[e] = choose(s.column(e))
+		}
+	})
+}
+
+// rankwise merges by the same weights for the ranks of every element; their sum
+// is above 0. The result lies between the first and the last rank that counts.
+func rankwise(ranks []float64) leafFunc {
+	need := make([]bool, len(ranks))
+	first, last, total := -1, 0, 0.0
+	for r, w := range ranks {
+		if w > 0 {
+			need[r] = true
+			if first < 0 {
+				first = r
+			}
+			last = r
+			total += w
+		}
+	}
+	s := newSorter(len(ranks), need)
+	row, low := make([]float64, strip), make([]float64, strip)
+	return s.leaf(func(out []float64) {
+		s.row(first, out)
+		if first == last {
+			return
+		}
+		copy(low, out)
+		for e := range out {
+			out[e] = float64(ranks[first] * out[e])
+		}
+		row := row[:len(out)]
+		for r := first + 1; r <= last; r++ {
+			s.row(r, row)
+			for e := range out {
+				out[e] += float64(ranks[r] * row[e])
+			}
+		}
+		for e := range out {
+			out[e] = min(max(out[e]/total, low[e]), row[e])
+		}
+	})
+}
+
+// leaf sorts strip by strip and stores what finish makes of each.
+func (s *sorter) leaf(finish func(out []float64)) leafFunc {
+	out := make([]float64, strip)
+	return func(w *work) error {
+		for _, g := range w.segments {
+			size := g.DType.Size()
+			for at := g.Start; at < g.End; at += strip * size {
+				k := min(strip, (g.End-at)/size)
+				if i, e := s.load(g.DType, w.sources, at, k); i >= 0 {
+					b := w.sources[i][at+e*size : at+(e+1)*size]
+					return &NonFinite{Contributor: i, Offset: int64(at + e*size), Value: loadFloat(g.DType, b)}
+				}
+				finish(out[:k])
+				narrow(g.DType, w.dst[at:at+k*size], out[:k])
+			}
+		}
+		return nil
+	}
+}
+
+// middle returns the mean of two.
+func middle(a, b float64) float64 {
+	if m := (a + b) / 2; !math.IsInf(m, 0) {
+		return m
+	}
+	return float64(a/2) + float64(b/2) // The sum is too large.
+}
+
+// equal reports whether all weights are the same.
+func equal(weights []uint32) bool {
+	for _, w := range weights {
+		if w != weights[0] {
+			return false
+		}
+	}
+	return true
+}

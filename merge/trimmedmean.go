@@ -1,0 +1,55 @@
+package merge
+
+import "math"
+
+// trimmedMean drops a share of the weight at each end of each coordinate (Yin
+// et al. 2018, with weights); name and default as Flower's FedTrimmedAvg.
+var trimmedMean = spec{
+	name: "trimmedmean",
+	doc:  "mean of each coordinate without the largest and smallest values",
+	params: []param{
+		{name: "share", initial: 0.2, max: 0.49, doc: "part of the total weight that is dropped at each end"},
+	},
+	leaf: func(p values, in Contributors) leafFunc {
+		total := float64(weightSum(in.Weights))
+		low := whole(float64(p[0] * total))
+		high := total - low
+		// inside is what remains of a weight that begins at a place of the
+		// cumulative weight.
+		inside := func(from, weight float64) float64 { return max(0, min(from+weight, high)-max(from, low)) }
+		if equal(in.Weights) {
+			ranks := make([]float64, len(in.Weights))
+			w := float64(in.Weights[0])
+			for r := range ranks {
+				ranks[r] = inside(float64(w*float64(r)), w)
+			}
+			return rankwise(ranks)
+		}
+		weights := in.Weights
+		return columnwise(len(weights), func(v []float64, order []uint16) float64 {
+			var from, sum, kept, least, most float64
+			for r, i := range order {
+				w := float64(weights[i])
+				if k := inside(from, w); k > 0 {
+					if kept == 0 {
+						least = v[r]
+					}
+					most = v[r]
+					sum += float64(k * v[r])
+					kept += k
+				}
+				from += w
+			}
+			return min(max(sum/kept, least), most)
+		})
+	},
+}
+
+// whole takes a rounding error off a sum of weights, which are whole numbers:
+// what is left of a weight by such an error, times a huge value, must not count.
+func whole(v float64) float64 {
+	if r := math.Round(v); math.Abs(v-r) <= 1e-9*max(1, r) {
+		return r
+	}
+	return v
+}
