@@ -23,7 +23,7 @@ var _ Network = slNetwork{}
 
 // OpenMerge implements Network.
 func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error) {
-	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol)
+	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, n.host.DialAlone)
 	if err != nil { // never a nil *Stream in an interface
 		return nil, err
 	}
@@ -36,25 +36,28 @@ type target struct {
 	port                         uint32
 }
 
+// dialler is one of the host's ways to open a stream.
+type dialler func(ctx context.Context, to p2p.Addr, protocol string, fits func(p2p.Peer) error) (*p2p.Stream, error)
+
 // dial opens a stream to the node that shows the SPIFFE ID that it registered with.
-func (n slNetwork) dial(ctx context.Context, to target, protocol string) (*p2p.Stream, error) {
+func (n slNetwork) dial(ctx context.Context, to target, protocol string, open dialler) (*p2p.Stream, error) {
 	a, err := addr(to.peerID, to.host, to.port)
 	if err != nil {
 		return nil, err
 	}
-	return n.host.DialFit(ctx, a, protocol, func(p p2p.Peer) error {
+	return open(ctx, a, protocol, func(p p2p.Peer) error {
 		return CheckIdentity(to.node, to.spiffeID, p.Identity.String())
 	})
 }
 
 // FetchModel implements Network.
 func (n slNetwork) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
-	s, err := n.dial(ctx, target{from.Node, from.SpiffeId, from.PeerId, from.Host, from.FsPort}, p2p.FetchProtocol)
+	s, err := n.dial(ctx, target{from.Node, from.SpiffeId, from.PeerId, from.Host, from.FsPort}, p2p.FetchProtocol, n.host.DialFit)
 	if err != nil {
 		return fmt.Errorf("fetch model: %w", err)
 	}
 	return p2p.FetchOver(ctx, s, p2p.FetchRequest{
-		Kind: "model", Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest,
+		Kind: "model", Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest, State: req.State,
 	}, req.Bytes, dst)
 }
 
@@ -91,7 +94,9 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		if err := Enrolled(engine.View(), from.ID.String(), from.Identity.String()); err != nil {
 			return nil, 0, err
 		}
-		r, size, err := engine.OpenModel(session.FetchRequest{Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest})
+		r, size, err := engine.OpenModel(session.FetchRequest{
+			Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest, State: req.State,
+		})
 		if err != nil {
 			return nil, 0, err
 		}

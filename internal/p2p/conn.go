@@ -27,7 +27,12 @@ type conn struct {
 	libtransport.CapableConn
 	*provenKey
 	target string // HOST:PORT that was dialled, "" for an incoming connection
-	life   life
+	life   *life
+
+	// Of a connection with yamux: those that carry one stream each and live no longer than it. Guarded by the Host's mu.
+	alone map[*conn]struct{}
+	// Of one that carries one stream: the one that vouches for it. Fixed.
+	parent *conn
 }
 
 // common reports whether both sides belonged to the same swarm when the connection was made.
@@ -55,7 +60,7 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 	if !ok {
 		return nil, errors.New("connection without proof of its peer")
 	}
-	cn := &conn{CapableConn: c, provenKey: proven, target: target, life: life{expires: proven.expires, shown: proven.shown}}
+	cn := &conn{CapableConn: c, provenKey: proven, target: target, life: &life{expires: proven.expires, shown: proven.shown}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -97,6 +102,7 @@ func (h *Host) serveConn(c *conn) {
 	defer func() {
 		cancel()
 		_ = c.Close()
+		h.closeAlone(c)
 		h.mu.Lock()
 		list := slices.DeleteFunc(h.conns[c.peer.ID], func(x *conn) bool { return x == c })
 		if len(list) == 0 {

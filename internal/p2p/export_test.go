@@ -1,12 +1,19 @@
 package p2p
 
 import (
+	"context"
 	"io"
+	"net"
+	"runtime"
+	"slices"
+	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/sec"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/swarmd/swarmd/identity"
 )
@@ -42,7 +49,7 @@ func newest(h *Host, id peer.ID) *conn {
 // Binding returns what a proof on the host's newest connection with the peer is bound to.
 func Binding(h *Host, id peer.ID) (exporter []byte, us byte) {
 	c := newest(h, id)
-	return c.exporter, byte(c.us)
+	return slices.Clone(c.exporter), byte(c.us)
 }
 
 // ReauthMessage is what a proof signs.
@@ -65,4 +72,64 @@ func OtherSide(s byte) byte { return byte(side(s).other()) }
 func NewSecurity(key crypto.PrivKey, source identity.Source, domains identity.Domains) (sec.SecureTransport, error) {
 	id, err := identity.PeerID(key)
 	return &transport{key: key, local: id, source: source, domains: domains, swarmID: func() string { return "" }}, err
+}
+
+// Shared reports whether the stream's connection may carry others.
+func Shared(s *Stream) bool { return s.conn.parent == nil }
+
+// NoneAlone waits until the host's newest connection with the peer vouches for no other.
+func NoneAlone(t testing.TB, h *Host, id peer.ID) {
+	t.Helper()
+	c := newest(h, id)
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		h.mu.Lock()
+		n := len(c.alone)
+		h.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d connections are left", n)
+		}
+	}
+}
+
+// HangOn dials a connection for one stream and proves a parent with the exporter value.
+func HangOn(ctx context.Context, h *Host, to Addr, exporter []byte) error {
+	raw, err := dialTCP(ctx, to.HostPort())
+	if err != nil {
+		return err
+	}
+	mc, err := manet.WrapNetConn(raw)
+	if err != nil {
+		return err
+	}
+	up, err := h.upgrader.Upgrade(context.WithValue(ctx, aloneKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = up.Close() }()
+	a, proven, err := aloneParts(up)
+	if err != nil {
+		return err
+	}
+	key := &conn{provenKey: &provenKey{exporter: exporter}}
+	name, mine := key.vouch(vouchName, nil), key.vouch(vouchDialler, proven.exporter)
+	if _, err := a.secure.Write(append(name[:], mine[:]...)); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(a.secure, make([]byte, len(vouch{})))
+	return err
+}
+
+// ReadWire reads what comes through a wire, two bytes at a time, and whether the end was noticed.
+func ReadWire(c net.Conn) (got string, lost bool) {
+	w := &wire{Conn: c, ahead: make([]byte, 16)}
+	for b := make([]byte, 2); ; {
+		n, err := w.Read(b)
+		got += string(b[:n])
+		if err != nil {
+			return got, w.ended
+		}
+	}
 }

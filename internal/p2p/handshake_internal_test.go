@@ -226,7 +226,7 @@ func proofFixture(tb testing.TB) (h *Host, c *conn, nonce, good []byte) {
 	}
 	nonce = make([]byte, nonceLen)
 	exporter := make([]byte, exporterLen)
-	c = &conn{provenKey: &provenKey{peer: Peer{Identity: id}, us: serverSide, exporter: exporter}}
+	c = &conn{life: &life{}, provenKey: &provenKey{peer: Peer{Identity: id}, us: serverSide, exporter: exporter}}
 	p, err := newProof(svid, exporter, clientSide, nonce)
 	if err != nil {
 		tb.Fatal(err)

@@ -97,7 +97,8 @@ type Host struct {
 	// mu guards what follows.
 	mu       sync.Mutex
 	services map[protocol.ID]service
-	conns    map[peer.ID][]*conn // newest last
+	conns    map[peer.ID][]*conn // newest last; without those that carry one stream, which their parents know
+	vouching map[peer.ID]int     // incoming connections that have not shown their parent yet
 	closed   bool
 }
 
@@ -116,7 +117,8 @@ func NewHost(cfg Config) (*Host, error) {
 	}
 	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, log: cfg.Log}
 	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: newMuxer()}
-	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
+	alone := upgrader.StreamMuxer{ID: aloneID, Muxer: aloneMuxer{}}
+	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer, alone}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("make p2p host: %w", err)
 	}
@@ -127,6 +129,7 @@ func NewHost(cfg Config) (*Host, error) {
 		protocols: mss.NewMultistreamMuxer[protocol.ID](),
 		services:  map[protocol.ID]service{},
 		conns:     map[peer.ID][]*conn{},
+		vouching:  map[peer.ID]int{},
 	}
 	h.protocols.AddHandler(ReauthProtocol, nil)
 	for _, addr := range cfg.ListenAddrs {
@@ -177,6 +180,12 @@ func (h *Host) accept(l libtransport.Listener) {
 			}
 			return
 		}
+		if _, ok := aloneOf(c); ok {
+			if !h.goTracked(func() { h.serveAlone(c) }) {
+				_ = c.Close()
+			}
+			continue
+		}
 		if _, err := h.adopt(c, ""); err != nil {
 			_ = c.Close()
 		}
@@ -224,6 +233,7 @@ func (h *Host) Disconnect(id peer.ID) {
 	h.mu.Unlock()
 	for _, c := range list {
 		_ = c.Close()
+		h.closeAlone(c)
 	}
 }
 
@@ -246,6 +256,7 @@ func (h *Host) Close() error {
 	}
 	for _, c := range all {
 		_ = c.Close()
+		h.closeAlone(c)
 	}
 	h.wg.Wait()
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,8 @@ type provenKey struct {
 
 type secureConn struct {
 	*tls.Conn
+	wire   *wire
+	muxer  protocol.ID // yamux or aloneID, as agreed with TLS
 	local  peer.ID
 	remote *provenKey
 }
@@ -76,7 +79,15 @@ func (c *secureConn) RemotePublicKey() crypto.PubKey { return c.remote }
 
 // ConnState names the muxer, agreed with TLS: that saves the round trip of choosing it later.
 func (c *secureConn) ConnState() network.ConnectionState {
-	return network.ConnectionState{Security: SecurityID, StreamMultiplexer: yamux.ID, UsedEarlyMuxerNegotiation: true, Transport: "tcp"}
+	return network.ConnectionState{Security: SecurityID, StreamMultiplexer: c.muxer, UsedEarlyMuxerNegotiation: true, Transport: "tcp"}
+}
+
+// Write hands the records of p to the kernel in as few calls as possible.
+func (c *secureConn) Write(p []byte) (int, error) {
+	if len(p) <= maxRecord {
+		return c.Conn.Write(p)
+	}
+	return c.wire.burst(func() (int, error) { return c.Conn.Write(p) })
 }
 
 // Close closes the socket at once. TLS's own Close would wait for a dead peer; truncation needs no notice here,
@@ -158,11 +169,12 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	// TLS checks the chain and the possession of its key; trust domain and role are checked after it, where the
 	// refusal can be given in words instead of as a TLS alert.
 	cfg := identity.MutualTLS(t.source, nil)
-	cfg.NextProtos = []string{yamux.ID}
+	cfg.NextProtos = offers(ctx, us)
 	seen := observe(cfg)
-	conn := tls.Server(insecure, cfg)
+	w := &wire{Conn: insecure}
+	conn := tls.Server(w, cfg)
 	if us == clientSide {
-		conn = tls.Client(insecure, cfg)
+		conn = tls.Client(w, cfg)
 	}
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if seen.chain != nil { // an alert went out: leave the peer the time to read it
@@ -172,7 +184,7 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 		return nil, seen.explain(err)
 	}
 	state := conn.ConnectionState()
-	if state.NegotiatedProtocol != yamux.ID {
+	if !slices.Contains(cfg.NextProtos, state.NegotiatedProtocol) {
 		return nil, fmt.Errorf("%w: it does not offer %s", ErrNoSwarmNode, yamux.ID)
 	}
 	exporter, err := exporterOf(conn)
@@ -214,7 +226,18 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	proven.peer.Identity = id
 	proven.expires, proven.shown = state.PeerCertificates[0].NotAfter, shown
 	proven.us, proven.exporter, proven.socket = us, exporter, insecure
-	return &secureConn{Conn: conn, local: t.local, remote: proven}, nil
+	return &secureConn{Conn: conn, wire: w, muxer: protocol.ID(state.NegotiatedProtocol), local: t.local, remote: proven}, nil
+}
+
+// offers are what the connection may carry: a dialler knows what it wants, a listener takes either.
+func offers(ctx context.Context, us side) []string {
+	switch {
+	case us == serverSide:
+		return []string{yamux.ID, string(aloneID)}
+	case ctx.Value(aloneKey{}) != nil:
+		return []string{string(aloneID)}
+	}
+	return []string{yamux.ID}
 }
 
 // observed is what TLS does not tell of a handshake.

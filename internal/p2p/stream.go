@@ -59,6 +59,9 @@ func (s *Stream) Reset() error {
 // Disconnect closes the stream's connection, with all its streams; others with the same peer stay.
 func (s *Stream) Disconnect() error {
 	s.released()
+	if p := s.conn.parent; p != nil {
+		_ = p.Close() // The other streams of what vouched for this one go with it.
+	}
 	return s.conn.Close()
 }
 

@@ -121,6 +121,10 @@ func (c *conn) payload(h header, limit uint32) ([]byte, error) {
 	return b, err
 }
 
+// writeSize is how many bytes a peer must take within the stall time: a stream that encrypts in records can't go on after
+// a deadline, so a leaf at once would make slow links look dead.
+const writeSize = 64 << 10
+
 // write sends whole frames. If bounded, it fails when the peer takes no byte
 // for the stall time; else it waits as long as the stream lives.
 func (c *conn) write(b []byte, bounded bool) error {
@@ -131,7 +135,7 @@ func (c *conn) write(b []byte, bounded bool) error {
 			end = time.Now().Add(c.stall)
 		}
 		c.deadline(c.s.SetWriteDeadline, end)
-		n, err := c.s.Write(b)
+		n, err := c.s.Write(b[:min(len(b), writeSize)])
 		c.count.Load().sent.Add(uint64(n))
 		started = started || n > 0
 		b = b[n:]

@@ -1,0 +1,183 @@
+package p2p_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+)
+
+func anybody(p2p.Peer) error { return nil }
+
+func TestStreamWithItsOwnConnection(t *testing.T) {
+	sw := p2ptest.New(t)
+	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+	serveEcho(sn, anyRole)
+	addr := p2ptest.AddrOf(t, sn)
+	for range 2 {
+		s, err := sl.DialAlone(t.Context(), addr, echo, anybody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p2p.Shared(s) {
+			t.Error("the stream shares a connection")
+		}
+		if got := s.Peer(); got.ID != sn.ID() || got.SwarmID != swarmA {
+			t.Errorf("the stream's peer is %s", got)
+		}
+		roundTrip(t, s, strings.Repeat("0123456789abcdef", 1<<16)+"end") // to io.EOF
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := p2p.Connections(sl, sn.ID()); n != 1 {
+		t.Errorf("%d connections that streams share, want the parent alone", n)
+	}
+	_, err := sl.DialAlone(t.Context(), addr, "/no/such", anybody)
+	if err == nil || !strings.Contains(err.Error(), "does not serve") {
+		t.Errorf("unknown protocol: %v", err)
+	}
+	no := errors.New("does not fit")
+	if _, err := sl.DialAlone(t.Context(), addr, echo, func(p2p.Peer) error { return no }); !errors.Is(err, no) {
+		t.Errorf("peer that does not fit: %v", err)
+	}
+	p2p.NoneAlone(t, sl, sn.ID())
+}
+
+func TestStreamOnAConnectionThatOnlyThePeerCanMake(t *testing.T) {
+	sw := p2ptest.New(t)
+	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+	serveEcho(sl, anyRole)
+	serveEcho(sn, anyRole)
+	first, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, first, "here I am")
+	unreachable := p2ptest.AddrOf(t, sl)
+	unreachable.Port = 1 // nothing listens
+	s, err := sn.DialAlone(t.Context(), unreachable, echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p2p.Shared(s) {
+		t.Error("a connection to nowhere")
+	}
+	roundTrip(t, s, "over yours")
+}
+
+// blocked returns a stream with its own connection, and what its reading ends with.
+func blocked(t *testing.T, sl *p2p.Host, to p2p.Addr) (s *p2p.Stream, ended <-chan error) {
+	t.Helper()
+	s, err := sl.DialAlone(t.Context(), to, echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p2p.Shared(s) {
+		t.Fatal("the stream shares a connection")
+	}
+	end := make(chan error, 1)
+	go func() {
+		_, err := s.Read(make([]byte, 1))
+		end <- err
+	}()
+	return s, end
+}
+
+func TestStreamEndsWithWhatVouchesForIt(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		by   func(sl, sn *p2p.Host, s *p2p.Stream)
+	}{
+		{"we disconnect", func(sl, sn *p2p.Host, _ *p2p.Stream) { sl.Disconnect(sn.ID()) }},
+		{"the peer disconnects", func(sl, sn *p2p.Host, _ *p2p.Stream) { sn.Disconnect(sl.ID()) }},
+		{"the peer closes", func(_, sn *p2p.Host, _ *p2p.Stream) { _ = sn.Close() }},
+		{"the stream disconnects", func(_, _ *p2p.Host, s *p2p.Stream) { _ = s.Disconnect() }},
+		{"reset", func(_, _ *p2p.Host, s *p2p.Stream) { _ = s.Reset() }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			sw := p2ptest.New(t)
+			sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+			served := make(chan error, 1)
+			sn.Handle(echo, anyRole, func(_ context.Context, s *p2p.Stream) {
+				_, err := io.Copy(s, s)
+				served <- err
+				_ = s.Reset()
+			})
+			s, ended := blocked(t, sl, p2ptest.AddrOf(t, sn))
+			end.by(sl, sn, s)
+			if err := <-ended; err == nil || err == io.EOF { //nolint:errorlint // it must not look like an orderly end
+				t.Errorf("reading ended with %v", err)
+			}
+			if err := <-served; err == nil {
+				t.Error("the peer took the loss for an orderly end")
+			}
+		})
+	}
+}
+
+func TestStreamWithItsOwnConnectionOutlivesSVIDs(t *testing.T) {
+	sw := p2ptest.New(t, func(c *embedded.Config) { c.TTL = 2 * time.Second })
+	sn, cfg := sw.Host(identity.RoleSN, swarmA), sw.Config(identity.RoleSL, swarmA)
+	src := sw.Source("sl", "")
+	cfg.Source = src
+	sl := p2ptest.Start(t, cfg)
+	serveEcho(sn, anyRole)
+	s, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p2p.Shared(s) {
+		t.Fatal("the stream shares a connection")
+	}
+	first := p2p.Expiry(sn, sl.ID())
+	for time.Now().Before(first.Add(time.Second)) {
+		<-src.Changed()
+	}
+	roundTrip(t, s, "still here")
+}
+
+// Node key and SVID are not enough to hang on to another's connection: what only its ends know is.
+func TestConnectionOfAThiefBelongsToNone(t *testing.T) {
+	sw := p2ptest.New(t)
+	sn := sw.Host(identity.RoleSN, swarmA)
+	serveEcho(sn, anyRole)
+	cfg := sw.Config(identity.RoleSL, swarmA)
+	sl, thief := p2ptest.Start(t, cfg), p2ptest.Start(t, cfg) // one node key and one SVID
+	s, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, s, "the node's")
+	exporter, _ := p2p.Binding(sn, sl.ID())
+	if err := p2p.HangOn(t.Context(), thief, p2ptest.AddrOf(t, sn), exporter); err != nil {
+		t.Fatalf("what both ends of the parent know should do: %v", err)
+	}
+	exporter[0] ^= 1
+	if err := p2p.HangOn(t.Context(), thief, p2ptest.AddrOf(t, sn), exporter); err == nil {
+		t.Error("a connection without proof was let hang on")
+	}
+	exporter[0] ^= 1
+}
+
+func TestReadsAheadOnlyWhatIsThere(t *testing.T) {
+	a, b := net.Pipe()
+	defer func() { _ = a.Close(); _ = b.Close() }()
+	go func() {
+		_, _ = a.Write([]byte("abc"))
+		_, _ = a.Write([]byte("de"))
+		_ = a.Close()
+	}()
+	got, lost := p2p.ReadWire(b)
+	if got != "abcde" || !lost {
+		t.Errorf("read %q, end noticed: %v", got, lost)
+	}
+}

@@ -1,0 +1,120 @@
+package p2p
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+const (
+	// maxBurst is how many bytes of TLS records go to the kernel at a time: what one segment of loopback or of a card with
+	// segmentation offload carries, four records.
+	maxBurst = 64<<10 + 4*recordOverhead
+	// recordOverhead is what TLS 1.3 adds to a record: header, content type and tag.
+	recordOverhead = 5 + 1 + 16
+	// maxRecord is how much plaintext one record takes.
+	maxRecord = 16 << 10
+	// readAhead is how many bytes are taken from the kernel at a time where a connection reads ahead.
+	readAhead = 128 << 10
+)
+
+// bursts are buffers of maxBurst bytes. Connections share them, because most write little.
+var bursts = sync.Pool{New: func() any { b := make([]byte, 0, maxBurst); return &b }}
+
+// wire lies between TLS and the socket. TLS makes a system call for each record of 16 KiB in either direction, which costs
+// about as much as encrypting it; wire makes one for several.
+type wire struct {
+	net.Conn
+
+	bursting sync.Mutex // held during a burst
+
+	mu   sync.Mutex // guards held and err
+	held *[]byte    // records of the burst that is being written; nil outside of a burst
+	err  error      // once a burst was cut short nothing that follows makes sense
+
+	// The rest belongs to the reader, of which TLS has one at a time.
+	ahead []byte // of readAhead bytes; nil: no reading ahead
+	rest  []byte // of ahead, not yet read
+	ended bool   // the socket ended beneath what TLS has read; written by the reader
+}
+
+// burst lets write write to TLS and sends its records together.
+func (w *wire) burst(write func() (int, error)) (int, error) {
+	w.bursting.Lock()
+	defer w.bursting.Unlock()
+	w.mu.Lock()
+	w.held = bursts.Get().(*[]byte)
+	w.mu.Unlock()
+	n, err := write()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if flushed := w.flushLocked(); err == nil {
+		err = flushed
+	}
+	*w.held = (*w.held)[:0]
+	bursts.Put(w.held)
+	w.held = nil
+	return n, err
+}
+
+// Write takes one record.
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return 0, w.err
+	}
+	if w.held == nil {
+		return w.Conn.Write(p)
+	}
+	if len(*w.held)+len(p) > cap(*w.held) {
+		if err := w.flushLocked(); err != nil {
+			return 0, err
+		}
+		if len(p) > cap(*w.held) {
+			return w.Conn.Write(p)
+		}
+	}
+	*w.held = append(*w.held, p...)
+	return len(p), nil
+}
+
+func (w *wire) flushLocked() error {
+	if w.err != nil {
+		return w.err
+	}
+	if len(*w.held) == 0 {
+		return nil
+	}
+	_, w.err = w.Conn.Write(*w.held)
+	*w.held = (*w.held)[:0]
+	return w.err
+}
+
+// Read reads ahead if it may.
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.rest) > 0 {
+		n := copy(p, w.rest)
+		w.rest = w.rest[n:]
+		return n, nil
+	}
+	if len(p) >= len(w.ahead) {
+		return w.noted(w.Conn.Read(p))
+	}
+	n, err := w.noted(w.Conn.Read(w.ahead))
+	w.rest = w.ahead[:n]
+	if n > 0 {
+		n = copy(p, w.rest)
+		w.rest = w.rest[n:]
+		return n, nil
+	}
+	return 0, err
+}
+
+func (w *wire) noted(n int, err error) (int, error) {
+	if errors.Is(err, io.EOF) {
+		w.ended = true
+	}
+	return n, err
+}
