@@ -39,7 +39,8 @@ const PPM = 1_000_000
 // MeanMethod is how models are merged when neither session nor rules say.
 const MeanMethod = "mean"
 
-func (r *Rules) equal(o *Rules) bool {
+// Equal tells whether both demand the same; nil is not the same as rules that demand nothing.
+func (r *Rules) Equal(o *Rules) bool {
 	if r == nil || o == nil {
 		return r == o
 	}
@@ -52,7 +53,7 @@ func (r *Rules) equal(o *Rules) bool {
 // text is all that a rule set without names demands.
 func (r *Rules) text() string { return fmt.Sprintf("%+v", *r) }
 
-func (r *Rules) none() bool { return r.equal(&Rules{}) }
+func (r *Rules) none() bool { return r.Equal(&Rules{}) }
 
 // fit tells whether sessions with these terms obey the rules; nil rules demand nothing.
 func (r *Rules) fit(t Terms) bool {
@@ -152,7 +153,7 @@ func (o CreateContract) apply(s *State) (Result, error) {
 	if rules.none() {
 		rules = nil
 	}
-	if known && c.Rules.equal(rules) {
+	if known && c.Rules.Equal(rules) {
 		return result, nil
 	}
 	if active := c.Active(); len(active) > 0 {

@@ -79,6 +79,34 @@ func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1
 	return connect.NewResponse(&swarmv1.ResetContractResponse{Run: res.Run}), nil
 }
 
+// CreateContract sets a contract's rules.
+func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
+	name := req.Msg.GetContract()
+	if !state.ValidContractName(name) {
+		return nil, badContractName(name)
+	}
+	rules, err := rulesFromProto(req.Msg.GetRules())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.propose(ctx, state.CreateContract{Contract: name, Rules: rules, AtMS: s.nowMS()}); err != nil {
+		return nil, err
+	}
+	var out *swarmv1.ContractView
+	err = s.see(ctx, func(view *state.State, index uint64) bool {
+		c := view.Contracts[name]
+		if c == nil || !proto.Equal(rulesToProto(c.Rules), rulesToProto(setRules(rules))) {
+			return false
+		}
+		out = viewToProto(view, c, index)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.CreateContractResponse{Contract: out}), nil
+}
+
 func badContractName(name string) error {
 	return fmt.Errorf("%w: contract name %.160q: use 1 to 128 of A-Z a-z 0-9 . _ -", ErrBadRequest, name)
 }

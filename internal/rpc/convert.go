@@ -26,9 +26,13 @@ func termsFromProto(t *swarmv1.Terms) (state.Terms, error) {
 	if got := layout.Digest().String(); got != t.GetLayoutDigest() {
 		return state.Terms{}, fmt.Errorf("%w: layout digest is %s, not %.64q", ErrBadRequest, got, t.GetLayoutDigest())
 	}
+	least, err := checkMethod(t.GetMethod())
+	if err != nil {
+		return state.Terms{}, err
+	}
 	return state.Terms{
 		LayoutDigest: t.GetLayoutDigest(), Layout: slices.Clone(t.GetLayout()), Leaves: uint64(layout.Leaves()), //nolint:gosec // never negative
-		Method: t.GetMethod(), MinPeers: t.GetMinPeers(),
+		Method: t.GetMethod(), MinPeers: t.GetMinPeers(), Least: least,
 	}, nil
 }
 
@@ -70,7 +74,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 	out := &swarmv1.ContractView{
 		Name: c.Name, Run: c.Run, Terms: termsToProto(c.Terms), Committed: committedToProto(c.Committed),
 		Plan: planToProto(s, c.Plan), Over: c.Over, Index: index, Phase: string(c.Phase()),
-		ExpectedPeers: c.ExpectedPeers, PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost),
+		ExpectedPeers: c.Expected(), PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost),
 	}
 	if out.Terms != nil {
 		out.Terms.Layout = nil

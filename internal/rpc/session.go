@@ -30,6 +30,9 @@ func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.O
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkEnough(m.GetContract(), terms); err != nil {
+		return nil, err
+	}
 	walls, err := wallsFromProto(m.GetWalls())
 	if err != nil {
 		return nil, err
@@ -37,7 +40,8 @@ func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.O
 	res, err := s.propose(ctx, state.OpenSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
 		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
-		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Walls: walls, AtMS: s.nowMS(),
+		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Walls: walls,
+		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), AtMS: s.nowMS(),
 	})
 	if err != nil {
 		return nil, s.explainTerms(m.GetContract(), terms, err)

@@ -12,6 +12,7 @@ import (
 
 func contractCommands() []*Command {
 	return []*Command{
+		createContractCommand(),
 		{
 			Pattern: "list contracts", Group: "Contracts", Shell: true,
 			Summary: "Show the training contracts",
@@ -27,6 +28,14 @@ func contractCommands() []*Command {
 			Example: "get contract status defaultbb.cqdb.sml.hpe",
 			JSON:    statusJSON{},
 			Run:     getContractStatus,
+		},
+		{
+			Pattern: "explain contract NAME", Group: "Contracts", Shell: true,
+			Summary: "Say why no round is planned or committed",
+			Details: "Prints in plain lines how far the training is, what the next round waits for and until when, what each peer does and since when, why the last attempt failed, which rule stands in the way, and what can be done. While an attempt runs it says who has reported and who has not.",
+			Example: "explain contract defaultbb.cqdb.sml.hpe",
+			JSON:    explainJSON{},
+			Run:     explainContract,
 		},
 		{
 			Pattern: "reset contract NAME [force]", Group: "Contracts", Shell: true,
@@ -96,6 +105,8 @@ type statusJSON struct {
 	Method        string        `json:"method" doc:"how models are merged, empty before the first session"`
 	MinPeers      uint32        `json:"min_peers" doc:"least number of peers of a round"`
 	ExpectedPeers uint32        `json:"expected_peers" doc:"peers that the first round waits for, 0 when unknown"`
+	Rules         *rulesJSON    `json:"rules" doc:"what \"create contract\" demands, null when it demands nothing"`
+	LostModel     *lostJSON     `json:"lost_model" doc:"the last committed model of this run that no node held any more, null when there was none"`
 	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
 	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
 	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
@@ -130,6 +141,7 @@ type sessionJSON struct {
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
 	Weight      uint32   `json:"weight" doc:"1 to 100"`
 	CheckinMode string   `json:"checkin_mode" doc:"snapshot, inactive or active"`
+	NoShard     bool     `json:"no_shard" doc:"it owns no part of a merge (SL_MAKE_ME_ADMIN=False)"`
 	Walls       string   `json:"walls" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`
 	EndReason   string   `json:"end_reason" doc:"why it ended, empty while it has not"`
 	ExitCode    int32    `json:"exit_code" doc:"of the program, when its end is the session's"`
@@ -153,8 +165,8 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 	out := statusJSON{
 		Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Over: c.GetOver(),
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
-		LayoutDigest: c.GetTerms().GetLayoutDigest(),
-		Waiting:      st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
+		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
+		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{},
 	}
 	if r := c.GetCommitted(); r != nil {
@@ -187,7 +199,7 @@ func sessionToJSON(x *swarmv1.Session) sessionJSON {
 	out := sessionJSON{
 		ID: x.GetId(), Node: x.GetNode(), Live: x.GetLive(), State: x.GetState(), Phase: p.GetPhase(), Round: x.GetLastRound(),
 		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(),
-		Walls: x.GetWalls(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
+		NoShard: x.GetNoShard(), Walls: x.GetWalls(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
 	}
 	if p.GetHasLoss() {
 		out.Loss = finite(p.GetLoss())
@@ -213,6 +225,12 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	if t := c.GetTerms(); t != nil {
 		fmt.Fprintf(w, "terms      method %s, min peers %d\n", oneLine(t.GetMethod()), t.GetMinPeers())
 	}
+	if r := c.GetRules(); r != nil {
+		fmt.Fprintf(w, "rules      %s\n", oneLine(rulesText(r)))
+	}
+	if l := c.GetLostModel(); l != nil {
+		fmt.Fprintf(w, "lost       the model of round %d, %s; training went on from round %d\n", l.GetRound(), oneLine(short(l.GetDigest())), l.GetResumedRound())
+	}
 	if r := c.GetCommitted(); r != nil {
 		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), oneLine(short(r.GetDigest())), oneLine(strings.Join(r.GetParticipants(), ", ")))
 	}
@@ -229,14 +247,15 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 		return nil // what it waits for says so
 	}
 	fmt.Fprintln(w)
-	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WALLS", "NOTE"}}
+	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WEIGHT", "WALLS", "NOTE"}}
 	for _, x := range byNode(c.GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
 		if !j.Live && j.State != "ended" {
 			note = strings.TrimPrefix(note+", node is dead", ", ")
 		}
-		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric), j.Walls, note)
+		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric),
+			utoa(uint64(j.Weight)), j.Walls, note)
 	}
 	return t.print(w)
 }

@@ -155,6 +155,11 @@ func (r remote) GetContractStatus(ctx context.Context, name string) (*swarmv1.Ge
 	})
 }
 
+// CreateContract implements API.
+func (r remote) CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
+	return bounded(ctx, func(ctx context.Context) (*swarmv1.ContractView, error) { return r.c.CreateContract(ctx, name, rules) })
+}
+
 // ResetContract implements API.
 func (r remote) ResetContract(ctx context.Context, name string, force bool) (uint64, error) {
 	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.ResetContract(ctx, name, force) })
@@ -167,6 +172,7 @@ var reasonCodes = map[string]int{
 	"NOT_LEADER":             exit.NoLeader,
 	"NO_QUORUM":              exit.NoLeader,
 	"OPEN_SESSIONS":          exit.Conflict,
+	"TERMS_MISMATCH":         exit.Conflict,
 	client.ReasonWrongSwarm:  exit.Denied,
 	"NOT_FOUND":              exit.NotFound,
 	"TIMEOUT":                exit.TimedOut,

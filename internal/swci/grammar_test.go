@@ -139,7 +139,15 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 			}, {Node: "sl-1\x1b[2J", State: "open", Walls: "container, open: network lan\x1b[2J"}},
 		},
 		Waiting: "1 more peer", WaitingSinceUnixMs: 5_000,
+		Explanation: []string{"contract c, run 1, is training: round 5 is due", "waiting for 1 more peer\x1b[2J"},
 	}, nil
+}
+
+func (*fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
+	if name == "busy" {
+		return nil, exit.New(exit.Conflict, "wait until they end", "contract busy has 2 open sessions, which its rules can't change under")
+	}
+	return &swarmv1.ContractView{Name: name, Run: 1, Rules: rules}, nil
 }
 
 func (f *fakeAPI) ResetContract(_ context.Context, name string, force bool) (uint64, error) {
@@ -196,10 +204,29 @@ terms      method mean, min peers 2
 committed  round 4, model 0123456789ab, from sl-0, sl-1
 waiting    1 more peer (6s)
 
-NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WALLS                         NOTE
-sl-0  open   ready  4      1/3    0.5000  -       container, no network         -
-sl-1  open   -      0      0      -       -       container, open: network lan  node is dead
+NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WEIGHT  WALLS                         NOTE
+sl-0  open   ready  4      1/3    0.5000  -       0       container, no network         -
+sl-1  open   -      0      0      -       -       0       container, open: network lan  node is dead
 `},
+		{"explain", []string{"explain", "contract", "c", sn}, "contract c, run 1, is training: round 5 is due\nwaiting for 1 more peer\n"},
+		{"explain as JSON", []string{"explain", "contract", "c", "-o", "json", sn}, `{
+  "name": "c",
+  "run": 1,
+  "phase": "training",
+  "round": 4,
+  "waiting": "1 more peer",
+  "explanation": [
+    "contract c, run 1, is training: round 5 is due",
+    "waiting for 1 more peer\u001b[2J"
+  ]
+}
+`},
+		{"create", []string{"create", "contract", "study", sn}, "contract study has no rules\n"},
+		{"create with rules", []string{
+			"CREATE", "CONTRACT", "study", "--method", "Krum(F=1)", "--min-peers=5", "--expected-peers", "6", "--require", "a", "--require", "b",
+			"--min-weight-share", "0.8", "--weight-cap", "0.4", "--export", "--non-finite", "fail", "--quorum-wait", "1m", "--stall-grace", "90s",
+			"--min-peers-timeout", "1h", sn,
+		}, "contract study: method krum(f=1), min peers 5, expected peers 6, required a, b, weight share at least 0.8, weight cap 0.4, models may be fetched, not finite: fail, quorum wait 1m0s, stall grace 1m30s, min-peers timeout 1h0m0s\n"},
 		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
 		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
 		{"ban", []string{"ban", "node", "sl-0", "--reason", "key copied", sn}, "node sl-0 is banned; its node key is 12D3KooA\n"},
@@ -266,6 +293,13 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"ban of the only SN", "ban node sn-0 " + sn, `ban node "sn-0": node sn-0 is the only SN`, "start another", exit.Conflict},
 		{"unban of nobody", "unban node x " + sn, `unban node "x": no node "x"`, "list nodes", exit.NotFound},
 		{"conflict", "reset contract c " + sn, "2 sessions are open", "use force", exit.Conflict},
+		{"rules under sessions", "create contract busy " + sn, `create contract "busy": contract busy has 2 open sessions`, "wait until", exit.Conflict},
+		{"unknown method", "create contract c --method guess " + sn, "--method", "mean", exit.Usage},
+		{"parameter of a method", "create contract c --method krum(f=-1) " + sn, "--method", "", exit.Usage},
+		{"share", "create contract c --weight-cap 40 " + sn, "--weight-cap 40", "0.4", exit.Usage},
+		{"policy", "create contract c --non-finite ignore " + sn, "--non-finite", "drop", exit.Usage},
+		{"negative wait", "create contract c --quorum-wait=-1s " + sn, "--quorum-wait", "", exit.Usage},
+		{"nobody to explain", "explain contract d " + sn, `explain contract "d": no contract "d"`, "list contracts", exit.NotFound},
 		{"size", "bench merge --size 3x", `size "3x"`, "100MiB", exit.Usage},
 	}
 	for _, tt := range tests {

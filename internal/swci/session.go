@@ -20,9 +20,15 @@ import (
 type API interface {
 	NodeAPI
 	BanAPI
+	ContractAPI
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
+}
+
+// ContractAPI is the part of API that is about contracts.
+type ContractAPI interface {
 	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
+	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
 }
 

@@ -1,0 +1,220 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/merge"
+)
+
+func createContractCommand() *Command {
+	return &Command{
+		Pattern: "create contract NAME", Group: "Contracts", Shell: true,
+		Summary: "Make a training contract, or set its rules",
+		Details: "Makes the contract if there is none. The options are all its rules: what is left out is not demanded, also if it was before. Rules bind every session and every round: a session that asks for something else is refused with both sides shown, one that leaves method or minPeers open takes the contract's, and no round is planned that breaks a rule (\"explain contract NAME\" says which). Rules outlive \"reset contract\". They can't be changed while sessions are open. The same rules again change nothing.\n\nA merge method is written as a name, with parameters in parentheses if need be: mean, trimmedmean(share=0.2), krum(f=1).",
+		Example: "create contract study --method \"trimmedmean(share=0.2)\" --min-peers 5 --require hospital-a --weight-cap 0.4",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "method", Usage: "`METHOD` by which models are merged, with its parameters"},
+			&cli.IntFlag{Name: "min-peers", Usage: "least number `N` of peers of a round"},
+			&cli.IntFlag{Name: "expected-peers", Usage: "the first round waits for `N` peers, as long as the quorum wait"},
+			&cli.StringSliceFlag{Name: "require", Usage: "`NAME` of an SL without which no round is planned; repeatable"},
+			&cli.Float64Flag{Name: "min-weight-share", Usage: "`SHARE`, 0 to 1, of the weight of all enrolled peers that the peers of a round must hold"},
+			&cli.Float64Flag{Name: "weight-cap", Usage: "`SHARE`, 0 to 1, of a round's weight that one peer counts for at most"},
+			&cli.BoolFlag{Name: "export", Usage: "swarmctl may fetch models from the SLs that hold them"},
+			&cli.StringFlag{Name: "non-finite", Usage: "what NaN or infinity in a peer's weights ends: `WHAT` is drop (its session, the default) or fail (all sessions)"},
+			&cli.DurationFlag{Name: "quorum-wait", Usage: "`TIME` that a round waits for the rest once minPeers are ready"},
+			&cli.DurationFlag{Name: "stall-grace", Usage: "`TIME` that the same peers try again when a merge stalls"},
+			&cli.DurationFlag{Name: "min-peers-timeout", Usage: "all sessions fail when fewer than minPeers were there for `TIME`"},
+		},
+		JSON: ruledJSON{},
+		Run:  createContract,
+	}
+}
+
+// ruledJSON is `create contract NAME -o json`.
+type ruledJSON struct {
+	Name  string     `json:"name" doc:"the contract's"`
+	Run   uint64     `json:"run" doc:"number of its run, from 1"`
+	Rules *rulesJSON `json:"rules" doc:"null when it has none"`
+}
+
+// rulesJSON are a contract's rules.
+type rulesJSON struct {
+	Method          string   `json:"method" doc:"with all parameters; empty: sessions choose"`
+	MinPeers        uint32   `json:"min_peers" doc:"0: sessions choose"`
+	ExpectedPeers   uint32   `json:"expected_peers" doc:"0: sessions choose"`
+	Required        []string `json:"required" doc:"SLs without which no round is planned"`
+	MinWeightShare  float64  `json:"min_weight_share" doc:"0: none"`
+	WeightCap       float64  `json:"weight_cap" doc:"0: none"`
+	Export          bool     `json:"export" doc:"swarmctl may fetch models"`
+	NonFinite       string   `json:"non_finite" doc:"drop or fail; empty is drop"`
+	QuorumWait      float64  `json:"quorum_wait" doc:"seconds, 0: as the nodes say"`
+	StallGrace      float64  `json:"stall_grace" doc:"seconds, 0: as the nodes say"`
+	MinPeersTimeout float64  `json:"min_peers_timeout" doc:"seconds, 0: none"`
+}
+
+// lostJSON is a model that no node held any more.
+type lostJSON struct {
+	Round        uint64  `json:"round" doc:"whose model was lost"`
+	Digest       string  `json:"digest" doc:"BLAKE3 of the model, in hex"`
+	ResumedRound uint64  `json:"resumed_round" doc:"whose model training went on from, 0: it began anew"`
+	At           *string `json:"at" doc:"RFC 3339, UTC"`
+}
+
+// explainJSON is `explain contract NAME -o json`.
+type explainJSON struct {
+	Name        string   `json:"name" doc:"the contract's"`
+	Run         uint64   `json:"run" doc:"number of the run, from 1"`
+	Phase       string   `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Round       uint64   `json:"round" doc:"last committed round of this run, 0 before the first"`
+	Waiting     string   `json:"waiting" doc:"the reason in one line, empty while a round runs"`
+	Explanation []string `json:"explanation" doc:"line by line, for people"`
+}
+
+func rulesToJSON(r *swarmv1.Rules) *rulesJSON {
+	if r == nil {
+		return nil
+	}
+	return &rulesJSON{
+		Method: r.GetMethod(), MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: append([]string{}, r.GetRequired()...),
+		MinWeightShare: r.GetMinWeightShare(), WeightCap: r.GetWeightCap(), Export: r.GetExport(), NonFinite: r.GetNonFinite(),
+		QuorumWait: seconds(r.GetQuorumWaitMs()), StallGrace: seconds(r.GetStallGraceMs()), MinPeersTimeout: seconds(r.GetMinPeersTimeoutMs()),
+	}
+}
+
+func seconds(ms uint32) float64 { return float64(ms) / 1000 }
+
+func lostToJSON(l *swarmv1.LostModel) *lostJSON {
+	if l == nil {
+		return nil
+	}
+	return &lostJSON{Round: l.GetRound(), Digest: l.GetDigest(), ResumedRound: l.GetResumedRound(), At: stamp(l.GetAtUnixMs())}
+}
+
+func createContract(ctx context.Context, s *Session, args Args) error {
+	rules, err := rulesOf(args.Opts)
+	if err != nil {
+		return err
+	}
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		c, err := api.CreateContract(ctx, name, rules)
+		if err != nil {
+			return fmt.Errorf("create contract %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())})
+		}
+		text := rulesText(c.GetRules())
+		if text == "" {
+			fmt.Fprintf(s.Env.Stdout, "contract %s has no rules\n", oneLine(c.GetName()))
+			return nil
+		}
+		fmt.Fprintf(s.Env.Stdout, "contract %s: %s\n", oneLine(c.GetName()), oneLine(text))
+		return nil
+	})
+}
+
+// rulesOf reads the rules from the options.
+func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
+	r := &swarmv1.Rules{Required: opts.StringSlice("require"), Export: opts.Bool("export"), NonFinite: opts.String("non-finite")}
+	if text := opts.String("method"); text != "" {
+		m, err := merge.ParseMethod(text)
+		if err != nil {
+			return nil, exit.New(exit.Usage, "methods are "+strings.Join(merge.Methods(), ", "), "--method: %v", err)
+		}
+		r.Method = m.String()
+	}
+	if r.NonFinite != "" && r.NonFinite != "drop" && r.NonFinite != "fail" {
+		return nil, exit.New(exit.Usage, "use drop or fail", "--non-finite %q is not known", r.NonFinite)
+	}
+	for _, x := range []struct {
+		name string
+		into *uint32
+	}{{"min-peers", &r.MinPeers}, {"expected-peers", &r.ExpectedPeers}} {
+		n := opts.Int(x.name)
+		if n < 0 || n > math.MaxInt32 || n == 0 && opts.IsSet(x.name) {
+			return nil, exit.New(exit.Usage, "give a number from 1", "--%s %d is not valid", x.name, n)
+		}
+		*x.into = uint32(n) //nolint:gosec // bounded above
+	}
+	for _, x := range []struct {
+		name string
+		into *float64
+	}{{"min-weight-share", &r.MinWeightShare}, {"weight-cap", &r.WeightCap}} {
+		share := opts.Float64(x.name)
+		if !(share >= 0 && share <= 1) {
+			return nil, exit.New(exit.Usage, "give a share of the whole, such as 0.4", "--%s %g is not valid", x.name, share)
+		}
+		*x.into = share
+	}
+	return r, waitsOf(opts, r)
+}
+
+func waitsOf(opts *cli.Context, r *swarmv1.Rules) error {
+	for _, x := range []struct {
+		name string
+		into *uint32
+	}{{"quorum-wait", &r.QuorumWaitMs}, {"stall-grace", &r.StallGraceMs}, {"min-peers-timeout", &r.MinPeersTimeoutMs}} {
+		d := opts.Duration(x.name)
+		if opts.IsSet(x.name) && d < time.Millisecond || d.Milliseconds() > math.MaxUint32 {
+			return exit.New(exit.Usage, "give a time such as 90s or 5m", "--%s %s is not valid", x.name, d)
+		}
+		*x.into = uint32(d.Milliseconds()) //nolint:gosec // bounded above
+	}
+	return nil
+}
+
+// rulesText is what rules demand, in one line; empty for nothing.
+func rulesText(r *swarmv1.Rules) string {
+	var parts []string
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	wait := func(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+	add(r.GetMethod() != "", "method %s", r.GetMethod())
+	add(r.GetMinPeers() > 0, "min peers %d", r.GetMinPeers())
+	add(r.GetExpectedPeers() > 0, "expected peers %d", r.GetExpectedPeers())
+	add(len(r.GetRequired()) > 0, "required %s", strings.Join(r.GetRequired(), ", "))
+	add(r.GetMinWeightShare() > 0, "weight share at least %s", decimal(r.GetMinWeightShare()))
+	add(r.GetWeightCap() > 0, "weight cap %s", decimal(r.GetWeightCap()))
+	add(r.GetExport(), "models may be fetched")
+	add(r.GetNonFinite() != "", "not finite: %s", r.GetNonFinite())
+	add(r.GetQuorumWaitMs() > 0, "quorum wait %s", wait(r.GetQuorumWaitMs()))
+	add(r.GetStallGraceMs() > 0, "stall grace %s", wait(r.GetStallGraceMs()))
+	add(r.GetMinPeersTimeoutMs() > 0, "min-peers timeout %s", wait(r.GetMinPeersTimeoutMs()))
+	return strings.Join(parts, ", ")
+}
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+func explainContract(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		st, err := api.GetContractStatus(ctx, name)
+		if err != nil {
+			return fmt.Errorf("explain contract %q: %w", name, err)
+		}
+		c := st.GetContract()
+		if s.JSON {
+			return printJSON(s.Env.Stdout, explainJSON{
+				Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetCommitted().GetRound(),
+				Waiting: st.GetWaiting(), Explanation: append([]string{}, st.GetExplanation()...),
+			})
+		}
+		for _, line := range st.GetExplanation() {
+			fmt.Fprintln(s.Env.Stdout, oneLine(line))
+		}
+		return nil
+	})
+}
