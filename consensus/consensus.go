@@ -41,6 +41,10 @@ type Config struct {
 	// OnHeard, if given, is called on the leader every Timing.Update with the names of the servers that it has heard
 	// from since the last call, itself included. It must not block.
 	OnHeard func(names []string)
+	// Register, if given, makes this server's registration anew when it asks to be let in again: what proves it grows old.
+	Register func() (state.RegisterNode, error)
+	// CheckRegistration, if given, judges on the leader what proves a joining server's registration.
+	CheckRegistration func(state.RegisterNode) error
 }
 
 // Timing holds the periods of a group. Zero fields take their default.

@@ -294,6 +294,12 @@ func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinR
 	if peer.SPIFFEID != "" { // what was proven counts, not what is claimed
 		req.Register.Node.SPIFFEID = peer.SPIFFEID
 	}
+	req.Register.AtMS = time.Now().UnixMilli() // when the proof is checked, by the clock that checks it
+	if check := g.cfg.CheckRegistration; check != nil && len(req.Register.Signature) > 0 {
+		if err := check(req.Register); err != nil {
+			return refuse("SIGNATURE_REFUSED", "the registration is not proven: "+err.Error(), "check the SPIFFE ID and the clock of this node")
+		}
+	}
 	data, err := state.EncodeCommand(req.Register)
 	if err != nil {
 		return refuse(state.ReasonBadCommand, err.Error(), "")
@@ -471,6 +477,13 @@ func (g *Group) rejoinLoop(ctx context.Context) {
 			continue
 		}
 		var failed []error
+		if g.cfg.Register != nil {
+			if fresh, err := g.cfg.Register(); err == nil { // else the old one may still do
+				renewed := *req
+				renewed.Register = fresh
+				req = &renewed
+			}
+		}
 		for _, address := range g.joinTargets(nil) {
 			if address == g.cfg.Address {
 				continue

@@ -19,8 +19,8 @@ const maxLedgerChunk = 1 << 20
 // ledgerRetry is the pause between two rounds of asking for missing records.
 const ledgerRetry = 500 * time.Millisecond
 
-// errBehind says that this server's ledger is not complete.
-var errBehind = errors.New("this SN's ledger is not complete yet; it fetches what is missing from the other SNs")
+// ErrLedgerBehind says that this server's ledger is not complete.
+var ErrLedgerBehind = errors.New("this SN's ledger is not complete yet; it fetches what is missing from the other SNs")
 
 // ErrOffset reports an offset at which no record of the ledger begins.
 var ErrOffset = errors.New("no record of the ledger begins at this offset")
@@ -63,7 +63,7 @@ func (g *Group) LedgerComplete() error {
 	if !behind {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of %d records are here", errBehind, have, want.Length)
+	return fmt.Errorf("%w: %d of %d records are here", ErrLedgerBehind, have, want.Length)
 }
 
 // ReadLedger returns whole records of this server's ledger from an offset in bytes at which one begins, at most 1 MiB of
@@ -148,7 +148,7 @@ func (g *Group) fetchLedger(ctx context.Context) error {
 		have, want, _ := g.book.missing()
 		return fatal{fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, LedgerFile)}
 	}
-	return errors.Join(append(failed, errBehind)...)
+	return errors.Join(append(failed, ErrLedgerBehind)...)
 }
 
 // ledgerAnswer is what another server gets for its number of records.

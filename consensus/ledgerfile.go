@@ -313,7 +313,7 @@ func (b *book) read(n uint64, limit int64) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.behind {
-		return nil, errBehind
+		return nil, ErrLedgerBehind
 	}
 	if n >= uint64(len(b.ends)) {
 		return nil, nil

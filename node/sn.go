@@ -100,6 +100,10 @@ func (s *sn) run(ctx context.Context) error {
 				leader.Touch(n)
 			}
 		},
+		Register: s.registration,
+		CheckRegistration: func(r state.RegisterNode) error {
+			return checkProof(s.base.source, s.base.swarm.get(), r)
+		},
 	})
 	if err != nil {
 		return err
@@ -114,6 +118,10 @@ func (s *sn) run(ctx context.Context) error {
 	tasks.Go(func() error { return leader.Run(ctx) })
 	tasks.Go(func() error {
 		followBans(ctx, group, s.host)
+		return nil
+	})
+	tasks.Go(func() error {
+		recordBundles(ctx, group, s.base.source, s.base.domains, log)
 		return nil
 	})
 	tasks.Go(func() error {
@@ -136,7 +144,6 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	if s.sentinel, err = s.isSentinel(ctx, group.HasState(), resolve); err != nil {
 		return err
 	}
-	register := s.registration()
 	servers := s.servers()
 	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
 	if found {
@@ -150,7 +157,15 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 			return fmt.Errorf("%w: a Sentinel without its old state can't found the swarm anew; start it with --join HOST of another SN", err)
 		}
 		log.Info("founding a swarm", "swarm_id", id)
-		return group.Bootstrap(ctx, state.InitSwarm{SwarmID: id, AtMS: nowMS()}, register)
+		register, err := s.registration()
+		if err != nil {
+			return err
+		}
+		first := []state.Command{state.InitSwarm{SwarmID: id, AtMS: nowMS()}}
+		for _, b := range bundles(s.base.source, s.base.domains) { // before what is checked against them
+			first = append(first, b)
+		}
+		return group.Bootstrap(ctx, append(first, register)...)
 	}
 	var via []string
 	if !group.HasState() {
@@ -160,6 +175,10 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 		}
 		log.Info("joining the swarm", "swarm_id", b.SwarmID, "sns", len(b.SNs))
 		via = b.SNs
+	}
+	register, err := s.registration()
+	if err != nil {
+		return err
 	}
 	return group.Join(ctx, via, consensus.JoinRequest{Name: s.cfg.Name, Address: s.address(), SwarmID: s.base.swarm.get(), Register: register})
 }
@@ -206,23 +225,24 @@ func (s *sn) servers() []string {
 	return out
 }
 
-func (s *sn) registration() state.RegisterNode {
+// registration is this node's, with what proves it. The swarm must be known.
+func (s *sn) registration() (state.RegisterNode, error) {
 	token := make([]byte, 32) // SNs speak for themselves over p2p; nobody ever holds this token
 	_, _ = rand.Read(token)   // never fails
 	hash := sha256.Sum256(token)
-	return state.RegisterNode{
+	return prove(s.base.source, s.base.swarm.get(), state.RegisterNode{
 		Node: state.Node{
 			Name: s.cfg.Name, Role: string(identity.RoleSN), SPIFFEID: s.base.source.ID().String(), PeerID: s.base.peerID, Host: s.cfg.Host,
 			P2PPort: uint16(s.cfg.P2PPort), APIPort: uint16(s.cfg.APIPort), FSPort: uint16(s.cfg.FSPort), //nolint:gosec // checked ports
 			Runtime: "process", Sentinel: s.sentinel,
 		},
 		TokenHash: hex.EncodeToString(hash[:]), AtMS: nowMS(),
-	}
+	})
 }
 
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
 	server, err := rpc.New(rpc.Config{
-		Name: s.cfg.Name, Core: group, Lead: leader, Caller: rpc.TLSCaller(s.base.source), Log: s.cfg.Log,
+		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Caller: rpc.TLSCaller(s.base.source), Log: s.cfg.Log,
 		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() },
 	})
 	if err != nil {
@@ -230,6 +250,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 	}
 	group.HandleForward(rpc.KindReport, server.LeadReport)
 	group.HandleForward(rpc.KindStatus, server.LeadStatus)
+	group.HandleForward(rpc.KindModels, server.LeadModels)
 	group.HandleForward(rpc.KindHealth, server.LeadHealth)
 	group.HandleForward(rpc.KindVia, server.LeadVia)
 	var lc net.ListenConfig

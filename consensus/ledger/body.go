@@ -29,6 +29,7 @@ func decodeAs[B Body](raw []byte) (Body, error) {
 // Swarm is the first record of every ledger.
 type Swarm struct {
 	SwarmID string `json:"swarm_id"`
+	Late    bool   `json:"late,omitempty"` // rounds were committed before the ledger began
 }
 
 // Kind implements Body.

@@ -86,7 +86,7 @@ func Append(head Head, atMS int64, body Body) (line []byte, next Head, err error
 func Parse(line []byte) (Record, Body, error) {
 	r, err := parseHead(line)
 	if err != nil {
-		return Record{}, nil, err
+		return Record{V: r.V}, nil, err
 	}
 	decode := decoders[r.Kind]
 	if decode == nil {

@@ -71,6 +71,16 @@ func (c RecordBundle) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
+// hasTrained tells whether rounds have been committed, or runs begun anew.
+func (s *State) hasTrained() bool {
+	for _, c := range s.Contracts {
+		if c.Committed != nil || c.Run > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 func total(parts [][]byte) int {
 	n := 0
 	for _, p := range parts {
@@ -99,7 +109,7 @@ func record(c Command, s, next *State) ([][]byte, error) {
 		return err
 	}
 	if bundle, ok := c.(RecordBundle); ok && s.Ledger == nil {
-		if err := add(bundle.AtMS, ledger.Swarm{SwarmID: s.SwarmID}); err != nil {
+		if err := add(bundle.AtMS, ledger.Swarm{SwarmID: s.SwarmID, Late: s.hasTrained()}); err != nil {
 			return nil, err
 		}
 	}

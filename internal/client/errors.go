@@ -15,16 +15,17 @@ import (
 
 // Reasons that this client acts on or makes itself. docs/reference/errors.md lists all.
 const (
-	ReasonNoLeader        = "NO_LEADER"
-	ReasonTimeout         = "TIMEOUT"
-	ReasonStopping        = "STOPPING"
-	ReasonNoSwarm         = "NO_SWARM"
-	ReasonSVIDExpired     = "SVID_EXPIRED"
-	ReasonNonceRefused    = "NONCE_REFUSED"
-	ReasonTokenRefused    = "TOKEN_REFUSED"
-	ReasonNodeLeft        = "NODE_LEFT"
-	ReasonWrongSwarm      = "WRONG_SWARM"
-	ReasonContractUnknown = "CONTRACT_UNKNOWN"
+	ReasonNoLeader         = "NO_LEADER"
+	ReasonTimeout          = "TIMEOUT"
+	ReasonStopping         = "STOPPING"
+	ReasonNoSwarm          = "NO_SWARM"
+	ReasonSVIDExpired      = "SVID_EXPIRED"
+	ReasonNonceRefused     = "NONCE_REFUSED"
+	ReasonLedgerIncomplete = "LEDGER_INCOMPLETE"
+	ReasonTokenRefused     = "TOKEN_REFUSED"
+	ReasonNodeLeft         = "NODE_LEFT"
+	ReasonWrongSwarm       = "WRONG_SWARM"
+	ReasonContractUnknown  = "CONTRACT_UNKNOWN"
 	// ReasonUnreachable is made here: no SN of the list could be reached before the context ended.
 	ReasonUnreachable = "UNREACHABLE"
 )
@@ -113,7 +114,7 @@ func sortOut(sn string, err error) *failure {
 // worthMoving: what these reasons say of one SN need not hold for the next.
 func worthMoving(reason string) bool {
 	switch reason {
-	case ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused:
+	case ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused, ReasonLedgerIncomplete:
 		return true
 	default:
 		return false

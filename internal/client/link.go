@@ -46,6 +46,7 @@ type stubs struct {
 	node     swarmv1connect.NodeServiceClient
 	session  swarmv1connect.SessionServiceClient
 	contract swarmv1connect.ContractServiceClient
+	ledger   swarmv1connect.LedgerServiceClient
 	model    swarmv1connect.ModelServiceClient
 }
 
@@ -67,6 +68,7 @@ func newStubs(rt http.RoundTripper, sn string) *stubs {
 		node:     swarmv1connect.NewNodeServiceClient(h, url, opt),
 		session:  swarmv1connect.NewSessionServiceClient(h, url, opt),
 		contract: swarmv1connect.NewContractServiceClient(h, url, opt),
+		ledger:   swarmv1connect.NewLedgerServiceClient(h, url, opt),
 		model:    swarmv1connect.NewModelServiceClient(h, url, opt),
 	}
 }

@@ -80,6 +80,7 @@ func ownRows() []row {
 		{ErrNameMismatch, "NAME_MISMATCH", connect.CodePermissionDenied, "start the node with the --name that its SVID carries, or give it an SVID of its own"},
 		{ErrNotYours, "SESSION_NOT_YOURS", connect.CodePermissionDenied, "open a session of your own"},
 		{ErrBadRequest, "BAD_REQUEST", connect.CodeInvalidArgument, "correct the request"},
+		{consensus.ErrLedgerBehind, "LEDGER_INCOMPLETE", connect.CodeUnavailable, "ask another SN, or again later"},
 		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
 		{consensus.ErrNotLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},

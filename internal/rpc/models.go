@@ -121,8 +121,3 @@ func unheld(c *state.Contract, list *swarmv1.ListModelsResponse) string {
 }
 
 var errNotYet = errors.New("this version can't do that yet")
-
-// ReadLedger streams this SN's ledger.
-func (s *Server) ReadLedger(context.Context, *connect.Request[swarmv1.ReadLedgerRequest], *connect.ServerStream[swarmv1.LedgerChunk]) error {
-	return connect.NewError(connect.CodeUnimplemented, errNotYet)
-}

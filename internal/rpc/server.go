@@ -57,6 +57,8 @@ type Config struct {
 	Lead Lead
 	// Caller finds out who calls: [TLSCaller] of the source that [TLSConfig] was made with.
 	Caller CallerFunc
+	// Ledger is this SN's copy of the ledger; nil: it keeps none.
+	Ledger Ledger
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
 	Now func() time.Time
 	// Health tells how this SN fares; nil: nobody knows, which is not healthy. It must not block.

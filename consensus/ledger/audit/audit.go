@@ -1,0 +1,224 @@
+package audit
+
+import (
+	"bufio"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// maxProblems bounds how many problems a report names; the rest is counted.
+const maxProblems = 100
+
+// Options is what the auditor knows by other ways than the ledger.
+type Options struct {
+	// Authorities are certificates that the auditor trusts. The founding bundle of every trust domain must be among them.
+	Authorities []*x509.Certificate
+	// Head is the hash that the last record must have; empty: not known.
+	Head string
+}
+
+// Problem is something wrong with one record.
+type Problem struct {
+	Record uint64 // its number, from 1
+	Kind   string // empty if the record does not read
+	Field  string // as in the record, "participants[1].signature"
+	What   string
+}
+
+// Error names record, field and what is wrong.
+func (p Problem) Error() string {
+	kind := ""
+	if p.Kind != "" {
+		kind = " (" + p.Kind + ")"
+	}
+	return fmt.Sprintf("record %d%s: %s: %s", p.Record, kind, p.Field, p.What)
+}
+
+// Report is what an audit found.
+type Report struct {
+	SwarmID       string
+	Records       uint64
+	Bytes         uint64
+	Head          string // hash of the last record
+	Late          bool   // the swarm had trained before its ledger began
+	Bundles       int
+	Registrations int
+	Rounds        int
+	Contracts     []*Contract // by first appearance
+	// Unwitnessed is how many records at the end no participant of a round has signed as its past: the SNs alone vouch for
+	// them, but for what the rounds among them carry signed.
+	Unwitnessed uint64
+	Problems    []Problem // empty: the ledger is good
+	More        int       // problems beyond those
+}
+
+// Good tells whether nothing is wrong.
+func (r *Report) Good() bool { return len(r.Problems) == 0 }
+
+// Contract is what the ledger says of one.
+type Contract struct {
+	Name         string
+	Run          uint64 // the newest
+	Rounds       int    // of all runs
+	LastRound    uint64 // of the newest run
+	Model        string // the newest
+	Over         bool
+	Participants []*Share // by first appearance
+}
+
+// Share is one node's part in a contract.
+type Share struct {
+	Node, SPIFFEID, PeerID string
+	Rounds                 int     // that it signed
+	Weight                 uint64  // summed over them
+	Share                  float64 // of all weights of the contract, 0 to 1
+}
+
+// Verify reads a ledger and judges it. The error is that of reading; what is wrong with the ledger stands in the report.
+func Verify(r io.Reader, o Options) (*Report, error) {
+	a := newAuditor(o)
+	buffered := bufio.NewReaderSize(r, ledger.MaxRecord)
+	for {
+		line, err := buffered.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
+		}
+		a.seq++
+		a.kind = ""
+		switch {
+		case errors.Is(err, io.EOF):
+			a.bad("line", "the file ends within it: the copy is not complete")
+			return a.finish(), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			a.bad("line", "longer than %d bytes", ledger.MaxRecord)
+			return a.finish(), nil
+		case err != nil:
+			return nil, fmt.Errorf("read ledger: %w", err)
+		}
+		if !a.take(line) {
+			return a.finish(), nil
+		}
+	}
+	if a.head.Length == 0 {
+		a.seq = 1
+		a.bad("line", "the file is empty")
+	} else if o.Head != "" && a.head.Hash != o.Head {
+		a.bad("hash", "it is %s, the head to be checked for is %s: records at the end were changed, or the copy is older or newer", a.head.Hash, o.Head)
+	}
+	return a.finish(), nil
+}
+
+// take judges one line. It returns false if nothing after it can be judged.
+func (a *auditor) take(line []byte) bool {
+	record, body, err := ledger.Parse(line)
+	a.kind = record.Kind
+	if err != nil {
+		a.bad(fieldOf(record), "%v", err)
+		return false
+	}
+	head, err := ledger.Follow(a.head, line)
+	if err != nil {
+		field := "prev"
+		if record.Seq != a.head.Length+1 {
+			field = "seq"
+		}
+		a.bad(field, "%v", err)
+		return false
+	}
+	if _, swarm := body.(ledger.Swarm); swarm != (a.seq == 1) {
+		a.bad("kind", "the record of the swarm's founding is the first one and no other")
+		return false
+	}
+	a.atMS = record.AtMS
+	a.judge(body)
+	a.head = head
+	a.hashes = append(a.hashes, head.Hash)
+	return true
+}
+
+// fieldOf names what keeps a record from being read, as far as it was read.
+func fieldOf(r ledger.Record) string {
+	switch {
+	case r.V != 0 && r.V != ledger.Version:
+		return "v"
+	case r.Kind == "":
+		return "line"
+	}
+	return "body"
+}
+
+func (a *auditor) judge(body ledger.Body) {
+	switch b := body.(type) {
+	case ledger.Swarm:
+		a.report.SwarmID, a.report.Late = b.SwarmID, b.Late
+		if b.SwarmID == "" {
+			a.bad("swarm_id", "empty")
+		}
+	case ledger.Bundle:
+		a.bundle(b)
+	case ledger.Registration:
+		a.registration(b)
+	case ledger.Forget:
+		if known := a.nodes[b.Node]; known != nil && known.PeerID != b.PeerID {
+			a.bad("peer_id", "node %s has node key %s, not %s", b.Node, known.PeerID, b.PeerID)
+		}
+		delete(a.nodes, b.Node)
+	case ledger.Round:
+		a.round(b)
+	case ledger.Over:
+		a.over(b)
+	case ledger.Reset:
+		a.reset(b)
+	case ledger.LostModel:
+		a.lost(b)
+	case ledger.Ban:
+		if b.PeerID == "" || a.banned[b.PeerID] {
+			a.bad("peer_id", "%q is banned already", b.PeerID)
+		}
+		a.banned[b.PeerID] = true
+	case ledger.Unban:
+		if !a.banned[b.PeerID] && !a.report.Late {
+			a.bad("peer_id", "%q is not banned", b.PeerID)
+		}
+		delete(a.banned, b.PeerID)
+	}
+}
+
+// finish sums up.
+func (a *auditor) finish() *Report {
+	r := a.report
+	r.Records, r.Bytes, r.Head = a.head.Length, a.head.Bytes, a.head.Hash
+	r.Unwitnessed = r.Records - min(a.witnessed, r.Records)
+	for _, name := range a.order {
+		c := a.contracts[name].shown
+		var all uint64
+		for _, s := range c.Participants {
+			all += s.Weight
+		}
+		for _, s := range c.Participants {
+			if all > 0 {
+				s.Share = float64(s.Weight) / float64(all)
+			}
+		}
+		r.Contracts = append(r.Contracts, c)
+	}
+	return r
+}
+
+func (a *auditor) bad(field, format string, args ...any) {
+	if len(a.report.Problems) >= maxProblems {
+		a.report.More++
+		return
+	}
+	a.report.Problems = append(a.report.Problems, Problem{Record: a.seq, Kind: a.kind, Field: field, What: fmt.Sprintf(format, args...)})
+}
+
+// trusted tells whether the auditor named a certificate.
+func (a *auditor) trusted(cert *x509.Certificate) bool {
+	return slices.ContainsFunc(a.opts.Authorities, cert.Equal)
+}

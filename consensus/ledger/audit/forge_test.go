@@ -1,0 +1,454 @@
+package audit_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+const (
+	swarmID = "5f0c"
+	study   = "study"
+)
+
+// authority is a CA of the trust domain a.example.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{key: key}
+	a.cert = a.issue(t, &x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, URIs: []*url.URL{{Scheme: "spiffe", Host: "a.example"}},
+	}, &key.PublicKey)
+	return a
+}
+
+func (a *authority) issue(t *testing.T, template *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
+	t.Helper()
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = start.Add(-time.Hour), start.Add(time.Hour)
+	template.Subject = pkix.Name{CommonName: "test"}
+	parent := a.cert
+	if parent == nil {
+		parent = template
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+var start = time.UnixMilli(1_800_000_000_000)
+
+// node is one SL with its key.
+type node struct {
+	name string
+	key  p2pcrypto.PrivKey
+	id   string
+}
+
+func newNode(t *testing.T, name string) *node {
+	t.Helper()
+	key, _, err := p2pcrypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := identity.PeerID(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &node{name, key, id.String()}
+}
+
+// register makes a registration with an SVID of its own.
+func (n *node) register(t *testing.T, a *authority) ledger.Registration {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := spiffeid.RequireFromString("spiffe://a.example/swarm/sl/" + n.name)
+	leaf := a.issue(t, &x509.Certificate{URIs: []*url.URL{id.URL()}, KeyUsage: x509.KeyUsageDigitalSignature}, &key.PublicKey)
+	svid := &x509svid.SVID{ID: id, Certificates: []*x509.Certificate{leaf}, PrivateKey: key}
+	sig, err := identity.SignWithSVID(svid, identity.OwnershipMessage(swarmID, n.name, n.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger.Registration{Node: n.name, Role: "sl", SPIFFEID: id.String(), PeerID: n.id, Signature: sig, Chain: [][]byte{leaf.Raw}}
+}
+
+// entry is a record before it is chained.
+type entry struct {
+	atMS int64
+	body ledger.Body
+}
+
+// book is a genuine ledger in the making.
+type book struct {
+	t       *testing.T
+	entries []entry
+	head    ledger.Head
+	bytes   []byte
+}
+
+func (b *book) add(body ledger.Body) {
+	b.t.Helper()
+	e := entry{start.UnixMilli() + int64(len(b.entries)), body}
+	b.entries = append(b.entries, e)
+	b.chain(e)
+}
+
+func (b *book) chain(e entry) {
+	b.t.Helper()
+	line, head, err := ledger.Append(b.head, e.atMS, e.body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.head, b.bytes = head, append(b.bytes, line...)
+}
+
+func digestOf(text string) merge.Digest { return merge.Sum([]byte(text)) }
+
+// round commits a round that was planned on the ledger as it is, after which between is recorded.
+func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledger.Body) {
+	b.t.Helper()
+	r := ledger.Round{
+		Contract: study, Run: run, Round: number, Attempt: attempt, Method: "mean", Layout: digestOf("layout").String(),
+		Model: digestOf(fmt.Sprint("model", run, number)).String(), State: digestOf("state").String(),
+		Witnessed: ledger.Witness{Length: b.head.Length, Hash: b.head.Hash},
+	}
+	for _, x := range between {
+		b.add(x)
+	}
+	plan := exchange.Planned{Contract: study, Run: run, Round: number, Method: r.Method, Layout: digestOf("layout")}
+	head, err := merge.ParseDigest(r.Witnessed.Hash)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out := exchange.Outcome{
+		Contract: study, Run: run, Round: number, Number: attempt, ModelDigest: digestOf(fmt.Sprint("model", run, number)),
+		StateDigest: digestOf("state"), Ledger: head,
+	}
+	for i, n := range nodes {
+		p := ledger.Participant{
+			Node: n.name, PeerID: n.id, Session: "s" + n.name, Weight: uint32(i + 1), Factor: 0.5, ShardFirst: uint64(4 * i), ShardLeaves: 4,
+		}
+		r.Participants = append(r.Participants, p)
+		plan.Participants = append(plan.Participants, exchange.Participant{
+			Node: n.id, Session: p.Session, Weight: p.Weight, Factor: p.Factor, Shard: merge.Shard{First: 4 * i, Leaves: 4},
+		})
+		shard := digestOf(fmt.Sprint("shard", i))
+		r.Shards = append(r.Shards, shard.String())
+		out.ShardDigests = append(out.ShardDigests, shard)
+	}
+	out.Plan = plan.Digest()
+	for i, n := range nodes {
+		out.Node = n.name
+		if r.Participants[i].Signature, err = n.key.Sign(exchange.DoneMessage(out)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.add(r)
+}
+
+// genuine is a ledger with records of every kind; all but the last are some round's past.
+func genuine(t *testing.T) (*book, audit.Options) {
+	t.Helper()
+	old, renewed := newAuthority(t), newAuthority(t)
+	nodes := []*node{newNode(t, "sl-0"), newNode(t, "sl-1"), newNode(t, "sl-2"), newNode(t, "sl-3")}
+	b := &book{t: t}
+	b.add(ledger.Swarm{SwarmID: swarmID})
+	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{old.cert.Raw}})
+	for _, n := range nodes[:3] {
+		b.add(n.register(t, old))
+	}
+	b.round(1, 1, 1, nodes[:2], ledger.Ban{PeerID: nodes[2].id, Node: "sl-2", Reason: "key was copied", By: "spiffe://a.example/swarm/swci"})
+	b.add(ledger.Unban{PeerID: nodes[2].id})
+	b.add(ledger.Forget{Node: "sl-2", PeerID: nodes[2].id})
+	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{old.cert.Raw, renewed.cert.Raw}})
+	b.add(nodes[3].register(t, renewed))
+	b.round(1, 2, 3, []*node{nodes[0], nodes[1], nodes[3]})
+	b.add(ledger.LostModel{Contract: study, Run: 1, Round: 2, Model: digestOf("model1 2").String(), Resumed: 1})
+	b.round(1, 4, 1, nodes[:2])
+	b.add(ledger.Over{Contract: study, Run: 1, Round: 4, Model: digestOf("model1 4").String()})
+	b.add(ledger.Reset{Contract: study, Run: 2})
+	b.round(2, 1, 1, nodes[:2])
+	return b, audit.Options{Authorities: []*x509.Certificate{old.cert}}
+}
+
+func verify(t *testing.T, b []byte, o audit.Options) *audit.Report {
+	t.Helper()
+	r, err := audit.Verify(bytes.NewReader(b), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestGenuineLedgerIsGood(t *testing.T) {
+	b, o := genuine(t)
+	o.Head = b.head.Hash
+	r := verify(t, b.bytes, o)
+	if !r.Good() {
+		t.Fatalf("problems: %v", r.Problems)
+	}
+	if r.Records != b.head.Length || r.Rounds != 4 || r.Registrations != 4 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 1 {
+		t.Errorf("report: %+v", r)
+	}
+	c := r.Contracts[0]
+	if c.Run != 2 || c.Rounds != 4 || c.LastRound != 1 || c.Over || len(c.Participants) != 3 {
+		t.Errorf("contract: %+v", c)
+	}
+	// Weights are 1 and 2 in four rounds, and 3 in one.
+	if s := c.Participants[1]; s.Node != "sl-1" || s.Rounds != 4 || s.Weight != 8 || s.Share < 0.533 || s.Share > 0.534 {
+		t.Errorf("share: %+v", s)
+	}
+}
+
+// leaves calls fn with the path of every field of a body and a way to forge it.
+func leaves(v reflect.Value, path string, fn func(path string, forge func())) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			leaves(v.Field(i), strings.TrimPrefix(path+"."+name, "."), fn)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			fn(path, func() {
+				raw := bytes.Clone(v.Bytes())
+				raw[len(raw)/2] ^= 1
+				v.SetBytes(raw)
+			})
+			return
+		}
+		fn(path+" without its last", func() { v.Set(v.Slice(0, v.Len()-1)) })
+		fn(path+" with one twice", func() { v.Set(reflect.Append(v.Slice3(0, v.Len(), v.Len()), v.Index(v.Len()-1))) })
+		for i := range v.Len() {
+			leaves(v.Index(i), fmt.Sprintf("%s[%d]", path, i), fn)
+		}
+	case reflect.String:
+		fn(path, func() {
+			s := v.String()
+			last := byte('0')
+			if strings.HasSuffix(s, "0") {
+				last = '1'
+			}
+			v.SetString(s[:max(len(s)-1, 0)] + string(last))
+		})
+	case reflect.Bool:
+		fn(path, func() { v.SetBool(!v.Bool()) })
+	case reflect.Float64:
+		fn(path, func() { v.SetFloat(v.Float() / 2) })
+	case reflect.Int64:
+		fn(path, func() { v.SetInt(v.Int() + 1) })
+	default:
+		fn(path, func() { v.SetUint(v.Uint() + 1) })
+	}
+}
+
+// copied returns a body that may be changed, as an addressable value.
+func copied(t *testing.T, body ledger.Body) reflect.Value {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := reflect.New(reflect.TypeOf(body))
+	if err := json.Unmarshal(raw, v.Interface()); err != nil {
+		t.Fatal(err)
+	}
+	return v.Elem()
+}
+
+// rechained is the ledger with one record replaced and all hashes after it made to fit, those that the participants of later
+// rounds witnessed too if smart.
+func rechained(t *testing.T, entries []entry, at int, with entry, smart bool) []byte {
+	t.Helper()
+	b := &book{t: t}
+	hashes := []string{""}
+	for i, e := range entries {
+		if i == at {
+			e = with
+		}
+		if r, ok := e.body.(ledger.Round); ok && smart && i > at && r.Witnessed.Length < uint64(len(hashes)) {
+			r.Witnessed.Hash = hashes[r.Witnessed.Length]
+			e.body = r
+		}
+		b.chain(e)
+		hashes = append(hashes, b.head.Hash)
+	}
+	return b.bytes
+}
+
+// TestEveryForgedFieldIsFound forges each field of each record in turn, and makes the chain whole again as a forger would.
+func TestEveryForgedFieldIsFound(t *testing.T) {
+	b, o := genuine(t)
+	forged := map[string]int{}
+	for at, e := range b.entries {
+		kind := e.body.Kind()
+		check := func(field string, with entry) {
+			forged[kind]++
+			proven := kind == "registration" || kind == "round"
+			for _, smart := range []bool{false, true} {
+				if proven && !smart {
+					continue // found at the record itself, whatever comes after
+				}
+				r := verify(t, rechained(t, b.entries, at, with, smart), o)
+				if r.Good() {
+					t.Errorf("record %d (%s): a forged %s is not found (smart forger: %v)", at+1, kind, field, smart)
+					continue
+				}
+				first := r.Problems[0]
+				if first.Record < uint64(at+1) {
+					t.Errorf("record %d (%s): a forged %s is blamed on %v", at+1, kind, field, first)
+				}
+				// What carries its own proof is named itself, the rest by the first round that witnessed it.
+				if proven && field != "at_ms" && field != "chain with one twice" && first.Record != uint64(at+1) {
+					t.Errorf("record %d (%s): a forged %s is found only at %v", at+1, kind, field, first)
+				}
+				if first.Field == "" || first.What == "" {
+					t.Errorf("record %d (%s): %s: the problem says nothing: %+v", at+1, kind, field, first)
+				}
+			}
+		}
+		leaves(copied(t, e.body), "", func(path string, _ func()) {
+			v := copied(t, e.body)
+			leaves(v, "", func(p string, forge func()) {
+				if p == path {
+					forge()
+				}
+			})
+			body, ok := v.Interface().(ledger.Body)
+			if !ok {
+				t.Fatal("no body")
+			}
+			check(path, entry{e.atMS, body})
+		})
+		if at+1 < len(b.entries) { // the last record's time is witnessed by nobody yet
+			check("at_ms", entry{e.atMS + 1, e.body})
+		}
+	}
+	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban"} {
+		if forged[kind] == 0 {
+			t.Errorf("no field of kind %s was forged", kind)
+		}
+	}
+}
+
+// TestRemovedAndMovedRecordsAreFound: a forger may also leave records out or change their order.
+func TestRemovedAndMovedRecordsAreFound(t *testing.T) {
+	b, o := genuine(t)
+	for at := range len(b.entries) - 1 {
+		without := append(append([]entry(nil), b.entries[:at]...), b.entries[at+1:]...)
+		if r := verify(t, rechained(t, without, -1, entry{}, true), o); r.Good() {
+			t.Errorf("record %d (%s) is missing and nobody says so", at+1, b.entries[at].body.Kind())
+		}
+		moved := append([]entry(nil), b.entries...)
+		moved[at], moved[at+1] = moved[at+1], moved[at]
+		if r := verify(t, rechained(t, moved, -1, entry{}, true), o); r.Good() {
+			t.Errorf("records %d and %d are swapped and nobody says so", at+1, at+2)
+		}
+		twice := append(append([]entry(nil), b.entries[:at+1]...), b.entries[at:]...)
+		if r := verify(t, rechained(t, twice, -1, entry{}, true), o); r.Good() {
+			t.Errorf("record %d (%s) is there twice and nobody says so", at+1, b.entries[at].body.Kind())
+		}
+	}
+}
+
+// TestForgedEnvelope changes the fields around the body without making the chain whole.
+func TestForgedEnvelope(t *testing.T) {
+	b, o := genuine(t)
+	lines := bytes.SplitAfter(b.bytes, []byte("\n"))
+	for name, change := range map[string]struct{ from, to, field string }{
+		"version":  {`"v":1,`, `"v":2,`, "v"},
+		"sequence": {`"seq":3,`, `"seq":4,`, "seq"},
+		"previous": {`"prev":"`, `"prev":"0`, "prev"},
+		"kind":     {`"kind":"registration"`, `"kind":"enrolment"`, "body"},
+		"blank":    {`"seq":3`, `"seq": 3`, "line"},
+		"time":     {`"at_ms":18`, `"at_ms":19`, ""}, // the next record's prev shows it
+	} {
+		changed := append([][]byte(nil), lines...)
+		changed[2] = bytes.Replace(lines[2], []byte(change.from), []byte(change.to), 1)
+		if name == "blank" {
+			changed[2] = append([]byte("x"), changed[2]...)
+		}
+		r := verify(t, bytes.Join(changed, nil), o)
+		if r.Good() {
+			t.Errorf("%s: not found", name)
+			continue
+		}
+		p := r.Problems[len(r.Problems)-1]
+		if change.field == "" && (p.Record != 4 || p.Field != "prev") || change.field != "" && (p.Record != 3 || p.Field != change.field) {
+			t.Errorf("%s: named as %v, want field %s of record 3", name, p, change.field)
+		}
+	}
+}
+
+func TestWhatTheAuditorKnowsCounts(t *testing.T) {
+	b, o := genuine(t)
+	for name, tt := range map[string]struct {
+		bytes []byte
+		o     audit.Options
+		want  string
+	}{
+		"other CA":  {b.bytes, audit.Options{Authorities: []*x509.Certificate{newAuthority(t).cert}}, "record 2 (bundle): certificates[0]: authority"},
+		"no CA":     {b.bytes, audit.Options{}, "is not among the CA certificates given"},
+		"head":      {b.bytes, audit.Options{Authorities: o.Authorities, Head: strings.Repeat("0", 64)}, "hash: it is"},
+		"cut off":   {b.bytes[:len(b.bytes)-5], o, "the copy is not complete"},
+		"empty":     {nil, o, "the file is empty"},
+		"no ledger": {[]byte("hello\n"), o, "record 1: line: malformed"},
+		"long":      {bytes.Repeat([]byte("x"), ledger.MaxRecord+1), o, "longer than"},
+	} {
+		r := verify(t, tt.bytes, tt.o)
+		if r.Good() || !strings.Contains(r.Problems[0].Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, r.Problems, tt.want)
+		}
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	t := &testing.T{}
+	b, o := genuine(t)
+	f.Add(b.bytes)
+	f.Add([]byte("{}\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r := verify(t, raw, o)
+		if r.Good() && r.Records == 0 {
+			t.Error("nothing is good")
+		}
+	})
+}

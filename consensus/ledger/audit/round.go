@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// course is how far a contract has come.
+type course struct {
+	shown  *Contract
+	models map[uint64]string // of this run, by round
+	shares map[string]*Share
+}
+
+// course returns a contract's, begun if it is new.
+func (a *auditor) course(name string, run uint64) *course {
+	c := a.contracts[name]
+	if c == nil {
+		c = &course{shown: &Contract{Name: name, Run: 1}, models: map[uint64]string{}, shares: map[string]*Share{}}
+		if a.report.Late {
+			c.shown.Run = run
+		}
+		a.contracts[name] = c
+		a.order = append(a.order, name)
+	}
+	return c
+}
+
+func (a *auditor) round(r ledger.Round) {
+	a.report.Rounds++
+	c := a.course(r.Contract, r.Run)
+	begins := a.report.Late && c.shown.LastRound == 0 && len(c.models) == 0 && c.shown.Rounds == 0
+	switch {
+	case r.Run != c.shown.Run:
+		a.bad("run", "contract %s is in run %d, not %d", r.Contract, c.shown.Run, r.Run)
+	case c.shown.Over:
+		a.bad("round", "the training of contract %s has ended with round %d", r.Contract, c.shown.LastRound)
+	case r.Round != c.shown.LastRound+1 && !begins:
+		a.bad("round", "round %d of contract %s is due, not %d", c.shown.LastRound+1, r.Contract, r.Round)
+	}
+	c.shown.LastRound, c.shown.Model = r.Round, r.Model
+	c.models[r.Round] = r.Model
+	c.shown.Rounds++
+	out, ok := a.outcome(r)
+	a.tiles(r)
+	for i, p := range r.Participants {
+		a.participant(i, p, out, ok)
+		s := c.shares[p.Node]
+		if s == nil {
+			s = &Share{Node: p.Node, PeerID: p.PeerID}
+			if known := a.nodes[p.Node]; known != nil {
+				s.SPIFFEID = known.SPIFFEID
+			}
+			c.shares[p.Node] = s
+			c.shown.Participants = append(c.shown.Participants, s)
+		}
+		s.Rounds++
+		s.Weight += uint64(p.Weight)
+	}
+}
+
+// participant holds one participant to its registration and its signature.
+func (a *auditor) participant(i int, p ledger.Participant, out exchange.Outcome, readable bool) {
+	field := func(name string) string { return fmt.Sprintf("participants[%d].%s", i, name) }
+	known := a.nodes[p.Node]
+	switch {
+	case known == nil:
+		a.bad(field("node"), "no registration of a node %q is on record", p.Node)
+	case known.PeerID != p.PeerID:
+		a.bad(field("peer_id"), "node %s registered with node key %s, not %s", p.Node, known.PeerID, p.PeerID)
+	case a.banned[p.PeerID]:
+		a.bad(field("peer_id"), "the node key of %s is banned", p.Node)
+	}
+	if !readable {
+		return
+	}
+	out.Node = p.Node
+	if identity.VerifyNodeSignature(p.PeerID, exchange.DoneMessage(out), p.Signature) != nil {
+		a.bad(field("signature"), "node %s did not sign this: its signature, or something else of this round, was changed", p.Node)
+	}
+}
+
+// outcome returns what the participants of a round signed; false if a digest in it does not read.
+func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
+	ok := true
+	digest := func(field, text string) merge.Digest {
+		d, err := merge.ParseDigest(text)
+		if err != nil || d.String() != text {
+			a.bad(field, "%.80q is no digest", text)
+			ok = false
+		}
+		return d
+	}
+	out := exchange.Outcome{
+		Contract: r.Contract, Run: r.Run, Round: r.Round, Number: r.Attempt, ModelDigest: digest("model", r.Model),
+	}
+	plan := exchange.Planned{Contract: r.Contract, Run: r.Run, Round: r.Round, Method: r.Method, Layout: digest("layout", r.Layout)}
+	for i, text := range r.Shards {
+		out.ShardDigests = append(out.ShardDigests, digest(fmt.Sprintf("shards[%d]", i), text))
+	}
+	if r.State != "" {
+		out.StateDigest = digest("state", r.State)
+	}
+	if r.Witnessed.Length > 0 || r.Witnessed.Hash != "" {
+		out.Ledger = digest("witnessed.hash", r.Witnessed.Hash)
+		a.witness(r.Witnessed)
+	}
+	for _, p := range r.Participants {
+		plan.Participants = append(plan.Participants, exchange.Participant{
+			Node: p.PeerID, Session: p.Session, Weight: p.Weight, Factor: p.Factor,
+			Shard: merge.Shard{First: int(p.ShardFirst), Leaves: int(p.ShardLeaves)}, //nolint:gosec // only compared, as 64 bits
+		})
+	}
+	out.Plan = plan.Digest()
+	return out, ok
+}
+
+// witness holds the past that the participants signed to the one in the file.
+func (a *auditor) witness(w ledger.Witness) {
+	switch {
+	case w.Length == 0 || w.Length > uint64(len(a.hashes)):
+		a.bad("witnessed.length", "%d records can't have been there", w.Length)
+	case a.hashes[w.Length-1] != w.Hash:
+		a.bad("witnessed.hash", "when the round was planned record %d had hash %.12s, here it has %.12s: one of the records 1 to %d was changed", w.Length, w.Hash, a.hashes[w.Length-1], w.Length)
+	default:
+		a.witnessed = max(a.witnessed, w.Length)
+	}
+}
+
+// tiles holds that every leaf of the model has one owner, and that somebody contributed.
+func (a *auditor) tiles(r ledger.Round) {
+	if len(r.Participants) == 0 || len(r.Shards) != len(r.Participants) {
+		a.bad("shards", "%d digests of shards for %d participants", len(r.Shards), len(r.Participants))
+	}
+	next, weight := uint64(0), uint64(0)
+	for i, p := range r.Participants {
+		if p.ShardFirst != next {
+			a.bad(fmt.Sprintf("participants[%d].shard_first", i), "leaf %d is due, not %d", next, p.ShardFirst)
+		}
+		next = p.ShardFirst + p.ShardLeaves
+		weight += uint64(p.Weight)
+	}
+	if weight == 0 {
+		a.bad("participants", "nobody has a weight above 0")
+	}
+}
+
+func (a *auditor) over(o ledger.Over) {
+	c := a.course(o.Contract, o.Run)
+	switch late := a.report.Late && c.shown.Rounds == 0; {
+	case o.Run != c.shown.Run:
+		a.bad("run", "contract %s is in run %d, not %d", o.Contract, c.shown.Run, o.Run)
+	case o.Round != c.shown.LastRound && !late:
+		a.bad("round", "the last round of contract %s is %d, not %d", o.Contract, c.shown.LastRound, o.Round)
+	case o.Model != c.models[o.Round] && !late:
+		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", o.Round, o.Contract, c.models[o.Round], o.Model)
+	}
+	c.shown.Over, c.shown.LastRound, c.shown.Model = true, o.Round, o.Model
+}
+
+func (a *auditor) reset(r ledger.Reset) {
+	c := a.course(r.Contract, r.Run-1)
+	if r.Run != c.shown.Run+1 {
+		a.bad("run", "contract %s is in run %d, so %d begins, not %d", r.Contract, c.shown.Run, c.shown.Run+1, r.Run)
+	}
+	c.shown.Run, c.shown.LastRound, c.shown.Model, c.shown.Over = r.Run, 0, "", false
+	c.models = map[uint64]string{}
+}
+
+func (a *auditor) lost(l ledger.LostModel) {
+	c := a.course(l.Contract, l.Run)
+	switch late := a.report.Late && c.shown.Rounds == 0; {
+	case l.Run != c.shown.Run:
+		a.bad("run", "contract %s is in run %d, not %d", l.Contract, c.shown.Run, l.Run)
+	case l.Round != c.shown.LastRound && !late:
+		a.bad("round", "the last round of contract %s is %d, not %d", l.Contract, c.shown.LastRound, l.Round)
+	case l.Model != c.models[l.Round] && !late:
+		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", l.Round, l.Contract, c.models[l.Round], l.Model)
+	case l.Resumed >= l.Round || l.Resumed > 0 && c.models[l.Resumed] == "" && !a.report.Late:
+		a.bad("resumed", "there is no model of round %d to go back to", l.Resumed)
+	}
+	// What is lost takes the number of a round, which is that of the older model from then on.
+	c.shown.LastRound, c.shown.Model = l.Round+1, c.models[l.Resumed]
+	c.models[l.Round+1] = c.models[l.Resumed]
+}

@@ -1,0 +1,49 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+)
+
+// Ledger is this SN's copy of the ledger. *consensus.Group fulfils it.
+type Ledger interface {
+	// ReadLedger returns whole records from an offset in bytes, none at the end.
+	ReadLedger(offset uint64) ([]byte, error)
+}
+
+var _ Ledger = (*consensus.Group)(nil)
+
+// ReadLedger streams this SN's ledger from an offset to where it ended when the call began, or a little further.
+func (s *Server) ReadLedger(ctx context.Context, req *connect.Request[swarmv1.ReadLedgerRequest], stream *connect.ServerStream[swarmv1.LedgerChunk]) error {
+	if s.cfg.Ledger == nil {
+		return connect.NewError(connect.CodeUnimplemented, errors.New("this SN keeps no ledger"))
+	}
+	end := s.cfg.Core.View().LedgerHead().Bytes
+	for offset := req.Msg.GetOffset(); ; {
+		data, err := s.cfg.Ledger.ReadLedger(offset)
+		if errors.Is(err, consensus.ErrOffset) {
+			return fmt.Errorf("%w: %w", ErrBadRequest, err)
+		}
+		if err != nil {
+			return err
+		}
+		if len(data) == 0 {
+			return nil
+		}
+		if err := stream.Send(&swarmv1.LedgerChunk{Data: data}); err != nil {
+			return err
+		}
+		if offset += uint64(len(data)); offset >= end {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
