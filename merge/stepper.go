@@ -10,7 +10,8 @@ import (
 type Stepper struct {
 	layout   *Layout
 	method   *Method
-	step     step
+	small    *stepper[float32]
+	wide     *stepper[float64]
 	segments []Segment
 }
 
@@ -28,12 +29,27 @@ type stepBlock[F float32 | float64] struct {
 	state            [2][]F
 }
 
+// stepper steps segments of the types whose state is F.
+type stepper[F float32 | float64] struct {
+	step   func(*stepBlock[F])
+	kept   DType // type of the state
+	decode func(d DType, b []byte, out []F)
+	encode func(d DType, b []byte, x []F)
+	block  stepBlock[F]
+	room   [5][strip]F
+}
+
 // NewStepper returns a stepper, or nil if StateBytes is 0.
 func (m *Method) NewStepper(l *Layout) *Stepper {
 	if m.spec.step == nil || m.StateBytes(l) == 0 {
 		return nil
 	}
-	return &Stepper{layout: l, method: m, step: m.spec.step(m.values)}
+	step := m.spec.step(m.values)
+	return &Stepper{
+		layout: l, method: m,
+		small: &stepper[float32]{step: step.small, kept: Float32, decode: decode32, encode: store32},
+		wide:  &stepper[float64]{step: step.wide, kept: Float64, decode: decode64, encode: store64},
+	}
 }
 
 // Leaf writes the stepped leaf to dst and its state to newState. merged is the
@@ -76,9 +92,9 @@ func (s *Stepper) Leaf(leaf int, dst, merged, base, state, newState []byte) erro
 		at += k
 		var bad int
 		if g.DType == Float64 {
-			bad = stepSegment(s.step.wide, g, Float64, [4][]byte{dst, base, old, next})
+			bad = s.wide.segment(g, dst, base, old, next)
 		} else {
-			bad = stepSegment(s.step.small, g, Float32, [4][]byte{dst, base, old, next})
+			bad = s.small.segment(g, dst, base, old, next)
 		}
 		if bad >= 0 {
 			nf := &NonFinite{Contributor: -1, Offset: int64(bad), Value: math.Inf(1)}
@@ -89,34 +105,34 @@ func (s *Stepper) Leaf(leaf int, dst, merged, base, state, newState []byte) erro
 	return nil
 }
 
-// stepSegment steps the elements of one segment. io is dst, which holds the
-// mean, base, and the segment's old and new state, whose type is kept. It
-// returns the offset in the leaf of the first result that is not finite, or -1.
-func stepSegment[F float32 | float64](step func(*stepBlock[F]), g Segment, kept DType, io [4][]byte) int {
-	dst, base, old, next := io[0], io[1], io[2], io[3]
-	var room [5][strip]F
+// segment steps the elements of one segment. dst holds the mean; old and next
+// are the segment's state. It returns the offset in the leaf of the first
+// result that is not finite, or -1.
+func (s *stepper[F]) segment(g Segment, dst, base, old, next []byte) int {
 	size, n := g.DType.Size(), (g.End-g.Start)/g.DType.Size()
-	slots := len(old) / n / kept.Size()
+	bytes := s.kept.Size()
+	slots := len(old) / n / bytes
+	b := &s.block
 	for done := 0; done < n; done += strip {
 		k := min(strip, n-done)
 		at, end := g.Start+done*size, g.Start+(done+k)*size
-		b := stepBlock[F]{mean: room[0][:k], base: room[1][:k], next: room[2][:k]}
-		decode(g.DType, dst[at:end], b.mean)
-		decode(g.DType, base[at:end], b.base)
+		b.mean, b.base, b.next = s.room[0][:k], s.room[1][:k], s.room[2][:k]
+		s.decode(g.DType, dst[at:end], b.mean)
+		s.decode(g.DType, base[at:end], b.base)
 		for i := range slots {
-			lo := (i*n + done) * kept.Size()
-			b.state[i] = room[3+i][:k]
-			decode(kept, old[lo:lo+k*kept.Size()], b.state[i])
+			lo := (i*n + done) * bytes
+			b.state[i] = s.room[3+i][:k]
+			s.decode(s.kept, old[lo:lo+k*bytes], b.state[i])
 		}
-		step(&b)
-		encode(g.DType, dst[at:end], b.next)
-		decode(g.DType, dst[at:end], b.next) // A 16-bit type may round to infinity.
+		s.step(b)
+		s.encode(g.DType, dst[at:end], b.next)
+		s.decode(g.DType, dst[at:end], b.next) // A 16-bit type may round to infinity.
 		if e := unfit(b.next); e >= 0 {
 			return at + e*size
 		}
 		for i := range slots {
-			lo := (i*n + done) * kept.Size()
-			encode(kept, next[lo:lo+k*kept.Size()], b.state[i])
+			lo := (i*n + done) * bytes
+			s.encode(s.kept, next[lo:lo+k*bytes], b.state[i])
 			if e := unfit(b.state[i]); e >= 0 {
 				return at + e*size
 			}
@@ -125,24 +141,9 @@ func stepSegment[F float32 | float64](step func(*stepBlock[F]), g Segment, kept 
 	return -1
 }
 
-// decode fills out, never in place.
-func decode[F float32 | float64](d DType, b []byte, out []F) {
-	switch o := any(out).(type) {
-	case []float32:
-		copy(o, load32(d, b, o))
-	case []float64:
-		load64(d, b, o)
-	}
-}
-
-func encode[F float32 | float64](d DType, b []byte, x []F) {
-	switch v := any(x).(type) {
-	case []float32:
-		store32(d, b, v)
-	case []float64:
-		store64(d, b, v)
-	}
-}
+// decode32 and decode64 fill out, never in place.
+func decode32(d DType, b []byte, out []float32) { copy(out, load32(d, b, out)) }
+func decode64(d DType, b []byte, out []float64) { load64(d, b, out) }
 
 // unfit returns the first element that is NaN or infinite, or -1.
 func unfit[F float32 | float64](x []F) int {
