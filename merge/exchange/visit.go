@@ -33,8 +33,16 @@ func (r *run) visit(j int) {
 		if !again {
 			return
 		}
-		if !reused && time.Now().After(end) {
+		if reused {
+			continue
+		}
+		if time.Now().After(end) {
 			r.fail(j, "has no plan for this attempt", nil)
+			return
+		}
+		select { // An owner that refuses without parking the stream must not keep this node dialling.
+		case <-time.After(r.hub.cfg.Grace / 8):
+		case <-r.ctx.Done():
 			return
 		}
 	}

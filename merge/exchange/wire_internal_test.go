@@ -19,11 +19,12 @@ func (input) Reset() error                     { return nil }
 func (input) SetReadDeadline(time.Time) error  { return nil }
 func (input) SetWriteDeadline(time.Time) error { return nil }
 
-func FuzzFrames(f *testing.F) {
+func FuzzDecoders(f *testing.F) {
 	h := hello{contract: "c", run: 1, round: 2, number: 3, sender: 4, plan: merge.Sum(nil)}
 	f.Add(h.appendFrame(nil))
 	f.Add(failFrame{blamed: 1, reason: "x\ny\xff"}.append(nil))
 	f.Add(newBitmap(9).appendFrame(nil))
+	f.Add(appendSums(nil, 3, []float64{1, 2, 3}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := newConn(input{bytes.NewReader(b)}, time.Second)
 		head, err := c.next(true)
@@ -39,6 +40,14 @@ func FuzzFrames(f *testing.F) {
 		case kindHello:
 			if got, err := decodeHello(head.arg, p); err == nil && !bytes.Equal(got.appendFrame(nil), b[:used]) {
 				t.Errorf("hello %+v is not what was read", got)
+			}
+		case kindSums:
+			if head != sumsHeader(3) {
+				return
+			}
+			got, err := readSums(bytes.NewReader(p), 3)
+			if err == nil && !bytes.Equal(appendSums(nil, 3, got), b[:used]) {
+				t.Errorf("sums %v are not what was read", got)
 			}
 		case kindFail:
 			got, err := decodeFail(head.arg, p, 5)

@@ -1,0 +1,63 @@
+package exchange
+
+import (
+	"math"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// FuzzFrames lets a peer say anything to an owner and to a participant of a running attempt: neither panics, allocates by
+// what a header claims, or waits longer than the timeouts.
+func FuzzFrames(f *testing.F) {
+	mean, whole := newDuel(f, "mean", 0), newDuel(f, "geomedian", 1)
+	hi := mean.hello().appendFrame(nil)
+	huge := header{kindLeaf, 0, math.MaxUint32}.append(nil)
+	f.Add(uint8(0), join(hi, have(), mean.leaf(0)))
+	f.Add(uint8(0), join(hi, have(), huge))
+	f.Add(uint8(0), have())
+	f.Add(uint8(2), join(have(), mean.leaf(0)))
+	f.Add(uint8(1), join(hi, have(), failFrame{blamed: 0, reason: "x"}.append(nil)))
+	f.Add(uint8(3), join(have(), appendSums(nil, 2, []float64{1}), whole.leaf(0)))
+	f.Add(uint8(3), join(have(), header{kindSums, math.MaxUint32, math.MaxUint32}.append(nil)))
+	f.Add(uint8(7), join(have(), header{kind: kindWait}.append(nil), failFrame{blamed: -1, code: codeNotReady}.append(nil)))
+	f.Add(uint8(2), failFrame{blamed: -1, code: codeNotReady}.append(nil))
+	f.Fuzz(func(t *testing.T, how uint8, said []byte) {
+		method := []string{"mean", "geomedian", "normclip", "fedadam"}[how>>2&3]
+		owner := int(how >> 1 & 1) // 0: this node, and the peer contributes
+		if how&1 == 1 {
+			method = "geomedian"
+		}
+		synctest.Test(t, func(t *testing.T) {
+			d := newDuel(t, method, owner)
+			if method == "normclip" {
+				d.a.Participants[0].Factor, d.a.Participants[1].Factor = 1, 0.5
+			}
+			if how&16 != 0 { // Get past the plan's digest.
+				said = join(d.hello().appendFrame(nil), have(), said)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			var err error
+			if owner == 0 {
+				err, _ = d.contribute(t, said)
+			} else {
+				err = d.visitPeer(t, said)
+			}
+			runtime.ReadMemStats(&after)
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("it took %v (%v)", took, err)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(len(said))+(16+hostileLeaves)*merge.LeafSize {
+				t.Errorf("%d bytes made it allocate %d", len(said), used)
+			}
+			if err == nil && len(said) < int(d.a.Layout.Bytes()) {
+				t.Error("an attempt succeeded without its leaves")
+			}
+		})
+	})
+}

@@ -1,0 +1,330 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// memory is a slot and a scratch file.
+type memory []byte
+
+func (m memory) ReadAt(p []byte, off int64) (int, error)  { return copy(p, m[off:]), nil }
+func (m memory) WriteAt(p []byte, off int64) (int, error) { return copy(m[off:], p), nil }
+func (m memory) Close() error                             { return nil }
+
+// end is one end of a stream.
+type end struct{ in, out net.Conn }
+
+func newEnds() (*end, *end) {
+	x1, x2 := net.Pipe()
+	y1, y2 := net.Pipe()
+	return &end{in: x1, out: y1}, &end{in: y2, out: x2}
+}
+
+func (p *end) Read(b []byte) (int, error)         { return p.in.Read(b) }
+func (p *end) Write(b []byte) (int, error)        { return p.out.Write(b) }
+func (p *end) CloseWrite() error                  { return p.out.Close() }
+func (p *end) Close() error                       { return errors.Join(p.out.Close(), p.in.Close()) }
+func (p *end) Reset() error                       { return p.Close() }
+func (p *end) SetReadDeadline(t time.Time) error  { return p.in.SetReadDeadline(t) }
+func (p *end) SetWriteDeadline(t time.Time) error { return p.out.SetWriteDeadline(t) }
+
+// hostileLeaves is how many leaves the model of these tests has; the last one is short.
+const hostileLeaves = 5
+
+// duel is an attempt of two: this node, and a peer whose bytes the test writes. The owner has all leaves.
+type duel struct {
+	a     Attempt
+	slots Slots
+	model []byte
+}
+
+func newDuel(tb testing.TB, method string, owner int) *duel {
+	tb.Helper()
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{(hostileLeaves-1)*merge.LeafSize/4 + 100}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := merge.ParseMethod(method)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a := Attempt{Contract: "c", Run: 1, Round: 2, Number: 1, Layout: l, Method: m.String()}
+	a.Participants = []Participant{{Node: "us", Weight: 1}, {Node: "peer", Weight: 1}}
+	a.Participants[owner].Shard.Leaves = l.Leaves()
+	size := l.Bytes() + m.StateBytes(l)
+	return &duel{a: a, model: make([]byte, l.Bytes()), slots: Slots{
+		Local: make(memory, size), Merged: make(memory, size),
+		Spool: func(n int64) (Spool, error) { return make(memory, n), nil },
+	}}
+}
+
+func (d *duel) leaf(i int) []byte {
+	n := d.a.Layout.LeafLen(i)
+	b := header{kindLeaf, uint32(i), uint32(n)}.append(nil)
+	return append(b, d.model[:n]...)
+}
+
+func (d *duel) leaves() (b []byte) {
+	for i := range hostileLeaves {
+		b = append(b, d.leaf(i)...)
+	}
+	return b
+}
+
+func (d *duel) hello() hello {
+	return hello{contract: "c", run: 1, round: 2, number: 1, sender: 1, plan: d.a.planDigest()}
+}
+
+func have() []byte { return newBitmap(hostileLeaves).appendFrame(nil) }
+
+// contribute runs the attempt at an owner to whom the peer says these bytes. served is how the stream ended.
+func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	h := NewHub(Config{})
+	defer h.Close()
+	defer cancel()
+	near, far := newEnds()
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(ctx, near, "peer") }()
+	quiet := make(chan struct{})
+	go func() { defer close(quiet); _, _ = io.Copy(io.Discard, far) }()
+	go func() {
+		_, _ = far.Write(said)
+		_ = far.CloseWrite()
+	}()
+	_, ran = h.Run(ctx, d.a, d.slots, nil)
+	served = <-done
+	_ = far.Close()
+	<-quiet
+	return ran, served
+}
+
+// visitPeer runs the attempt at a participant to whom the owner says these bytes.
+func (d *duel) visitPeer(t *testing.T, said []byte) error {
+	t.Helper()
+	h := NewHub(Config{})
+	defer h.Close()
+	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int) (Stream, error) {
+		near, far := newEnds()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		go func() {
+			_, _ = far.Write(said)
+			_ = far.CloseWrite()
+		}()
+		return near, nil
+	})
+	return err
+}
+
+func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// TestBadContributions holds an owner to refuse what no honest contributor sends, and to blame its sender.
+func TestBadContributions(t *testing.T) {
+	d := newDuel(t, "mean", 0)
+	hi := d.hello().appendFrame(nil)
+	long := append(header{kindLeaf, 1, merge.LeafSize + 4}.append(nil), make([]byte, merge.LeafSize+4)...)
+	short := append(header{kindLeaf, 1, merge.LeafSize - 4}.append(nil), make([]byte, merge.LeafSize-4)...)
+	cases := map[string][]byte{
+		"too long":         join(hi, have(), d.leaf(0), long, d.leaf(2), d.leaf(3), d.leaf(4)),
+		"too short":        join(hi, have(), d.leaf(0), short, d.leaf(2), d.leaf(3), d.leaf(4)),
+		"cut":              join(hi, have(), d.leaf(0), d.leaf(1)[:1000]),
+		"repeated":         join(hi, have(), d.leaf(0), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), d.leaf(4)),
+		"out of order":     join(hi, have(), d.leaf(1), d.leaf(0), d.leaf(2), d.leaf(3), d.leaf(4)),
+		"of no shard":      join(hi, have(), header{kindLeaf, 1 << 31, merge.LeafSize}.append(nil), make([]byte, merge.LeafSize)),
+		"last too long":    join(hi, have(), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), header{kindLeaf, 4, merge.LeafSize}.append(nil), make([]byte, merge.LeafSize)),
+		"no bitmap":        join(hi, d.leaves()),
+		"bitmap too long":  join(hi, newBitmap(8*hostileLeaves).appendFrame(nil), d.leaves()),
+		"unknown kind":     join(hi, have(), header{kind: 99}.append(nil)),
+		"distances":        join(hi, have(), appendSums(nil, 2, []float64{1})),
+		"alive for ever":   join(hi, have(), bytes.Repeat(header{kind: kindWait}.append(nil), 1000)),
+		"hello in between": join(hi, have(), d.leaf(0), hi, have(), d.leaves()),
+	}
+	for name, said := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ran, served := newDuel(t, "mean", 0).contribute(t, said)
+				var f *Failure
+				if !errors.As(ran, &f) || f.Blamed != 1 {
+					t.Errorf("got %v, want blame of the peer", ran)
+				}
+				if served == nil {
+					t.Error("the stream was served to its end")
+				}
+			})
+		})
+	}
+}
+
+// TestStreamsOfOtherAttempts holds that what does not belong to the attempt does not touch it.
+func TestStreamsOfOtherAttempts(t *testing.T) {
+	d := newDuel(t, "mean", 0)
+	other := func(change func(*hello)) []byte {
+		hi := d.hello()
+		change(&hi)
+		return join(hi.appendFrame(nil), have(), d.leaves())
+	}
+	cases := map[string]struct {
+		said []byte
+		want error
+	}{
+		"before hello":     {join(have(), d.leaves()), errFrame},
+		"leaf first":       {d.leaves(), errFrame},
+		"an older round":   {other(func(h *hello) { h.round = 1 }), ErrSuperseded},
+		"a newer round":    {other(func(h *hello) { h.round = 3 }), ErrNotReady},
+		"another run":      {other(func(h *hello) { h.run = 0 }), ErrSuperseded},
+		"another attempt":  {other(func(h *hello) { h.number = 7 }), ErrNotReady},
+		"another contract": {other(func(h *hello) { h.contract = "d" }), ErrNotReady},
+		"another plan":     {other(func(h *hello) { h.plan[0]++ }), ErrDenied},
+		"another sender":   {other(func(h *hello) { h.sender = 0 }), ErrDenied},
+		"no participant":   {other(func(h *hello) { h.sender = 4000 }), ErrDenied},
+		"sender too large": {other(func(h *hello) { h.sender = MaxParticipants }), errFrame},
+		"hello too long":   {append(header{kindHello, 1, maxHello + 1}.append(nil), make([]byte, maxHello+1)...), errFrame},
+		"huge hello":       {header{kindHello, 1, math.MaxUint32}.append(nil), errFrame},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ran, served := newDuel(t, "mean", 0).contribute(t, c.said)
+				if !errors.Is(served, c.want) {
+					t.Errorf("served: got %v, want %v", served, c.want)
+				}
+				// The attempt still waits for the stream that it was promised.
+				if ran == nil || !strings.Contains(ran.Error(), "opened no stream in time") {
+					t.Errorf("ran: got %v, want that no stream came", ran)
+				}
+			})
+		})
+	}
+}
+
+func TestALeafAfterTheEndEndsTheStreamOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t, "mean", 0)
+		ran, served := d.contribute(t, join(d.hello().appendFrame(nil), have(), d.leaves(), d.leaf(4)))
+		if ran != nil || !errors.Is(served, errFrame) {
+			t.Errorf("ran %v, served %v, want success and a broken frame", ran, served)
+		}
+	})
+}
+
+// TestBadOwners holds a participant to refuse what no honest owner sends.
+func TestBadOwners(t *testing.T) {
+	const method = "geomedian"
+	d := newDuel(t, method, 1)
+	sums := func(n int, v ...float64) []byte { return appendSums(nil, n, v) }
+	good := sums(2, 1)
+	lying := header{kindSums, 2, 16}.append(nil)
+	cases := map[string][]byte{
+		"leaf too long":       join(have(), good, header{kindLeaf, 0, merge.LeafSize + 1}.append(nil), make([]byte, merge.LeafSize+1)),
+		"leaf too short":      join(have(), good, header{kindLeaf, 0, 4}.append(nil), make([]byte, 4)),
+		"leaf repeated":       join(have(), good, d.leaf(0), d.leaf(0)),
+		"leaf out of order":   join(have(), good, d.leaf(1), d.leaf(0)),
+		"leaf before sums":    join(have(), d.leaf(0), good),
+		"sums before bitmap":  join(good, have(), d.leaves()),
+		"never ready":         failFrame{blamed: -1, code: codeNotReady}.append(nil),
+		"no sums":             join(have(), d.leaves()),
+		"sums repeated":       join(have(), good, good, d.leaves()),
+		"sums of more":        join(have(), sums(3, 1, 2, 3), d.leaves()),
+		"sums of none":        join(have(), sums(1), d.leaves()),
+		"sums too long":       join(have(), lying, make([]byte, 16), d.leaves()),
+		"huge sums":           join(have(), header{kindSums, 2, math.MaxUint32}.append(nil)),
+		"sums cut":            join(have(), good[:len(good)-1]),
+		"NaN":                 join(have(), sums(2, math.NaN()), d.leaves()),
+		"infinite":            join(have(), sums(2, math.Inf(1)), d.leaves()),
+		"negative":            join(have(), sums(2, -1), d.leaves()),
+		"bitmap of one more":  join(newBitmap(8*hostileLeaves).appendFrame(nil), good, d.leaves()),
+		"hello for an answer": join(d.hello().appendFrame(nil), have(), good, d.leaves()),
+		"wait with a payload": join(have(), header{kindWait, 0, 1 << 30}.append(nil)),
+		"fail of a stranger":  join(have(), header{kindFail, 77, 1}.append(nil), []byte{0}),
+		"huge fail":           join(have(), header{kindFail, 0, math.MaxUint32}.append(nil)),
+	}
+	for name, said := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := newDuel(t, method, 1).visitPeer(t, said)
+				var f *Failure
+				if !errors.As(err, &f) || f.Blamed != 1 {
+					t.Errorf("got %v, want blame of the owner", err)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if err := newDuel(t, method, 1).visitPeer(t, join(have(), good, d.leaves())); err != nil {
+			t.Errorf("an honest owner: %v", err)
+		}
+	})
+}
+
+// TestAnOwnerThatChangesItsDistancesIsBlamed holds that what an owner said of distances stays within a round.
+func TestAnOwnerThatChangesItsDistancesIsBlamed(t *testing.T) {
+	p := newProgress(merge.Digest{}, "", 1)
+	p.sums = make([][]float64, 2)
+	if err := p.setSums(1, []float64{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.setSums(1, []float64{1, 2}); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	if err := p.setSums(1, []float64{1, 3}); !errors.Is(err, errOtherSums) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+func TestPlansThatDoNotFitTheirMethod(t *testing.T) {
+	change := func(method string, f func(*Attempt)) Attempt {
+		d := newDuel(t, method, 0)
+		f(&d.a)
+		return d.a
+	}
+	none := func(*Attempt) {}
+	cases := map[string]Attempt{
+		"too few":          change("krum(f=1)", none),
+		"no factors":       change("normclip", none),
+		"factor above 1":   change("normclip", func(a *Attempt) { a.Participants[0].Factor, a.Participants[1].Factor = 1, 1.5 }),
+		"NaN factor":       change("normclip", func(a *Attempt) { a.Participants[0].Factor, a.Participants[1].Factor = 1, math.NaN() }),
+		"factors for none": change("mean", func(a *Attempt) { a.Participants[0].Factor = 1 }),
+		"other spelling":   change("mean", func(a *Attempt) { a.Method = "Mean" }),
+		"no method":        change("mean", func(a *Attempt) { a.Method = "" }),
+	}
+	for name, a := range cases {
+		if _, err := a.check(); !errors.Is(err, ErrPlan) {
+			t.Errorf("%s: got %v, want ErrPlan", name, err)
+		}
+	}
+	if _, err := crowd(t).check(); !errors.Is(err, ErrPlan) {
+		t.Errorf("distances that do not fit: got %v, want ErrPlan", err)
+	}
+}
+
+// crowd has as many participants as a plan may name, all owners.
+func crowd(t *testing.T) *Attempt {
+	t.Helper()
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Uint8, Shape: []int64{MaxParticipants * merge.LeafSize}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := merge.ParseMethod("geomedian")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Attempt{Contract: "c", Run: 1, Round: 1, Number: 1, Layout: l, Method: m.String()}
+	for i := range MaxParticipants {
+		name := string(binary.LittleEndian.AppendUint32(nil, uint32(i)))
+		a.Participants = append(a.Participants, Participant{Node: name, Weight: 1, Shard: merge.Shard{First: i, Leaves: 1}})
+	}
+	return a
+}
