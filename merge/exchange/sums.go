@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/swarmd/swarmd/merge"
 )
@@ -23,8 +24,10 @@ func sumsHeader(contributors int) header {
 	return header{kindSums, uint32(contributors), uint32(8 * pairs(contributors))} //nolint:gosec // check bounds them
 }
 
-func appendSums(b []byte, contributors int, sums []float64) []byte {
-	b = sumsHeader(contributors).append(b)
+// appendSums appends the frame. It goes out in one write: a reason that is told
+// on a stream that broke off within it would be taken for sums.
+func appendSums(b []byte, contributors int, sums []float64) []byte { //nolint:unparam // the form of all frames
+	b = sumsHeader(contributors).append(slices.Grow(b, headerSize+8*len(sums)))
 	for _, v := range sums {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 	}

@@ -108,7 +108,7 @@ type failFrame struct {
 	reason string
 }
 
-func (f failFrame) append(b []byte) []byte {
+func (f failFrame) append(b []byte) []byte { //nolint:unparam // the form of all frames
 	reason := f.reason
 	if len(reason) > maxReason {
 		reason = reason[:maxReason]
