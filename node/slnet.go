@@ -87,11 +87,12 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		}
 		stale(s, refused)
 	})
-	p2p.ServeFetch(host, policy, func(_ context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	fetchers := p2p.Policy{Roles: []identity.Role{identity.RoleSL, identity.RoleSWCI}}
+	p2p.ServeFetch(host, fetchers, func(_ context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		if req.Kind != "model" {
 			return nil, 0, fmt.Errorf("nothing of kind %q here", req.Kind)
 		}
-		if err := Enrolled(engine.View(), from.ID.String(), from.Identity.String()); err != nil {
+		if err := MayFetch(engine.View(), from.Identity.Role(), from.ID.String(), from.Identity.String()); err != nil {
 			return nil, 0, err
 		}
 		r, size, err := engine.OpenModel(session.FetchRequest{

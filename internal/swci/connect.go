@@ -160,6 +160,11 @@ func (r remote) CreateContract(ctx context.Context, name string, rules *swarmv1.
 	return bounded(ctx, func(ctx context.Context) (*swarmv1.ContractView, error) { return r.c.CreateContract(ctx, name, rules) })
 }
 
+// ListModels implements API.
+func (r remote) ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error) {
+	return bounded(ctx, func(ctx context.Context) (*swarmv1.ListModelsResponse, error) { return r.c.ListModels(ctx, contract) })
+}
+
 // ResetContract implements API.
 func (r remote) ResetContract(ctx context.Context, name string, force bool) (uint64, error) {
 	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.ResetContract(ctx, name, force) })

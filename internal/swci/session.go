@@ -21,6 +21,7 @@ type API interface {
 	NodeAPI
 	BanAPI
 	ContractAPI
+	ModelAPI
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 }
 

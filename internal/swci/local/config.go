@@ -29,6 +29,7 @@ type API interface {
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
+	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 }
 
 // Connect opens the API at the given addresses with the given identity; done is never nil.

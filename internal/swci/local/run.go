@@ -116,6 +116,9 @@ func (r *run) swarm(ctx context.Context) (*swarmv1.GetContractStatusResponse, er
 		return nil, fmt.Errorf("connect to own swarm: %w", err)
 	}
 	defer closeAPI()
+	if err := letOut(ctx, api); err != nil {
+		return nil, err
+	}
 	r.board.Log(fmt.Sprintf("swarm is up: %d SN, API https://%s; starting %d peers", r.cfg.SNs, r.cluster.APIs()[0], r.cfg.Peers))
 	for i := range r.cfg.Peers {
 		if _, err := r.cluster.StartSL(cluster.SLSpec{

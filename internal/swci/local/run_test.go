@@ -40,6 +40,10 @@ func (fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetCo
 	}, nil
 }
 
+func (fakeAPI) CreateContract(_ context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
+	return &swarmv1.ContractView{Name: name, Rules: rules}, nil
+}
+
 // safeBuffer is written by many goroutines.
 type safeBuffer struct {
 	mu sync.Mutex

@@ -67,6 +67,15 @@ func serve(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error 
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
+	api, closeAPI, err := h.Connect(ctx, c.APIs(), c.Identity())
+	if err != nil {
+		return fmt.Errorf("connect to own swarm: %w", err)
+	}
+	err = letOut(ctx, api)
+	closeAPI()
+	if err != nil {
+		return err
+	}
 	var procs []*cluster.Proc
 	for i := range cfg.Peers {
 		p, err := c.StartSL(cluster.SLSpec{Index: i, Expected: cfg.Peers})

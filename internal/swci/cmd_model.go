@@ -1,0 +1,333 @@
+package swci
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// ModelAPI is the part of API that is about models.
+type ModelAPI interface {
+	ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error)
+}
+
+func modelCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "list models [CONTRACT]", Group: "Models", Shell: true,
+			Summary: "Show which merged models are held, and by which nodes",
+			Details: "Prints the committed models of a contract's current run that live SLs hold, newest first. An SL holds the last committed model, and up to three as files in its state directory. When no node that runs holds the last one it is said who had it last.\n\nCONTRACT is " + wire.DefaultContract + " if it is left out.",
+			Example: "list models",
+			JSON:    modelsJSON{},
+			Run:     listModels,
+		},
+		{
+			Pattern: "get model CONTRACT", Group: "Models", Shell: true,
+			Summary: "Fetch a merged model into a file",
+			Details: "Fetches the last committed model of a contract, or the one that --round or --digest names, from a node that holds it, checks its digest, and writes it as safetensors: numpy, PyTorch and others read that. Contract, run, round, digest, method and layout stand in the file's metadata. A fetch that breaks goes on at the next holder where it stopped.\n\nRefused unless the contract's rules let models out: swarmctl create contract CONTRACT --export, before anybody takes part. Swarms of swarmctl local do for " + wire.DefaultContract + ".",
+			Example: "get model defaultbb.cqdb.sml.hpe --out model.safetensors",
+			Flags: []cli.Flag{
+				&cli.Uint64Flag{Name: "round", Usage: "model of round `N`; the last one if not given"},
+				&cli.StringFlag{Name: "digest", Usage: "model with this `DIGEST`, or the only one that begins so"},
+				&cli.StringFlag{Name: "out", Usage: "`FILE` to write; CONTRACT-round-N.safetensors if not given"},
+				&cli.BoolFlag{Name: "force", Usage: "write over a file that is there"},
+			},
+			JSON: fetchedJSON{},
+			Run:  getModel,
+		},
+		{
+			Pattern: "verify model FILE", Group: "Models", Shell: true,
+			Summary: "Check that a model file is what a swarm committed",
+			Details: "Computes the digest of a file that get model wrote, from the tensors themselves, and compares it with the file's metadata. With --ledger it must stand in that copy of the ledger too, which needs no swarm (verify ledger checks the copy itself). Without, and if an SN is known, the SN is asked.\n\nEnds with exit code 1 if anything differs.",
+			Example: "verify model model.safetensors --ledger ledger.jsonl",
+			Flags:   []cli.Flag{&cli.StringFlag{Name: "ledger", Usage: "copy of the ledger in `FILE`, from get ledger"}},
+			JSON:    verifiedJSON{},
+			Run:     verifyModel,
+		},
+	}
+}
+
+// modelsJSON is `list models -o json`.
+type modelsJSON struct {
+	Contract string      `json:"contract" doc:"its name"`
+	Run      uint64      `json:"run" doc:"number of the run, from 1"`
+	Export   bool        `json:"export" doc:"get model is allowed"`
+	Models   []modelJSON `json:"models" doc:"newest first"`
+	Note     string      `json:"note" doc:"who held the last model, when no node that runs does; else empty"`
+}
+
+// modelJSON is one element of the models of `list models -o json`.
+type modelJSON struct {
+	Round       uint64   `json:"round" doc:"in which it was committed"`
+	Digest      string   `json:"digest" doc:"BLAKE3, in hex"`
+	StateDigest string   `json:"state_digest" doc:"of the optimiser's state that is held with it, empty if the method has none"`
+	Final       bool     `json:"final" doc:"the training ended with it"`
+	Committed   *string  `json:"committed" doc:"RFC 3339, UTC; null when the SN does not remember"`
+	Holders     []string `json:"holders" doc:"nodes that hold it"`
+}
+
+// fetchedJSON is `get model CONTRACT -o json`.
+type fetchedJSON struct {
+	File   string `json:"file" doc:"that was written"`
+	Round  uint64 `json:"round" doc:"of the model"`
+	Digest string `json:"digest" doc:"BLAKE3 of the flat vector, in hex; checked"`
+	From   string `json:"from" doc:"node that the last byte came from"`
+	Bytes  int64  `json:"bytes" doc:"of the flat vector"`
+}
+
+// verifiedJSON is `verify model FILE -o json`.
+type verifiedJSON struct {
+	File      string `json:"file" doc:"as it was given"`
+	Contract  string `json:"contract" doc:"by the file's metadata"`
+	Run       uint64 `json:"run" doc:"by the file's metadata"`
+	Round     uint64 `json:"round" doc:"by the file's metadata"`
+	Digest    string `json:"digest" doc:"BLAKE3 of the tensors, which is that of the metadata"`
+	Committed string `json:"committed" doc:"who says that the swarm committed it: ledger, swarm, or empty if nobody was asked"`
+}
+
+func listModels(ctx context.Context, s *Session, args Args) error {
+	name := first(args.Value("CONTRACT"), wire.DefaultContract)
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		list, err := api.ListModels(ctx, name)
+		if err != nil {
+			return fmt.Errorf("list models of %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, modelsToJSON(name, list))
+		}
+		t := table{header: []string{"ROUND", "DIGEST", "FINAL", "COMMITTED", "HELD BY"}}
+		for _, m := range list.GetModels() {
+			when := ago(s.Env.Now(), m.GetCommittedUnixMs())
+			if when != "" {
+				when += " ago"
+			}
+			t.add(utoa(m.GetRound()), m.GetDigest(), yesNo(m.GetFinal()), when, strings.Join(nodesOf(m.GetHolders()), ", "))
+		}
+		if err := t.print(s.Env.Stdout); err != nil {
+			return err
+		}
+		if note := list.GetNote(); note != "" {
+			fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", oneLine(note))
+		}
+		return nil
+	})
+}
+
+func modelsToJSON(name string, list *swarmv1.ListModelsResponse) modelsJSON {
+	out := modelsJSON{Contract: name, Run: list.GetRun(), Export: list.GetExport(), Models: []modelJSON{}, Note: list.GetNote()}
+	for _, m := range list.GetModels() {
+		out.Models = append(out.Models, modelJSON{
+			Round: m.GetRound(), Digest: m.GetDigest(), StateDigest: m.GetStateDigest(), Final: m.GetFinal(), Committed: stamp(m.GetCommittedUnixMs()),
+			Holders: nodesOf(m.GetHolders()),
+		})
+	}
+	return out
+}
+
+func nodesOf(holders []*swarmv1.Session) []string {
+	out := []string{}
+	for _, h := range holders {
+		out = append(out, h.GetNode())
+	}
+	return out
+}
+
+func getModel(ctx context.Context, s *Session, args Args) error {
+	name := args.Value("CONTRACT")
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		list, err := api.ListModels(ctx, name)
+		if err != nil {
+			return fmt.Errorf("get model of %q: %w", name, err)
+		}
+		if !list.GetExport() {
+			return exit.New(exit.Denied, "let models out before anybody takes part: swarmctl create contract "+name+" --export",
+				"the rules of contract %s do not let models out of the nodes that train", name)
+		}
+		m, err := pickModel(name, list, args.Opts.Uint64("round"), args.Opts.String("digest"))
+		if err != nil {
+			return err
+		}
+		layout, err := merge.ParseLayout(list.GetLayout())
+		if err != nil {
+			return fmt.Errorf("get model of %q: %w", name, err)
+		}
+		swarm, err := api.GetSwarm(ctx)
+		if err != nil {
+			return fmt.Errorf("get model of %q: %w", name, err)
+		}
+		job := &modelFetch{session: s, opts: args.Opts, model: m, meta: modelMeta{
+			Swarm: swarm.GetSwarmId(), Contract: name, Run: list.GetRun(), Round: m.GetRound(), Digest: m.GetDigest(), Method: list.GetMethod(),
+			Final: m.GetFinal(), Layout: layout,
+		}}
+		out := first(args.Opts.String("out"), fmt.Sprintf("%s-round-%d.safetensors", name, m.GetRound()))
+		if err := writeAside(out, args.Opts.Bool("force"), func(f io.Writer) error { return job.run(ctx, f) }); err != nil {
+			return fmt.Errorf("get model of %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, fetchedJSON{out, m.GetRound(), m.GetDigest(), job.from, layout.Bytes()})
+		}
+		fmt.Fprintf(s.Env.Stdout, "%s: model of round %d from %s, digest %s\n", oneLine(out), m.GetRound(), oneLine(job.from), oneLine(m.GetDigest()))
+		return nil
+	})
+}
+
+// pickModel finds the model that round and digest name; 0 and empty name the newest.
+func pickModel(contract string, list *swarmv1.ListModelsResponse, round uint64, digest string) (*swarmv1.Model, error) {
+	var found []*swarmv1.Model
+	for _, m := range list.GetModels() {
+		if (round == 0 || m.GetRound() == round) && strings.HasPrefix(m.GetDigest(), strings.ToLower(digest)) {
+			found = append(found, m)
+		}
+	}
+	switch {
+	case len(found) == 0 && list.GetNote() != "":
+		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "%s", oneLine(list.GetNote()))
+	case len(found) == 0:
+		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "no node that runs holds that model of contract %s", contract)
+	case digest != "" && found[len(found)-1].GetDigest() != found[0].GetDigest():
+		return nil, exit.New(exit.Usage, "give more of the digest", "%d models begin with %s", len(found), digest)
+	}
+	return found[0], nil
+}
+
+// writeAside has a file written under a name of its own and puts it in place when it is whole.
+func writeAside(path string, force bool, write func(io.Writer) error) (err error) {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return exit.New(exit.Conflict, "give another name with --out, or --force", "%s is there already", path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".swarmctl-model-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err := write(buffered); err != nil {
+		return err
+	}
+	if err := errors.Join(buffered.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	if !force { // a link fails if the name was taken meanwhile
+		if err := os.Link(f.Name(), path); err == nil {
+			return errors.Join(os.Remove(f.Name()), f.Close())
+		} else if errors.Is(err, fs.ErrExist) {
+			return exit.New(exit.Conflict, "give another name with --out, or --force", "%s is there already", path)
+		}
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func verifyModel(ctx context.Context, s *Session, args Args) error {
+	path := args.Value("FILE")
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("verify model: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	m, err := readTensorHeader(f)
+	var got string
+	if err == nil {
+		got, err = digestTensors(f, m.Layout)
+	}
+	if err == nil && got != m.Digest {
+		err = fmt.Errorf("its tensors have digest %s, its metadata say %s: it was changed", got, m.Digest)
+	}
+	if err != nil {
+		return exit.New(exit.Failed, "", "verify model %s: %w", path, err)
+	}
+	by, err := committedBy(ctx, s, args.Opts, m)
+	if err != nil {
+		return exit.New(exit.Failed, "", "verify model %s: %w", path, err)
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, verifiedJSON{path, m.Contract, m.Run, m.Round, got, by})
+	}
+	says := map[string]string{
+		"ledger": "committed: the ledger has it", "swarm": "committed: the SN says so",
+		"": "not compared with what was committed: give --ledger FILE, or --sn",
+	}
+	fmt.Fprintf(s.Env.Stdout, "%s: contract %s, run %d, round %d\ndigest %s: the tensors have it\n%s\n", oneLine(path), oneLine(m.Contract), m.Run, m.Round, got, says[by])
+	return nil
+}
+
+// committedBy finds out whether the model was committed, and names who says so; empty: nobody could be asked.
+func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelMeta) (string, error) {
+	if path := opts.String("ledger"); path != "" {
+		return "ledger", inLedger(path, m)
+	}
+	if target, err := s.anyTarget(opts); err != nil || len(target.SNs) == 0 || target.Identity == "" {
+		return "", nil
+	}
+	by := ""
+	err := s.withAPI(ctx, opts, func(api API) error {
+		st, err := api.GetContractStatus(ctx, m.Contract)
+		if err != nil {
+			return err
+		}
+		for _, r := range append(st.GetRecent(), st.GetContract().GetCommitted()) {
+			if r == nil || st.GetContract().GetRun() != m.Run || r.GetRound() != m.Round {
+				continue
+			}
+			if by = "swarm"; r.GetDigest() != m.Digest {
+				return fmt.Errorf("contract %s committed %.16s… in round %d, the file has %.16s…", m.Contract, r.GetDigest(), m.Round, m.Digest)
+			}
+		}
+		return nil
+	})
+	return by, err
+}
+
+// inLedger looks for the model in a copy of the ledger, whose chain must be whole.
+func inLedger(path string, m modelMeta) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, ledger.MaxRecord)
+	var head ledger.Head
+	rounds := 0
+	for lines.Scan() {
+		line := append(append([]byte{}, lines.Bytes()...), '\n')
+		if head, err = ledger.Follow(head, line); err != nil {
+			return fmt.Errorf("ledger %s: %w", path, err)
+		}
+		_, body, err := ledger.Parse(line)
+		if err != nil {
+			return fmt.Errorf("ledger %s: %w", path, err)
+		}
+		r, ok := body.(ledger.Round)
+		if !ok || r.Contract != m.Contract || r.Run != m.Run {
+			continue
+		}
+		if rounds++; r.Model == m.Digest && r.Layout == m.Layout.Digest().String() { // of the same or, if that was lost, an earlier round
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("ledger %s: %w", path, err)
+	}
+	return fmt.Errorf("none of the %d rounds of contract %s, run %d, in ledger %s made this model", rounds, m.Contract, m.Run, path)
+}

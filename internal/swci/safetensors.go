@@ -1,0 +1,234 @@
+package swci
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// maxTensorHeader bounds what is read of a file before anything of it is checked: 100,000 tensors have a few MiB.
+const maxTensorHeader = 64 << 20
+
+// metadataKey is where safetensors keeps text beside the tensors.
+const metadataKey = "__metadata__"
+
+// tensorTypes are the element types by their names in safetensors.
+var tensorTypes = map[merge.DType]string{
+	merge.Float64: "F64", merge.Float32: "F32", merge.Float16: "F16", merge.BFloat16: "BF16", merge.Uint8: "U8", merge.Int8: "I8",
+	merge.Int16: "I16", merge.Uint16: "U16", merge.Int32: "I32", merge.Uint32: "U32", merge.Int64: "I64", merge.Uint64: "U64",
+	merge.Bool: "BOOL",
+}
+
+// modelMeta is what a model file says about itself.
+type modelMeta struct {
+	Swarm, Contract string
+	Run, Round      uint64
+	Digest, Method  string // digest in hex
+	Final           bool
+	Layout          *merge.Layout
+}
+
+// texts are the metadata as safetensors has them.
+func (m modelMeta) texts() map[string]string {
+	return map[string]string{
+		"format": "swarmd model 1", "swarm": m.Swarm, "contract": m.Contract, "run": utoa(m.Run), "round": utoa(m.Round),
+		"digest": m.Digest, "method": m.Method, "final": strconv.FormatBool(m.Final), "layout_digest": m.Layout.Digest().String(),
+		"layout": string(m.Layout.Canonical()),
+	}
+}
+
+// parseMeta reads what texts gave, and holds it together.
+func parseMeta(t map[string]string) (modelMeta, error) {
+	m := modelMeta{Swarm: t["swarm"], Contract: t["contract"], Digest: t["digest"], Method: t["method"], Final: t["final"] == "true"}
+	if t["format"] != "swarmd model 1" {
+		return m, errors.New("it is no model that swarmctl get model wrote: it lacks the metadata of one")
+	}
+	var runErr, roundErr, layoutErr error
+	m.Run, runErr = strconv.ParseUint(t["run"], 10, 64)
+	m.Round, roundErr = strconv.ParseUint(t["round"], 10, 64)
+	_, digestErr := merge.ParseDigest(m.Digest)
+	m.Layout, layoutErr = merge.ParseLayout([]byte(t["layout"]))
+	if err := errors.Join(runErr, roundErr, digestErr, layoutErr); err != nil {
+		return m, fmt.Errorf("its metadata are damaged: %w", err)
+	}
+	if got := m.Layout.Digest().String(); got != t["layout_digest"] {
+		return m, fmt.Errorf("its layout has digest %.16s…, its metadata say %.16s", got, t["layout_digest"])
+	}
+	return m, nil
+}
+
+// tensorHeader is the beginning of a safetensors file: a length and JSON, the tensors in the layout's order without gaps.
+func tensorHeader(m modelMeta) ([]byte, error) {
+	meta, err := json.Marshal(m.texts())
+	if err != nil {
+		return nil, err
+	}
+	b := append([]byte(`{"`+metadataKey+`":`), meta...)
+	at := int64(0)
+	for i := range m.Layout.Len() {
+		t := m.Layout.Tensor(i)
+		if t.Name == metadataKey {
+			return nil, fmt.Errorf("a tensor is named %s, which safetensors keeps for itself", metadataKey)
+		}
+		name, err := json.Marshal(t.Name)
+		if err != nil {
+			return nil, err
+		}
+		end := at + t.Elements()*int64(t.DType.Size())
+		shape, err := json.Marshal(append([]int64{}, t.Shape...))
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, ','), name...)
+		b = fmt.Appendf(b, `:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, tensorTypes[t.DType], shape, at, end)
+		at = end
+	}
+	b = append(b, '}')
+	for len(b)%8 != 0 {
+		b = append(b, ' ') // tensors are aligned
+	}
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b...), nil
+}
+
+// readTensorHeader reads and checks the beginning of a file that may be anything.
+func readTensorHeader(r io.Reader) (modelMeta, error) {
+	var size [8]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return modelMeta{}, errors.New("it is no safetensors file: it is too short")
+	}
+	n := binary.LittleEndian.Uint64(size[:])
+	if n > maxTensorHeader {
+		return modelMeta{}, fmt.Errorf("it is no safetensors file: its header would have %d bytes", n)
+	}
+	head, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return modelMeta{}, err
+	}
+	var entries map[string]json.RawMessage
+	if uint64(len(head)) < n || json.Unmarshal(head, &entries) != nil {
+		return modelMeta{}, errors.New("it is no safetensors file: its header is no JSON object")
+	}
+	var texts map[string]string
+	if err := json.Unmarshal(entries[metadataKey], &texts); err != nil {
+		return modelMeta{}, errors.New("it is no model that swarmctl get model wrote: it has no metadata")
+	}
+	m, err := parseMeta(texts)
+	if err != nil {
+		return m, err
+	}
+	want, err := tensorHeader(m)
+	if err != nil {
+		return m, err
+	}
+	if !bytes.Equal(want[8:], head) { // one model has one form: nothing else may be hidden in it
+		return m, errors.New("its list of tensors is not that of its layout")
+	}
+	return m, nil
+}
+
+// vectorDigest digests a flat vector as it comes.
+type vectorDigest struct {
+	leaf   []byte
+	leaves []merge.Digest
+}
+
+// Write implements io.Writer; it never fails.
+func (d *vectorDigest) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		k := min(len(p), merge.LeafSize-len(d.leaf))
+		d.leaf = append(d.leaf, p[:k]...)
+		if p = p[k:]; len(d.leaf) == merge.LeafSize {
+			d.flush()
+		}
+	}
+	return n, nil
+}
+
+func (d *vectorDigest) flush() {
+	d.leaves = append(d.leaves, merge.Sum(d.leaf))
+	d.leaf = d.leaf[:0]
+}
+
+// sum returns the digest of all that was written, in hex.
+func (d *vectorDigest) sum() string {
+	if len(d.leaf) > 0 {
+		d.flush()
+	}
+	return merge.Combine(d.leaves).String()
+}
+
+// vectorWriter takes a flat vector from its beginning and writes its tensors without the padding between them.
+type vectorWriter struct {
+	layout *merge.Layout
+	out    io.Writer
+	at     int64 // in the vector
+	tensor int
+	digest vectorDigest
+}
+
+// Write implements io.Writer.
+func (w *vectorWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > w.layout.Bytes()-w.at {
+		return 0, fmt.Errorf("the model is longer than %d bytes", w.layout.Bytes())
+	}
+	done := 0
+	for done < len(p) {
+		begin, end := w.span()
+		k := len(p) - done
+		if w.at < begin { // padding
+			k = int(min(int64(k), begin-w.at))
+		} else {
+			k = int(min(int64(k), end-w.at))
+			if _, err := w.out.Write(p[done : done+k]); err != nil {
+				return done, err
+			}
+		}
+		_, _ = w.digest.Write(p[done : done+k])
+		done += k
+		w.at += int64(k)
+	}
+	return done, nil
+}
+
+// span is where the next tensor lies that has bytes left.
+func (w *vectorWriter) span() (begin, end int64) {
+	for ; ; w.tensor++ {
+		t := w.layout.Tensor(w.tensor)
+		begin = w.layout.Offset(w.tensor)
+		if end = begin + t.Elements()*int64(t.DType.Size()); end > w.at && end > begin {
+			return begin, end
+		}
+	}
+}
+
+// digestTensors reads the tensors of a model behind its header and returns the digest of the flat vector that they make.
+func digestTensors(r io.Reader, l *merge.Layout) (string, error) {
+	in := bufio.NewReaderSize(r, 1<<20)
+	var d vectorDigest
+	at := int64(0)
+	for i := range l.Len() {
+		t := l.Tensor(i)
+		n := t.Elements() * int64(t.DType.Size())
+		if n == 0 {
+			continue
+		}
+		_, _ = d.Write(make([]byte, l.Offset(i)-at)) // at most seven
+		if _, err := io.CopyN(&d, in, n); err != nil {
+			return "", fmt.Errorf("tensor %q is cut off: %w", t.Name, err)
+		}
+		at = l.Offset(i) + n
+	}
+	_, _ = d.Write(make([]byte, l.Bytes()-at))
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return "", errors.New("there is something behind the last tensor")
+	}
+	return d.sum(), nil
+}
