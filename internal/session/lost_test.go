@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -67,5 +68,111 @@ func TestNextSessionStartsFromThisNodesOwnCopy(t *testing.T) {
 		if _, err := s.Committed().ReadAt(b, 0); err != nil || string(b) != "round 01" {
 			t.Errorf("the program is given %q, %v", b, err)
 		}
+	})
+}
+
+// lose has the swarm go back to an older model, or to none.
+func lose(v *swarmv1.ContractView, lost, resumed uint64, digest string) {
+	v.LostModel = &swarmv1.LostModel{Round: lost, Digest: v.GetCommitted().GetDigest(), ResumedRound: resumed}
+	v.Committed = &swarmv1.CommittedRound{Round: lost + 1, Digest: digest, NextInterval: 4}
+	v.Plan = nil
+}
+
+// TestGoesBackWithTheSwarm holds what each node does when the swarm goes back from round 2 to the model of round 1, which
+// then counts as round 3.
+func TestGoesBackWithTheSwarm(t *testing.T) {
+	first, second := []byte("round 01"), []byte("round 02")
+	t.Run("a node that holds it goes on with what its program learned", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSwarm()
+			e, id, s := start(t, w)
+			copy(s.local.b, first)
+			round(t, w, e, id, 1)
+			copy(s.local.b, "trained!")
+			w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf(second)) }) // while it trained
+			w.update(func(v *swarmv1.ContractView) { lose(v, 2, 1, digestOf(first)) })
+			got := syncCall(t, e, id, 2)
+			if r := w.said().GetReady(); r.GetBaseRound() != 3 || r.GetBaseDigest() != digestOf(first) || r.GetSeq() != 2 {
+				t.Fatalf("report says %v, want ready from round 3", w.said())
+			}
+			w.update(func(v *swarmv1.ContractView) { plan(v, 4, 1, 2) })
+			synctest.Wait()
+			if w.said().GetDone().GetModelDigest() != digestOf([]byte("trained!")) {
+				t.Fatalf("report says %v, want what was trained", w.said())
+			}
+			w.update(func(v *swarmv1.ContractView) { commit(v, 4, 2, digestOf([]byte("trained!"))) })
+			if a := <-got; a.err != nil || a.r.Round != 4 || !a.r.Contributed {
+				t.Fatalf("got %+v, %v", a.r, a.err)
+			}
+		})
+	})
+	t.Run("a node that comes back with what was lost loads the older one", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSwarm()
+			w.models[digestOf(first)] = first
+			e, id, s := start(t, w)
+			copy(s.local.b, first)
+			round(t, w, e, id, 1)
+			copy(s.local.b, second)
+			round(t, w, e, id, 2)
+			w.update(func(v *swarmv1.ContractView) { lose(v, 2, 1, digestOf(first)) })
+			if a := <-syncCall(t, e, id, 3); a.err != nil || a.r.Round != 3 || a.r.Digest != digestOf(first) || a.r.Contributed {
+				t.Fatalf("got %+v, %v; want the model of round 1 as round 3", a.r, a.err)
+			}
+		})
+	})
+	t.Run("a new session loads this node's own copy", func(t *testing.T) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			w := newSwarm()
+			w.modelDir = dir
+			e, id, s := start(t, w)
+			copy(s.local.b, first)
+			round(t, w, e, id, 1)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			w := newSwarm()
+			w.modelDir = dir
+			w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf(second)) })
+			e, id, _ := start(t, w)
+			time.Sleep(2 * time.Second)
+			if h := w.said().GetHeld(); len(h) != 1 || h[0].Round != 1 || h[0].Digest != digestOf(first) {
+				t.Fatalf("holds %v, want the copy of round 1", h)
+			}
+			got := syncCall(t, e, id, 1)
+			w.update(func(v *swarmv1.ContractView) { lose(v, 2, 1, digestOf(first)) })
+			if a := <-got; a.err != nil || a.r.Round != 3 || a.r.Digest != digestOf(first) {
+				t.Fatalf("got %+v, %v", a.r, a.err)
+			}
+		})
+	})
+	t.Run("nobody holds any: anew, as in a first round", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSwarm()
+			var base bool
+			e, id, s := start(t, w)
+			copy(s.local.b, first)
+			round(t, w, e, id, 1)
+			w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+				base = job.Base != nil
+				b := make([]byte, 8)
+				_, _ = job.Source.ReadAt(b, 0)
+				_, _ = job.Merging.WriteAt(b, 0)
+				return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+			}
+			copy(s.local.b, "trained!")
+			got := syncCall(t, e, id, 2)
+			w.update(func(v *swarmv1.ContractView) { lose(v, 1, 0, "") })
+			synctest.Wait()
+			if r := w.said(); r.GetReady().GetBaseRound() != 2 || r.GetReady().GetBaseDigest() != "" || len(r.GetHeld()) != 0 {
+				t.Fatalf("report says %v, want ready from nothing", r)
+			}
+			w.update(func(v *swarmv1.ContractView) { plan(v, 3, 1, 2) })
+			synctest.Wait()
+			w.update(func(v *swarmv1.ContractView) { commit(v, 3, 2, digestOf([]byte("trained!"))) })
+			if a := <-got; a.err != nil || a.r.Round != 3 || base {
+				t.Fatalf("got %+v, %v, with a base: %t", a.r, a.err, base)
+			}
+		})
 	})
 }
