@@ -333,3 +333,8 @@ func FuzzExecute(f *testing.F) {
 		}
 	})
 }
+
+func (*fakeAPI) ReadLedger(_ context.Context, w io.Writer) (int64, error) {
+	n, err := io.WriteString(w, "one\ntwo\n")
+	return int64(n), err
+}

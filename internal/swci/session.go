@@ -22,6 +22,7 @@ type API interface {
 	BanAPI
 	ContractAPI
 	ModelAPI
+	LedgerAPI
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 }
 

@@ -1,0 +1,366 @@
+package swci
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// ledgerFile is where get ledger writes unless told otherwise.
+const ledgerFile = "ledger.jsonl"
+
+// ledgerWait bounds reading a whole ledger.
+const ledgerWait = 10 * time.Minute
+
+// LedgerAPI is the part of API that is about the ledger.
+type LedgerAPI interface {
+	// ReadLedger writes the swarm's ledger to w and returns how many bytes.
+	ReadLedger(ctx context.Context, w io.Writer) (int64, error)
+}
+
+// ReadLedger implements API.
+func (r remote) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
+	if _, err := r.GetSwarm(ctx); err != nil { // whether an SN is there is soon known
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ledgerWait)
+	defer cancel()
+	n, err := r.c.ReadLedger(ctx, w)
+	return n, apiError(err)
+}
+
+func ledgerCommands() []*Command {
+	return []*Command{
+		{
+			Pattern: "get ledger", Group: "Ledger", Shell: true,
+			Summary: "Copy the swarm's ledger into a file",
+			Details: "The ledger is the chain of records of what the swarm committed: its trust bundles, who registered with which node key, and every round with participants, weights, digests and signatures. All SNs hold the same one. A file that exists is not written over unless --force is given; --out - prints it.\n\n\"verify ledger\" checks the copy, also on a machine that knows nothing of the swarm.",
+			Example: "get ledger --out study.jsonl",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "out", Value: ledgerFile, Usage: "`FILE` to write, - for standard output"},
+				&cli.BoolFlag{Name: "force", Usage: "write over the file"},
+			},
+			JSON: ledgerCopyJSON{},
+			Run:  getLedger,
+		},
+		{
+			Pattern: "get bundle", Group: "Ledger", Shell: true,
+			Summary: "Print the CA certificates that swarmctl trusts",
+			Details: "Prints them in PEM form, those of all trust domains that swarmctl accepts, or writes them to --out: what \"verify ledger --bundle\" takes. Keep the bundle of the day on which the swarm was founded, and its SHA-256 in a place that the swarm's operators do not own. With SPIRE \"spire-server bundle show\" gives the same. Asks no SN.",
+			Example: "get bundle --out founding-ca.pem",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, - for standard output"},
+				&cli.BoolFlag{Name: "force", Usage: "write over the file"},
+			},
+			JSON: bundleJSON{},
+			Run:  getBundle,
+		},
+		{
+			Pattern: "verify ledger FILE", Group: "Ledger", Shell: true,
+			Summary: "Check a copy of the ledger offline",
+			Details: "Checks that the chain of records is whole, that the rounds of every contract follow one another, that all participants of a round signed it with their node keys, that these belong to nodes which registered with an SVID, that the SVIDs were issued by the authorities of their time, and that the first authorities are among those of --bundle. Participants sign the ledger's past with every round, so a record can't be changed later without their keys; only records after the last round rest on the SNs alone, or on --head.\n\n" +
+				"Asks nobody. Ends with exit code 1 if anything is wrong, and names record, field and what.",
+			Example: "verify ledger ledger.jsonl --bundle founding-ca.pem",
+			Flags: []cli.Flag{
+				&cli.StringSliceFlag{Name: "bundle", Usage: "PEM `FILE` with CA certificates that signed when the swarm was founded; repeatable"},
+				&cli.StringFlag{Name: "head", Usage: "`HASH` that the last record must have, as another copy of the same day has it"},
+			},
+			JSON: auditedJSON{},
+			Run:  verifyLedger,
+		},
+	}
+}
+
+// ledgerCopyJSON is `get ledger -o json`.
+type ledgerCopyJSON struct {
+	File    string `json:"file" doc:"that was written"`
+	Bytes   int64  `json:"bytes" doc:"its size"`
+	Records int    `json:"records" doc:"number of records"`
+}
+
+func getLedger(ctx context.Context, s *Session, args Args) error {
+	out := args.Opts.String("out")
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		if out == "-" {
+			_, err := api.ReadLedger(ctx, s.Env.Stdout)
+			return err
+		}
+		counted := &lineCounter{}
+		n, err := writeFile(out, args.Opts.Bool("force"), func(w io.Writer) (int64, error) {
+			return api.ReadLedger(ctx, io.MultiWriter(w, counted))
+		})
+		if err != nil {
+			return err
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, ledgerCopyJSON{out, n, counted.lines})
+		}
+		fmt.Fprintf(s.Env.Stdout, "wrote %d records (%d bytes) to %s\ncheck it with: swarmctl verify ledger %s --bundle CA.pem\n", counted.lines, n, out, out)
+		return nil
+	})
+}
+
+type lineCounter struct{ lines int }
+
+// Write counts line feeds.
+func (c *lineCounter) Write(p []byte) (int, error) {
+	c.lines += bytes.Count(p, []byte("\n"))
+	return len(p), nil
+}
+
+// writeFile has fn fill a new file, which is there whole or not at all.
+func writeFile(path string, force bool, fn func(io.Writer) (int64, error)) (n int64, err error) {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return 0, exit.New(exit.Conflict, "give another --out, or --force to write over it", "%s exists", path)
+	}
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreMissing(os.Remove(part)))
+		}
+	}()
+	n, err = fn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return n, err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return n, fmt.Errorf("write %s: %w", path, err)
+	}
+	return n, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// bundleJSON is `get bundle -o json`.
+type bundleJSON struct {
+	TrustDomains []bundleDomainJSON `json:"trust_domains" doc:"that swarmctl accepts and has certificates of"`
+}
+
+type bundleDomainJSON struct {
+	Name         string   `json:"name" doc:"the trust domain's"`
+	Certificates []string `json:"certificates" doc:"its CA certificates, each in PEM form"`
+}
+
+func getBundle(ctx context.Context, s *Session, args Args) error {
+	_, source, domains, err := s.identify(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	found := bundleJSON{TrustDomains: []bundleDomainJSON{}}
+	var text strings.Builder
+	for _, name := range domains.Names() {
+		td, err := spiffeid.TrustDomainFromString(name)
+		if err != nil {
+			continue
+		}
+		bundle, err := source.GetX509BundleForTrustDomain(td)
+		if err != nil {
+			continue
+		}
+		domain := bundleDomainJSON{Name: name, Certificates: []string{}}
+		for _, cert := range bundle.X509Authorities() {
+			block := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}))
+			domain.Certificates = append(domain.Certificates, block)
+			text.WriteString(block)
+		}
+		found.TrustDomains = append(found.TrustDomains, domain)
+	}
+	if out := args.Opts.String("out"); out != "-" {
+		_, err := writeFile(out, args.Opts.Bool("force"), func(w io.Writer) (int64, error) {
+			n, err := io.WriteString(w, text.String())
+			return int64(n), err
+		})
+		if err != nil {
+			return err
+		}
+		if !s.JSON {
+			fmt.Fprintf(s.Env.Stdout, "wrote the CA certificates of %d trust domains to %s\n", len(found.TrustDomains), out)
+		}
+	} else if !s.JSON {
+		fmt.Fprint(s.Env.Stdout, text.String())
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, found)
+	}
+	return nil
+}
+
+// readBundles reads the CA certificates that the auditor trusts.
+func readBundles(files []string) ([]*x509.Certificate, error) {
+	if len(files) == 0 {
+		return nil, exit.New(exit.Usage, "swarmctl get bundle --out CA.pem exports it, on the day that the swarm is founded", "option --bundle is missing: a ledger is checked against the CA certificates of the swarm's founding")
+	}
+	var out []*x509.Certificate
+	for _, file := range files {
+		found, err := certs.ReadCertificates(file)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func verifyLedger(_ context.Context, s *Session, args Args) error {
+	authorities, err := readBundles(args.Opts.StringSlice("bundle"))
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(args.Value("FILE"))
+	if err != nil {
+		return &exit.Error{Status: exit.NotFound, Err: fmt.Errorf("verify ledger: %w", err), Hint: "swarmctl get ledger makes a copy"}
+	}
+	defer f.Close()
+	report, err := audit.Verify(f, audit.Options{Authorities: authorities, Head: strings.ToLower(args.Opts.String("head"))})
+	if err != nil {
+		return fmt.Errorf("verify ledger: %w", err)
+	}
+	if s.JSON {
+		err = printJSON(s.Env.Stdout, auditedToJSON(report))
+	} else {
+		err = printVerified(s.Env.Stdout, report)
+	}
+	if err != nil || report.Good() {
+		return err
+	}
+	return exit.New(exit.Failed, "compare the copy with another SN's; if they agree the SNs do not tell the truth, or the wrong --bundle was given",
+		"the ledger is not good: %d problems, the first in record %d", len(report.Problems)+report.More, report.Problems[0].Record)
+}
+
+// auditedJSON is `verify ledger FILE -o json`.
+type auditedJSON struct {
+	Good          bool                   `json:"good" doc:"nothing is wrong"`
+	SwarmID       string                 `json:"swarm_id" doc:"the swarm's"`
+	Records       uint64                 `json:"records" doc:"that were read and form a chain"`
+	Bytes         uint64                 `json:"bytes" doc:"of them"`
+	Head          string                 `json:"head" doc:"hash of the last one"`
+	Late          bool                   `json:"late" doc:"the swarm had trained before its ledger began"`
+	Unwitnessed   uint64                 `json:"unwitnessed" doc:"records at the end that no participant signed as its past: for these the SNs alone vouch, but for what rounds among them carry signed"`
+	Bundles       int                    `json:"bundles" doc:"records of trust bundles"`
+	Registrations int                    `json:"registrations" doc:"records of registrations"`
+	Rounds        int                    `json:"rounds" doc:"records of rounds"`
+	Contracts     []auditedContractJSON `json:"contracts" doc:"by first appearance"`
+	Problems      []ledgerProblemJSON    `json:"problems" doc:"what is wrong, at most 100"`
+	MoreProblems  int                    `json:"more_problems" doc:"beyond those"`
+}
+
+type auditedContractJSON struct {
+	Name         string              `json:"name" doc:"the contract's"`
+	Run          uint64              `json:"run" doc:"the newest"`
+	Rounds       int                 `json:"rounds" doc:"of all runs"`
+	LastRound    uint64              `json:"last_round" doc:"of the newest run"`
+	Model        string              `json:"model" doc:"digest of its newest model"`
+	Over         bool                `json:"over" doc:"its training has ended"`
+	Participants []auditedShareJSON `json:"participants" doc:"by first appearance"`
+}
+
+type auditedShareJSON struct {
+	Node     string  `json:"node" doc:"name"`
+	SpiffeID string  `json:"spiffe_id" doc:"that it registered with"`
+	PeerID   string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Rounds   int     `json:"rounds" doc:"that it signed"`
+	Share    float64 `json:"share" doc:"of the contract's total weight, 0 to 1"`
+}
+
+type ledgerProblemJSON struct {
+	Record uint64 `json:"record" doc:"its number, from 1"`
+	Kind   string `json:"kind" doc:"of the record, empty if it does not read"`
+	Field  string `json:"field" doc:"that is wrong"`
+	What   string `json:"what" doc:"is wrong with it"`
+}
+
+func auditedToJSON(r *audit.Report) auditedJSON {
+	out := auditedJSON{
+		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
+		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
+		Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+	}
+	for _, c := range r.Contracts {
+		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: []auditedShareJSON{}}
+		for _, p := range c.Participants {
+			x.Participants = append(x.Participants, auditedShareJSON{p.Node, p.SPIFFEID, p.PeerID, p.Rounds, p.Share})
+		}
+		out.Contracts = append(out.Contracts, x)
+	}
+	for _, p := range r.Problems {
+		out.Problems = append(out.Problems, ledgerProblemJSON(p))
+	}
+	return out
+}
+
+func printVerified(w io.Writer, r *audit.Report) error {
+	t := table{header: []string{"CONTRACT", "ROUNDS", "STATE", "NODE", "SIGNED", "SHARE OF WEIGHT", "SPIFFE ID"}}
+	var signers []string
+	contracts := 0
+	for _, c := range r.Contracts {
+		state := "training"
+		if c.Over {
+			state = "over"
+		}
+		if c.Rounds > 0 {
+			contracts++
+		}
+		for i, p := range c.Participants {
+			name, rounds, in := c.Name, fmt.Sprint(c.Rounds), state
+			if i > 0 {
+				name, rounds, in = " ", " ", " "
+			}
+			t.add(name, rounds, in, p.Node, fmt.Sprint(p.Rounds), fmt.Sprintf("%.1f%%", 100*p.Share), p.SPIFFEID)
+			if !slices.Contains(signers, p.Node) {
+				signers = append(signers, p.Node)
+			}
+		}
+	}
+	if len(t.rows) > 0 {
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "wrong: %s\n", oneLine(p.Error()))
+	}
+	if r.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", r.More)
+	}
+	if !r.Good() {
+		return nil
+	}
+	fmt.Fprintf(w, "verified: the chain of %d records is whole", r.Records)
+	if r.Rounds > 0 {
+		fmt.Fprintf(w, "; %d rounds of %d contracts are signed by %s", r.Rounds, contracts, oneLine(strings.Join(signers, ", ")))
+	}
+	fmt.Fprintf(w, "\nswarm %s, head %s\n", oneLine(r.SwarmID), r.Head)
+	if r.Unwitnessed > 0 {
+		fmt.Fprintf(w, "the last %d records are no round's past yet: but for signed rounds among them the SNs alone vouch for these (compare with --head)\n", r.Unwitnessed)
+	}
+	if r.Late {
+		fmt.Fprintln(w, "the swarm had trained before its ledger began: nothing is proven of that time")
+	}
+	return nil
+}
