@@ -9,9 +9,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"testing/synctest"
 
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/mergetest"
+	"github.com/swarmd/swarmd/node/nodetest"
 )
 
 // Hand-written digits, split evenly: 1,797 rows of 64 pixels from 0 to 16 and
@@ -202,14 +204,13 @@ func decode32(b []byte) []float32 {
 	return x
 }
 
-// TestLiarsDoNotHarmRobustMethods: 11 peers, of which two send noise, ten times
-// the update with its sign turned, or huge values. Each robust method ends within
-// two points of its own clean run, the mean of three seeds; the mean does not.
-func TestLiarsDoNotHarmRobustMethods(t *testing.T) {
+// matrix holds every method to its own clean run, by the mean of three seeds.
+func matrix(t *testing.T, points func(t *testing.T, method, attack string, seed uint64) float64) {
+	t.Helper()
 	mean := func(method, attack string) float64 {
 		var sum float64
 		for seed := range uint64(3) {
-			sum += trained(t, method, attack, seed)
+			sum += points(t, method, attack, seed)
 		}
 		return sum / 3
 	}
@@ -228,4 +229,56 @@ func TestLiarsDoNotHarmRobustMethods(t *testing.T) {
 		}
 		t.Log(line)
 	}
+}
+
+// TestLiarsDoNotHarmRobustMethods: 11 peers, of which two send noise, ten times
+// the update with its sign turned, or huge values. Each robust method ends within
+// two points of its own clean run; the mean does not.
+func TestLiarsDoNotHarmRobustMethods(t *testing.T) { matrix(t, trained) }
+
+// swarmed is trained by a whole swarm in virtual time, which holds every round
+// to the merge in memory.
+func swarmed(t *testing.T, method, attack string, seed uint64) (points float64) {
+	t.Helper()
+	d := readDigits(t, seed)
+	synctest.Test(t, func(t *testing.T) {
+		s := nodetest.New(t, nodetest.Config{
+			SLs: digitPeers, Steps: digitRounds, Elements: digitParams,
+			Program: func(i int, p *nodetest.Program) {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				p.Method, p.Init, p.Delta = method, 0, 0
+				p.Learn = func(step int, model []byte) []byte {
+					if step == 1 {
+						clear(model) // All begin at zero, as in memory.
+					}
+					return encode32(d.sends(rng, attack, i, decode32(model)))
+				}
+			},
+		})
+		s.Wait()
+		points = d.accuracy(decode32(s.Run("sl-0").Model()))
+	})
+	return points
+}
+
+// TestSwarmsWithLiars is the same through a few whole swarms, of one seed.
+func TestSwarmsWithLiars(t *testing.T) {
+	for method, attack := range map[string]string{"CoordMedian": "huge", "geomedian": "sign", "Bulyan(F=2)": "noise"} {
+		t.Run(method, func(t *testing.T) {
+			clean, got := trained(t, method, "", 0), swarmed(t, method, attack, 0)
+			t.Logf("%.1f points with %s, %.1f without", got, attack, clean)
+			if got < clean-3 {
+				t.Errorf("%.1f points with %s, %.1f without", got, attack, clean)
+			}
+		})
+	}
+}
+
+// TestSwarmsWithLiarsForMinutes is all of TestLiarsDoNotHarmRobustMethods
+// through whole swarms.
+func TestSwarmsWithLiarsForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("takes minutes: set SWARM_TEST_LONG, or make test-long")
+	}
+	matrix(t, swarmed)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/mergetest"
 )
 
 // settleTime is how long a healed swarm may take to agree.
@@ -158,40 +159,53 @@ func (s *Swarm) checkRounds(h history) {
 		run      uint64
 	}
 	last := map[key]Round{}
-	models := map[string][]byte{} // by digest
+	models, states := map[string][]byte{}, map[string][]byte{} // by the model's digest
 	for _, r := range h.rounds {
 		k := key{r.Contract, r.Run}
 		if r.Round != last[k].Round+1 {
 			s.t.Errorf("contract %s, run %d: round %d follows round %d", r.Contract, r.Run, r.Round, last[k].Round)
 		}
-		model, err := s.expected(r, models[last[k].Digest])
+		if r.Attempt == 0 { // a step back: nobody merged anything
+			if _, known := models[r.Digest]; !known && r.Lost.ResumedRound > 0 {
+				s.t.Errorf("round %d of %s, run %d: goes back to a model that was never committed", r.Round, r.Contract, r.Run)
+			}
+			last[k] = r
+			continue
+		}
+		before := last[k].Digest
+		model, newState, err := s.expected(r, models[before], states[before])
 		if err != nil {
 			s.t.Errorf("round %d of %s, run %d: %v", r.Round, r.Contract, r.Run, err)
 		}
-		models[r.Digest], last[k] = model, r
+		models[r.Digest], states[r.Digest], last[k] = model, newState, r
 	}
 }
 
-// expected merges what the participants of a round offered and compares the digest with the committed one.
-func (s *Swarm) expected(r Round, base []byte) ([]byte, error) {
+// expected merges what the participants of a round offered around the last model, with its optimiser's state, and compares
+// the digest with the committed one.
+func (s *Swarm) expected(r Round, base, optimiser []byte) (model, newState []byte, err error) {
 	var weights []uint32
 	var sources [][]byte
 	var layout *merge.Layout
+	method := "mean"
 	for i, p := range r.Participants {
 		run := s.runOf(p.Session)
 		if run == nil {
-			return nil, fmt.Errorf("nobody has session %s", p.Session)
+			return nil, nil, fmt.Errorf("nobody has session %s", p.Session)
 		}
-		var err error
 		if layout, err = run.Program.layout(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if p.Weight == 0 {
 			continue
 		}
+		if run.Program.Method != "" {
+			method = run.Program.Method
+		}
 		source := run.offer(p.Seq)
-		if r.Sessions[i].State == state.SessionOpen && run.base(p.Seq) != r.Round-1 {
-			return nil, fmt.Errorf("sync %d of %s was trained from the model of round %d", p.Seq, p.Node, run.base(p.Seq))
+		back := r.Lost != nil && (run.base(p.Seq) == r.Lost.ResumedRound || r.Lost.ResumedRound == 0)
+		if r.Sessions[i].State == state.SessionOpen && run.base(p.Seq) != r.Round-1 && !back {
+			return nil, nil, fmt.Errorf("sync %d of %s was trained from the model of round %d", p.Seq, p.Node, run.base(p.Seq))
 		}
 		if r.Sessions[i].State == state.SessionClosed {
 			source = run.offer(0)
@@ -200,42 +214,22 @@ func (s *Swarm) expected(r Round, base []byte) ([]byte, error) {
 			}
 		}
 		if source == nil {
-			return nil, fmt.Errorf("%s has no weights of sync %d", p.Node, p.Seq)
+			return nil, nil, fmt.Errorf("%s has no weights of sync %d", p.Node, p.Seq)
 		}
 		weights, sources = append(weights, p.Weight), append(sources, source)
 	}
-	model, err := mean(layout, weights, sources)
+	m, err := merge.ParseMethod(method)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	model, newState, err = mergetest.Merge(m, layout, weights, sources, base, optimiser)
+	if err != nil {
+		return nil, nil, err
 	}
 	if got := digestOf(layout, model); got != r.Digest {
-		return model, fmt.Errorf("the mean of the offered weights has digest %.12s, committed is %.12s", got, r.Digest)
+		return model, newState, fmt.Errorf("the "+method+" of the offered weights has digest %.12s, committed is %.12s", got, r.Digest)
 	}
-	return model, nil
-}
-
-func mean(layout *merge.Layout, weights []uint32, models [][]byte) ([]byte, error) {
-	method, err := merge.ParseMethod("mean")
-	if err != nil {
-		return nil, err
-	}
-	m, err := method.NewMerger(layout, merge.Contributors{Weights: weights})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]byte, layout.Bytes())
-	for leaf := range layout.Leaves() {
-		at := layout.LeafOffset(leaf)
-		end := at + int64(layout.LeafLen(leaf))
-		sources := make([][]byte, len(models))
-		for i := range models {
-			sources[i] = models[i][at:end]
-		}
-		if err := m.Leaf(leaf, out[at:end], sources, nil); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return model, newState, nil
 }
 
 // offer returns the weights of a Sync, or those at the close for 0, or the last ones if the program has not got so far.

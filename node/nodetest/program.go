@@ -33,7 +33,10 @@ type Program struct {
 	Delta    float32
 	Last     float32 // what is added after the last merge, before Close
 	Elements int
-	Fail     int // step at which the program gives up; 0: none
+	Method   string // any spelling; default mean
+	// Learn makes what is offered after a step from the model before it, in place of Delta.
+	Learn func(step int, model []byte) []byte
+	Fail  int // step at which the program gives up; 0: none
 }
 
 func (p Program) layout() (*merge.Layout, error) {
@@ -129,6 +132,13 @@ func (r *Run) Final() float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(r.final))
 }
 
+// Model returns a copy of the final model; nil if there is none.
+func (r *Run) Model() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]byte(nil), r.final...)
+}
+
 // train is the program.
 func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 	p := r.Program
@@ -140,7 +150,7 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 		return err
 	}
 	opened, err := h.Open(ctx, bridge.OpenRequest{Layout: layout, OpenRequest: wire.OpenRequest{
-		Contract: p.Contract, MinPeers: p.MinPeers, SyncFrequency: 4, CheckinMode: p.Mode, Weight: p.Weight, Method: "mean",
+		Contract: p.Contract, MinPeers: p.MinPeers, SyncFrequency: 4, CheckinMode: p.Mode, Weight: p.Weight, Method: p.Method,
 	}})
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
@@ -163,7 +173,9 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 			if int(seq) == p.Fail { //nolint:gosec // small
 				return errors.New("the program gave up")
 			}
-			model = add(model, p.Delta)
+			if model = add(model, p.Delta); p.Learn != nil {
+				model = p.Learn(int(seq), model) //nolint:gosec // small
+			}
 		}
 		if err := r.write(files, seq+1, model); err != nil {
 			return err
