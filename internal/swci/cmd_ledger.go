@@ -255,28 +255,28 @@ func verifyLedger(_ context.Context, s *Session, args Args) error {
 
 // auditedJSON is `verify ledger FILE -o json`.
 type auditedJSON struct {
-	Good          bool                   `json:"good" doc:"nothing is wrong"`
-	SwarmID       string                 `json:"swarm_id" doc:"the swarm's"`
-	Records       uint64                 `json:"records" doc:"that were read and form a chain"`
-	Bytes         uint64                 `json:"bytes" doc:"of them"`
-	Head          string                 `json:"head" doc:"hash of the last one"`
-	Late          bool                   `json:"late" doc:"the swarm had trained before its ledger began"`
-	Unwitnessed   uint64                 `json:"unwitnessed" doc:"records at the end that no participant signed as its past: for these the SNs alone vouch, but for what rounds among them carry signed"`
-	Bundles       int                    `json:"bundles" doc:"records of trust bundles"`
-	Registrations int                    `json:"registrations" doc:"records of registrations"`
-	Rounds        int                    `json:"rounds" doc:"records of rounds"`
+	Good          bool                  `json:"good" doc:"nothing is wrong"`
+	SwarmID       string                `json:"swarm_id" doc:"the swarm's"`
+	Records       uint64                `json:"records" doc:"that were read and form a chain"`
+	Bytes         uint64                `json:"bytes" doc:"of them"`
+	Head          string                `json:"head" doc:"hash of the last one"`
+	Late          bool                  `json:"late" doc:"the swarm had trained before its ledger began"`
+	Unwitnessed   uint64                `json:"unwitnessed" doc:"records at the end that no participant signed as its past: for these the SNs alone vouch, but for what rounds among them carry signed"`
+	Bundles       int                   `json:"bundles" doc:"records of trust bundles"`
+	Registrations int                   `json:"registrations" doc:"records of registrations"`
+	Rounds        int                   `json:"rounds" doc:"records of rounds"`
 	Contracts     []auditedContractJSON `json:"contracts" doc:"by first appearance"`
-	Problems      []ledgerProblemJSON    `json:"problems" doc:"what is wrong, at most 100"`
-	MoreProblems  int                    `json:"more_problems" doc:"beyond those"`
+	Problems      []ledgerProblemJSON   `json:"problems" doc:"what is wrong, at most 100"`
+	MoreProblems  int                   `json:"more_problems" doc:"beyond those"`
 }
 
 type auditedContractJSON struct {
-	Name         string              `json:"name" doc:"the contract's"`
-	Run          uint64              `json:"run" doc:"the newest"`
-	Rounds       int                 `json:"rounds" doc:"of all runs"`
-	LastRound    uint64              `json:"last_round" doc:"of the newest run"`
-	Model        string              `json:"model" doc:"digest of its newest model"`
-	Over         bool                `json:"over" doc:"its training has ended"`
+	Name         string             `json:"name" doc:"the contract's"`
+	Run          uint64             `json:"run" doc:"the newest"`
+	Rounds       int                `json:"rounds" doc:"of all runs"`
+	LastRound    uint64             `json:"last_round" doc:"of the newest run"`
+	Model        string             `json:"model" doc:"digest of its newest model"`
+	Over         bool               `json:"over" doc:"its training has ended"`
 	Participants []auditedShareJSON `json:"participants" doc:"by first appearance"`
 }
 
