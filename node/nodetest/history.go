@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -16,16 +17,21 @@ type Round struct {
 	Attempt      uint64
 	Digest       string
 	Final        bool
+	At           time.Time // when the leader committed it
 	Participants []state.Participant
 	// Sessions are the participants' sessions when the attempt was planned, in the same order.
 	Sessions []state.Session
+	// Lost says that the round before was a step back to an older model; in that one it says so of itself. Nobody merges such
+	// a round.
+	Lost *state.LostModel
 }
 
 // history is what a log says, entry by entry.
 type history struct {
-	entries [][]byte // commands only, with their index in front
-	rounds  []Round
-	end     *state.State
+	entries  [][]byte // commands only, with their index in front
+	commands []state.Command
+	rounds   []Round
+	end      *state.State
 }
 
 // replay applies a log from its beginning up to an index.
@@ -52,6 +58,7 @@ func replay(log *raft.InmemStore, last uint64) (history, error) {
 		if err != nil {
 			return h, fmt.Errorf("entry %d: %w", i, err)
 		}
+		h.commands = append(h.commands, c)
 		old := h.end
 		next, result, err := old.Apply(c)
 		if err != nil && state.ReasonOf(err) == "" {
@@ -75,9 +82,18 @@ func (h *history) note(c state.Command, old *state.State, planned map[string][]s
 		planned[c.Contract] = sessions
 	case state.CommitRound:
 		plan := old.Contracts[c.Contract].Plan
+		var lost *state.LostModel
+		if done := old.Contracts[c.Contract].Committed; done != nil && done.Attempt == 0 {
+			lost = old.Contracts[c.Contract].Lost
+		}
 		h.rounds = append(h.rounds, Round{
-			Contract: c.Contract, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Digest: c.Digest, Final: plan.Final,
-			Participants: plan.Participants, Sessions: planned[c.Contract],
+			Lost: lost, Contract: c.Contract, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Digest: c.Digest, Final: plan.Final,
+			At: time.UnixMilli(c.AtMS), Participants: plan.Participants, Sessions: planned[c.Contract],
+		})
+	case state.LoseModel:
+		h.rounds = append(h.rounds, Round{
+			Contract: c.Contract, Run: c.Run, Round: c.Round + 1, Digest: c.ResumedDigest, At: time.UnixMilli(c.AtMS),
+			Lost: h.end.Contracts[c.Contract].Lost,
 		})
 	}
 }
