@@ -16,6 +16,7 @@ const sitOutRounds = 3
 type failure struct {
 	node, blamed, reason string
 	at                   time.Time
+	line                 string // all of it in words; empty: node, blamed and reason say it
 }
 
 // attempt follows the running attempt.
@@ -255,6 +256,9 @@ func describe(failures []failure) string {
 		}
 		if f.reason != "" {
 			line += ": " + f.reason
+		}
+		if f.line != "" {
+			line = f.line
 		}
 		lines = append(lines, line)
 	}

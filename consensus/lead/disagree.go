@@ -8,6 +8,18 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
+// wrongBytes is what a user can do when digests do not fit together.
+const wrongBytes = "one of the peers named above sends or reports wrong bytes: check its version, memory and disk, " +
+	"or keep it out: swarmctl ban node NAME"
+
+// aboutDigests tells whether an attempt failed because the participants' digests did not fit together.
+func aboutDigests(why string) bool {
+	return strings.Contains(why, "of the two is wrong") || strings.Contains(why, otherDigest)
+}
+
+// otherDigest is the reason against who agrees with all owners and reports another whole.
+const otherDigest = "digest differs from the others'"
+
 // verdict is what the digests of one attempt tell once all participants have reported.
 type verdict struct {
 	failures []failure // what does not fit together, in plan order; empty: all agree
@@ -52,7 +64,7 @@ func (d *decider) disagree(done map[string]*Done) verdict {
 		if mine == nil || len(most) > 0 && slices.Contains(most, node) {
 			continue
 		}
-		f := failure{node: node, reason: "digest differs from the others'", at: d.in.Now}
+		f := failure{node: node, reason: otherDigest, at: d.in.Now}
 		if most != nil {
 			f.blamed = node // Its own signature proves it.
 			v.named = append(v.named, node)
@@ -76,7 +88,8 @@ func (d *decider) mismatches(done map[string]*Done) []failure {
 			}
 			found = append(found, failure{
 				node: reporter.Node, blamed: owner.Node, at: d.in.Now,
-				reason: fmt.Sprintf("its shard has digest %.12s, as its owner signed it %.12s", got[j], said[j]),
+				line: fmt.Sprintf("%s reports digest %.12s of what %s sent, %s signed %.12s: one of the two is wrong",
+					reporter.Node, got[j], owner.Node, owner.Node, said[j]),
 			})
 		}
 	}

@@ -166,8 +166,14 @@ func (w Waiting) remedy() string {
 			return "nothing while the programs train; else look into the logs of " + names(w.For)
 		}
 	case WaitRetry:
+		if aboutDigests(w.Detail) {
+			return wrongBytes
+		}
 		return "check the network between " + names(w.nodes(PeerFailed)) + " and whom they name"
 	case WaitMerging:
+		if aboutDigests(w.Scene.LastFailed) {
+			return "nothing while it goes on; if attempts keep failing " + wrongBytes
+		}
 		if len(w.nodes(PeerFailed)) > 0 || w.Attempt > 1 {
 			return "nothing while it goes on; if attempts keep failing check the network between the peers named above"
 		}
