@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,11 @@ import (
 const (
 	// attemptTimeout bounds one attempt of a unary call; SNs answer with a reason before that.
 	attemptTimeout = 10 * time.Second
-	firstDelay     = 200 * time.Millisecond
-	maxDelay       = 3 * time.Second
+	// heartbeatTimeout bounds one attempt of a heartbeat: the next SN must have it before the node is taken for dead, which is
+	// five seconds after the last one, while a connection that has gone silent is found out in nine.
+	heartbeatTimeout = 2 * time.Second
+	firstDelay       = 200 * time.Millisecond
+	maxDelay         = 3 * time.Second
 )
 
 // Headers of the API, as internal/rpc names them; a test holds them equal.
@@ -27,9 +31,10 @@ const (
 
 // manner says how a call is made.
 type manner struct {
-	speaks   bool // for our node: name and token go along
-	anySwarm bool // needs no swarm ID
-	once     bool // not idempotent: never repeated once it may have been sent
+	speaks   bool          // for our node: name and token go along
+	anySwarm bool          // needs no swarm ID
+	once     bool          // not idempotent: never repeated once it may have been sent
+	within   time.Duration // bounds one attempt; 0: attemptTimeout
 }
 
 type method[Req, Res any] func(*stubs, context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
@@ -47,7 +52,7 @@ func call[Req, Res any](ctx context.Context, c *Client, how manner, req *Req, m 
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(how.within, attemptTimeout))
 		defer cancel()
 		r := connect.NewRequest(req)
 		c.address(r.Header(), how)

@@ -72,7 +72,7 @@ func plainText(s string) string {
 
 // Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned.
 func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
-	return call(ctx, c, manner{speaks: true}, req,
+	return call(ctx, c, manner{speaks: true, within: heartbeatTimeout}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 			return s.session.Report(ctx, r)
 		})
