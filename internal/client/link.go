@@ -25,6 +25,8 @@ const (
 	pingFor   = 4 * time.Second
 	// maxMessage is the largest answer that is read, in bytes: a contract's layout of 1 MiB and many sessions fit.
 	maxMessage = 16 << 20
+	// maxKnown bounds the SNs whose stubs are kept.
+	maxKnown = 64
 )
 
 // link is a set of connections that were all made with one SVID.
@@ -32,6 +34,24 @@ type link struct {
 	svid *x509svid.SVID // nil with Config.Transport
 	rt   http.RoundTripper
 	idle func()
+
+	mu    sync.Mutex
+	known map[string]*stubs // by address of the SN; making them costs as much as a call
+}
+
+// stubs returns the services of an SN over the link.
+func (l *link) stubs(sn string) *stubs {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.known[sn]
+	if s == nil {
+		if len(l.known) >= maxKnown || l.known == nil {
+			l.known = map[string]*stubs{}
+		}
+		s = newStubs(l.rt, sn)
+		l.known[sn] = s
+	}
+	return s
 }
 
 func (l *link) close() {
@@ -57,7 +77,7 @@ func (c *Client) stubs(sn string) (*stubs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStubs(l.rt, sn), nil
+	return l.stubs(sn), nil
 }
 
 func newStubs(rt http.RoundTripper, sn string) *stubs {

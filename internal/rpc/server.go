@@ -107,11 +107,16 @@ func New(cfg Config) (*Server, error) {
 // Stop ends all streams with the reason STOPPING, so that clients move on. Calls that run are not ended.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
+// compressFrom is the least answer that is compressed, in bytes: below it a round of a small model would spend more time in
+// gzip than in anything else.
+const compressFrom = 8 << 10
+
 // Handler returns the whole API with everything that guards it.
 func (s *Server) Handler() http.Handler {
 	opts := []connect.HandlerOption{
 		connect.WithInterceptors(&guard{core: s.cfg.Core, table: AccessTable(), log: s.cfg.Log}),
 		connect.WithReadMaxBytes(MaxMessage),
+		connect.WithCompressMinBytes(compressFrom),
 		recoverPanic(s.cfg.Log),
 	}
 	mux := http.NewServeMux()
