@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/session"
 )
 
 // Common is what every role needs.
@@ -59,6 +60,7 @@ type SNConfig struct {
 	SentinelFSPort           int
 	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
 	QuorumWait               time.Duration // 0: the default of 30 s
+	StallGrace               time.Duration // 0: the default of 60 s
 }
 
 // SLConfig describes a Swarm Learning node.
@@ -79,6 +81,7 @@ type SLConfig struct {
 	Linger        time.Duration
 	// SessionTimeout stops a program that has opened no session by then; 0: never.
 	SessionTimeout time.Duration
+	Patience       session.Patience
 	Stdout         io.Writer // the program's lines
 	Getenv         func(string) string
 

@@ -248,7 +248,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
 			}
 			return bridgeSlots{slots}, nil
 		},
-		Walls: noWalls,
+		Walls: noWalls, Patience: s.cfg.Patience,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), Log: s.cfg.Log}
 	if s.program != nil {

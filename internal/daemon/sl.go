@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,9 +29,8 @@ func slCommand(e Env) *cli.Command {
 		&cli.BoolFlag{Name: "attach", Usage: "run no program: wait for one that is started by hand with the printed variables"},
 		stringFlag("bridge-dir", "where the program's socket and weight files are made (default /dev/shm/swarmd/<name>)"),
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
-		&cli.DurationFlag{Name: "linger", Value: 10 * time.Minute, Usage: "serve the final model to others for so long at most"},
-		&cli.DurationFlag{Name: "session-timeout", Usage: "stop a program that has opened no session by then (default: never)"},
 	)
+	flags = append(flags, patienceFlags()...)
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
 		cfg, err := slConfig(c, e)
 		if err != nil {
@@ -83,6 +81,9 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		DataDir: c.String("data-dir"), ModelDir: c.String("model-dir"), Program: c.String("model-program"), Platform: platform,
 		Python: c.String("python"), Attach: c.Bool("attach"), BridgeDir: c.String("bridge-dir"),
 		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), SessionTimeout: c.Duration("session-timeout"), Stdout: e.Stdout, Getenv: e.Getenv,
+	}
+	if cfg.Patience, err = patience(c, e); err != nil {
+		return node.SLConfig{}, err
 	}
 	if cfg.BridgeDir == "" {
 		cfg.BridgeDir = bridgeDir(e, cfg.Name, os.Geteuid() == 0 || inContainer(c))
@@ -138,12 +139,4 @@ func gpuEnv(gpu string) []string {
 		return []string{"NVIDIA_VISIBLE_DEVICES=all"}
 	}
 	return []string{"CUDA_VISIBLE_DEVICES=" + gpu, "NVIDIA_VISIBLE_DEVICES=" + gpu}
-}
-
-// quorumWait is the flag, else the original's variable, else 0 for the default.
-func quorumWait(c *cli.Context) time.Duration {
-	if d := c.Duration("full-quorum-wait"); d > 0 {
-		return d
-	}
-	return time.Duration(c.Int("full-quorum-seconds")) * time.Second
 }

@@ -18,9 +18,8 @@ func snCommand(e Env) *cli.Command {
 		portFlag("sn-fs-port", 30305, "port of the file server"),
 		portFlag("sentinel-fs-port", 30305, "the Sentinel's file server port"),
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server to ask before bootstrapping (repeatable)"},
-		&cli.DurationFlag{Name: "full-quorum-wait", Usage: "how long a round waits for the rest once minPeers are ready", DefaultText: "30s", EnvVars: []string{"SWARM_FULL_QUORUM_WAIT"}},
-		&cli.IntFlag{Name: "full-quorum-seconds", Hidden: true, EnvVars: []string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS"}},
 	)
+	flags = append(flags, waitFlags()...)
 	return described(agentHelp, command("run-sn", "run a Swarm Network node", flags, func(c *cli.Context) error {
 		cfg, err := snConfig(c, e)
 		if err != nil {
@@ -51,10 +50,18 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 			return node.SNConfig{}, err
 		}
 	}
+	quorum, err := wait(c, e, quorumFlag, quorumSecondsFlag, quorumVariable)
+	if err != nil {
+		return node.SNConfig{}, err
+	}
+	stall, err := wait(c, e, stallFlag, stallSecondsFlag, stallVariable)
+	if err != nil {
+		return node.SNConfig{}, err
+	}
 	return node.SNConfig{
 		Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
 		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
-		QuorumWait: quorumWait(c),
+		QuorumWait: quorum, StallGrace: stall,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -124,7 +125,7 @@ func TestMethodOfASession(t *testing.T) {
 	terms := wireTerms(layout(t, 100), 3)
 	terms.Method = "krum(f=2)"
 	_, err := a.open(t, idB, terms)
-	if ce, ok := err.(*connect.Error); !ok || ce.Message() != "krum(f=2) needs 7 peers (2f+3): minPeers is 3" {
+	if ce, ok := errors.AsType[*connect.Error](err); !ok || ce.Message() != "krum(f=2) needs 7 peers (2f+3): minPeers is 3" {
 		t.Errorf("got %v", err)
 	}
 }

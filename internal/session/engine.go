@@ -34,6 +34,8 @@ type Config struct {
 	SpoolDir string
 	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
 	ExpectedPeers uint32
+	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.
+	Patience Patience
 	// Heartbeat is the interval between reports when nothing changes. Default 1 s.
 	Heartbeat time.Duration
 	// RetryFetch is the pause after a failed fetch of the committed model. Default 500 ms.

@@ -3,9 +3,22 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/swarmd/swarmd/merge"
 )
+
+// notFinite begins the reason of a session that ends because its weights are not finite: a contract's rules may end all others
+// with it, see state.EndNonFinite.
+const notFinite = "not finite: "
+
+// abortReason is why the session of a program that gives up has ended. The Python package names its errors.
+func abortReason(said string) string {
+	if text, ok := strings.CutPrefix(said, "NotFiniteError: "); ok {
+		said = notFinite + text
+	}
+	return "failed: " + said
+}
 
 // checkOwn looks for a fault in what this node contributes: a weight file that can't be read, or a value that is not
 // finite. A blame by others is no proof, so this node's own files are asked.
@@ -27,7 +40,7 @@ func checkOwn(job Job) error {
 		err := merger.Leaf(i, dst[:n], [][]byte{src[:n]}, nil)
 		if bad := (*merge.NonFinite)(nil); errors.As(err, &bad) {
 			return &Error{
-				"NOT_FINITE", fmt.Sprintf("%s, so the model is not merged", bad),
+				"NOT_FINITE", fmt.Sprintf(notFinite+"%s, so the model is not merged", bad),
 				"lower the learning rate, clip gradients or look for bad input data",
 			}
 		}

@@ -22,7 +22,7 @@ func TestOwnBadWeightsEndTheSession(t *testing.T) {
 		value float32
 		ended string
 	}{
-		"infinite": {float32(math.Inf(1)), `failed: tensor "w" element 1 is +Inf, so the model is not merged`},
+		"infinite": {float32(math.Inf(1)), `failed: not finite: tensor "w" element 1 is +Inf, so the model is not merged`},
 		// Blame alone is no proof: the attempt failed, the session goes on.
 		"sound": {1, ""},
 	} {

@@ -69,6 +69,7 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 	e.current, e.seen = s, true
 	s.recordLocked()
 	s.spawnLocked(func() { e.watch(s) })
+	s.spawnLocked(func() { e.endure(s) })
 	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.layout.Bytes())
 	e.poke()
 	s.spawnLocked(func() { s.lookForCopies(view.Run) })
@@ -99,6 +100,7 @@ func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, er
 		ExpectedPeers: e.cfg.ExpectedPeers, SyncFrequency: req.SyncFrequency, Adaptive: req.Adaptive, CheckinMode: req.CheckinMode,
 		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Walls: e.cfg.Walls,
 	}
+	e.cfg.Patience.ask(s.open)
 	s.openJSON, s.localName = pack(s.open), slots.LocalName()
 	return s, nil
 }
@@ -280,5 +282,5 @@ func (e *Engine) Abort(ctx context.Context, id, reason string) error {
 	if err != nil {
 		return err
 	}
-	return e.end(ctx, s, "failed: "+reason, 1)
+	return e.end(ctx, s, abortReason(reason), 1)
 }

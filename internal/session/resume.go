@@ -109,6 +109,7 @@ func (s *session) goOnLocked(life context.Context) {
 	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.phaseLocked(),
 		"round", s.held.round)
 	s.spawnLocked(func() { e.watch(s) })
+	s.spawnLocked(func() { e.endure(s) })
 	if s.finished {
 		s.tellFinishedLocked()
 	}

@@ -53,6 +53,7 @@ type swarm struct {
 
 	modelDir   string
 	scratchDir string
+	patience   session.Patience
 	method     string // that the program asks for; start's default is the mean
 	opened     *swarmv1.OpenSessionRequest
 	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
@@ -192,6 +193,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
+		Patience: w.patience,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

@@ -1,0 +1,93 @@
+package session
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// Patience is what a node asks of the swarm, and how long it bears a swarm that is too small. Zero fields ask for nothing.
+type Patience struct {
+	QuorumWait time.Duration // for the peers beyond minPeers
+	StallGrace time.Duration // for the same peers, when a merge stalls
+	MinPeers   time.Duration // below minPeers for so long the session fails; 0: it waits for ever
+	NoShard    bool          // this node wants to own no part of a merge
+}
+
+// ask puts into a request what the node asks for.
+func (p Patience) ask(req *swarmv1.OpenSessionRequest) {
+	req.NoShard, req.QuorumWaitMs, req.StallGraceMs = p.NoShard, milliseconds(p.QuorumWait), milliseconds(p.StallGrace)
+}
+
+// milliseconds bounds a time to what the wire carries.
+func milliseconds(d time.Duration) uint32 {
+	return uint32(min(max(d.Milliseconds(), 0), math.MaxUint32)) //nolint:gosec // bounded
+}
+
+// endure fails the session when the swarm was below minPeers for longer than the node bears. It blocks until the session
+// ends, or returns at once if the node bears everything.
+func (e *Engine) endure(s *session) {
+	limit := e.cfg.Patience.MinPeers
+	if limit <= 0 {
+		return
+	}
+	var since time.Time
+	for {
+		e.mu.Lock()
+		have, need := s.presentLocked()
+		viewed, ended, now := e.viewed, s.ended(), time.Now()
+		switch {
+		case have >= need:
+			since = time.Time{}
+		case since.IsZero():
+			since = now
+		}
+		rest := limit - now.Sub(since)
+		if !ended && !since.IsZero() && rest <= 0 {
+			s.giveUpLocked(&Error{
+				"BELOW_MIN_PEERS",
+				fmt.Sprintf("fewer than minPeers for %s: %d of %d were there", limit, have, need),
+				"start the missing peers and then this program again, or give a longer --min-peers-timeout",
+			})
+			ended = true
+		}
+		e.mu.Unlock()
+		if ended {
+			return
+		}
+		var timeout <-chan time.Time
+		timer := time.NewTimer(rest)
+		if !since.IsZero() {
+			timeout = timer.C
+		}
+		select {
+		case <-s.ctx.Done():
+		case <-viewed:
+		case <-timeout:
+		}
+		timer.Stop()
+		if s.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// presentLocked counts the sessions of live nodes, and how many a round needs; none once training is over. Those of earlier runs
+// have all ended.
+func (s *session) presentLocked() (have, need uint32) {
+	need = s.view.GetTerms().GetMinPeers()
+	if need == 0 {
+		need = max(s.open.GetTerms().GetMinPeers(), s.view.GetRules().GetMinPeers())
+	}
+	if s.view.GetOver() {
+		need = 0
+	}
+	for _, m := range s.view.GetSessions() {
+		if m.GetState() != "ended" && m.GetLive() {
+			have++
+		}
+	}
+	return have, need
+}

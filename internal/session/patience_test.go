@@ -1,0 +1,95 @@
+package session_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// TestBelowMinPeers: the session fails after the node's patience, counted anew when the peers come back in between.
+func TestBelowMinPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.patience = session.Patience{MinPeers: time.Minute}
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { v.Terms = &swarmv1.Terms{MinPeers: 2} })
+		got := syncCall(t, e, id, 1)
+		live := func(is bool) { w.update(func(v *swarmv1.ContractView) { v.Sessions[1].Live = is }) }
+		for range 3 {
+			live(false)
+			time.Sleep(59 * time.Second)
+			live(true)
+			time.Sleep(time.Hour)
+		}
+		select {
+		case a := <-got:
+			t.Fatalf("failed although the peers came back: %v", a.err)
+		default:
+		}
+		live(false)
+		began := time.Now()
+		a := <-got
+		var refusal *session.Error
+		if !errors.As(a.err, &refusal) || refusal.Code != "BELOW_MIN_PEERS" || !strings.Contains(refusal.Message, "for 1m0s: 1 of 2 were there") {
+			t.Fatalf("got %v", a.err)
+		}
+		if waited := time.Since(began); waited != time.Minute {
+			t.Errorf("waited %s", waited)
+		}
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !strings.Contains(w.ended, "fewer than minPeers") {
+			t.Errorf("the contract was told %q", w.ended)
+		}
+	})
+}
+
+// TestPatienceIsAsked: what the node wants is in its request; without a limit it waits for ever, and none counts once
+// training is over.
+func TestPatienceIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.patience = session.Patience{QuorumWait: 1500 * time.Millisecond, StallGrace: time.Minute, NoShard: true}
+		e, id, _ := start(t, w)
+		if o := w.opened; o.GetQuorumWaitMs() != 1500 || o.GetStallGraceMs() != 60_000 || !o.GetNoShard() {
+			t.Errorf("asked for %v", o)
+		}
+		w.update(func(v *swarmv1.ContractView) {
+			v.Terms = &swarmv1.Terms{MinPeers: 2}
+			v.Sessions[1].Live = false
+		})
+		got := syncCall(t, e, id, 1)
+		select {
+		case a := <-got:
+			t.Fatalf("gave up: %v", a.err)
+		case <-time.After(1000 * time.Hour):
+		}
+	})
+}
+
+// TestAbortBecauseOfNaN: the reason has the words by which a contract's rules know it.
+func TestAbortBecauseOfNaN(t *testing.T) {
+	for said, want := range map[string]string{
+		`NotFiniteError: tensor "w" has NaN`: `failed: not finite: tensor "w" has NaN`,
+		"out of memory":                      "failed: out of memory",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSwarm()
+			e, id, _ := start(t, w)
+			if err := e.Abort(t.Context(), id, said); err != nil {
+				t.Fatal(err)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.ended != want {
+				t.Errorf("told %q, want %q", w.ended, want)
+			}
+		})
+	}
+}
