@@ -208,7 +208,8 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 	if said := d.Waiting.key(); said != known.said {
 		known.said = said
 		level := slog.LevelDebug
-		if k := d.Waiting.Kind; k == WaitPeers || k == WaitRetry || k == WaitWeight || k == WaitModel {
+		switch d.Waiting.Kind {
+		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitRequired, WaitShare, WaitCap, WaitMethod:
 			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
 		}
 		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())
