@@ -32,7 +32,10 @@ func amongChosen(chosen []int, weights []uint32, keep int) leafFunc {
 	for k, i := range chosen {
 		w[k] = weights[i]
 	}
-	leaf := columnwise(len(chosen), func(v []float64, order []uint16) float64 { return around(v, order, w, keep) })
+	leaf := columnwise(len(chosen), func(s *sorter, e int) float64 {
+		v, order := s.column(e)
+		return around(v, order, w, keep)
+	})
 	inner := work{sources: make([][]byte, len(chosen))}
 	return func(o *work) error {
 		for k, i := range chosen {

@@ -13,15 +13,15 @@ var coordMedian = spec{
 			return rankwise(ranks)
 		}
 		weights, total := in.Weights, weightSum(in.Weights)
-		return columnwise(n, func(v []float64, order []uint16) float64 {
+		return columnwise(n, func(s *sorter, e int) float64 {
 			var sum uint64
-			for r, i := range order {
-				sum += uint64(weights[i])
+			for r := range n {
+				sum += uint64(weights[s.owner(r, e)])
 				switch {
 				case 2*sum > total:
-					return v[r]
+					return s.value(r, e)
 				case 2*sum == total:
-					return middle(v[r], v[r+1])
+					return middle(s.value(r, e), s.value(r+1, e))
 				}
 			}
 			return 0 // Not reached: the sum ends at the total.

@@ -162,6 +162,22 @@ func (s *sorter) row(rank int, out []float64) {
 	}
 }
 
+// value decodes the value of one rank of element e, owner says whose it is.
+func (s *sorter) value(rank, e int) float64 {
+	k := s.keys[rank*strip+e]
+	if s.small {
+		return number32(k)
+	}
+	return number64(k)
+}
+
+func (s *sorter) owner(rank, e int) int {
+	if s.small {
+		return int(uint16(s.keys[rank*strip+e]))
+	}
+	return int(s.who[rank*strip+e])
+}
+
 // column decodes one element's values, ascending, and whose they are.
 func (s *sorter) column(e int) (v []float64, order []uint16) {
 	for r := range s.n {
@@ -185,16 +201,12 @@ func number64(key uint64) float64 {
 	return math.Float64frombits(key ^ (uint64(int64(^key)>>63) | 1<<63))
 }
 
-// pick makes one value of an element's values in ascending order and whose
-// they are.
-type pick func(v []float64, order []uint16) float64
-
-// columnwise merges by a pick over each element's sorted values.
-func columnwise(n int, choose pick) leafFunc {
+// columnwise merges by a function of each element's sorted values.
+func columnwise(n int, choose func(s *sorter, e int) float64) leafFunc {
 	s := newSorter(n, nil)
 	return s.leaf(func(out []float64) {
 		for e := range out {
-			out[e] = choose(s.column(e))
+			out[e] = choose(s, e)
 		}
 	})
 }

@@ -25,20 +25,28 @@ var trimmedMean = spec{
 			}
 			return rankwise(ranks)
 		}
-		weights := in.Weights
-		return columnwise(len(weights), func(v []float64, order []uint16) float64 {
-			var from, sum, kept, least, most float64
-			for r, i := range order {
-				w := float64(weights[i])
-				if k := inside(from, w); k > 0 {
-					if kept == 0 {
-						least = v[r]
-					}
-					most = v[r]
-					sum += float64(k * v[r])
-					kept += k
+		weights := make([]float64, len(in.Weights))
+		for i, w := range in.Weights {
+			weights[i] = float64(w)
+		}
+		return columnwise(len(weights), func(s *sorter, e int) float64 {
+			var to, sum, kept, least, most float64
+			for r := 0; to < high; r++ {
+				from := to
+				to += weights[s.owner(r, e)]
+				if to <= low {
+					continue
 				}
-				from += w
+				most = s.value(r, e)
+				if kept == 0 {
+					least = most
+				}
+				k := to - from
+				if from < low || to > high {
+					k = inside(from, k)
+				}
+				sum += float64(k * most)
+				kept += k
 			}
 			return min(max(sum/kept, least), most)
 		})

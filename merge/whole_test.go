@@ -14,9 +14,9 @@ import (
 // would, and compares with the definitions on whole vectors in float64.
 func TestShardsGiveTheWholeVector(t *testing.T) {
 	l := layoutOf(t,
-		merge.Tensor{Name: "a", DType: merge.Float32, Shape: []int64{100_000}},
-		merge.Tensor{Name: "b", DType: merge.Float64, Shape: []int64{40_000}},
-		merge.Tensor{Name: "c", DType: merge.BFloat16, Shape: []int64{150_001}},
+		merge.Tensor{Name: "a", DType: merge.Float32, Shape: []int64{66_000}},
+		merge.Tensor{Name: "b", DType: merge.Float64, Shape: []int64{20_000}},
+		merge.Tensor{Name: "c", DType: merge.BFloat16, Shape: []int64{60_001}},
 		merge.Tensor{Name: "d", DType: merge.Float32, Shape: []int64{5}})
 	rng := rand.New(rand.NewPCG(13, 14))
 	weights := []uint32{3, 1, 4, 6, 5, 9, 2}
