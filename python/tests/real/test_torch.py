@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import swarm as v03
 from helpers import construct, events, together
-from realswarm import RealSwarm, local_run
+from realswarm import ROOT, RealSwarm, environment, local_run
 from swarmlearning.pyt import SwarmCallback
 
 DATA = TensorDataset(torch.arange(48, dtype=torch.float32).reshape(12, 4) / 48, torch.tensor([0, 1] * 6))
@@ -127,3 +130,20 @@ def test_digits_example(swarm_binaries: pathlib.Path, tmp_path: pathlib.Path) ->
     assert all(peer["local_accuracy"] < 0.7 for peer in summary["peers"])
     assert printed.count("Final Swarm model was loaded.") >= 3
     assert (tmp_path / "out" / "sl-0" / "model.pt").stat().st_size > 0
+
+
+def test_personal_example(swarm_binaries: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    source, out = ROOT / "examples" / "personal-pyt", tmp_path / "out"
+    run = [str(swarm_binaries / "swarmctl"), "local", "run", "--peers", "3", "--platform", "PYT", "--python",
+           sys.executable, "--model-dir", str(source), "--model-program", "train.py", "--out", str(out),
+           "--timeout", "5m"]  # fmt: skip
+    done = subprocess.run(run, env=environment(tmp_path), capture_output=True, text=True, timeout=330, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads((out / "summary.json").read_text())
+    # Equal is what is merged; the heads are each peer's own.
+    assert summary["models_equal"]
+    heads = [torch.load(out / f"sl-{peer}" / "model.pt")["head.weight"] for peer in range(3)]
+    assert not torch.equal(heads[0], heads[1])
+    for peer in summary["peers"]:
+        # Alone it is 0.67 at most, with merged heads 0.5.
+        assert peer["swarm_accuracy"] > 0.69
