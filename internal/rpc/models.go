@@ -3,7 +3,6 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,5 +118,3 @@ func unheld(c *state.Contract, list *swarmv1.ListModelsResponse) string {
 	}
 	return fmt.Sprintf("%s is held by no node that runs: last by %s, where a copy lies under models/%s in the state directory", what, who, c.Name)
 }
-
-var errNotYet = errors.New("this version can't do that yet")
