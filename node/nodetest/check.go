@@ -114,15 +114,25 @@ func (s *Swarm) agreed() history {
 		s.t.Error("no SN is left to check")
 		return history{end: state.New()}
 	}
-	same := func() bool {
-		return !slices.ContainsFunc(live, func(n *sn) bool { return n.group.Index() != live[0].group.Index() })
+	var index uint64
+	views := make([]*state.State, len(live))
+	at := func() bool {
+		return !slices.ContainsFunc(live, func(n *sn) bool { return n.group.Index() != index })
+	}
+	same := func() bool { // all before and after the look: they go on meanwhile
+		index = live[0].group.Index()
+		before := at()
+		for i, n := range live {
+			views[i] = n.group.View()
+		}
+		return before && at()
 	}
 	for end := time.Now().Add(settleTime); !same() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	var all []history
-	for _, n := range live {
-		index, view := n.group.Index(), n.group.View()
+	for i, n := range live {
+		view := views[i]
 		h, err := replay(n.log, index)
 		if err != nil {
 			s.t.Errorf("replay %s: %v", n.id.name, err)
@@ -345,4 +355,31 @@ func findRound(h history, contract string, m Handed, session string) *Round {
 		}
 	}
 	return found
+}
+
+// Rounds returns the rounds of all contracts that the leader's log has committed by now.
+func (s *Swarm) Rounds() []Round {
+	s.t.Helper()
+	n := s.sn(s.Leader())
+	h, err := replay(n.log, n.group.Index())
+	s.must(err)
+	return h.rounds
+}
+
+// Deaths returns how often a node was declared dead.
+func (s *Swarm) Deaths(name string) int {
+	s.t.Helper()
+	dead := 0
+	for _, c := range s.agreed().commands {
+		if live, ok := c.(state.SetLive); ok && live.Node == name && !live.Live {
+			dead++
+		}
+	}
+	return dead
+}
+
+// Fail fails the test from within a fault.
+func (s *Swarm) Fail(format string, args ...any) {
+	s.t.Helper()
+	s.t.Errorf(format, args...)
 }

@@ -69,19 +69,6 @@ func TestWeights(t *testing.T) {
 	})
 }
 
-func TestLateJoiner(t *testing.T) {
-	cfg := nodetest.Config{SNs: 1, SLs: 3, MinPeers: 2, Steps: 8, Late: []string{"sl-2"}}
-	history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
-		s.Until("three rounds", func() bool { return s.Round() >= 3 })
-		s.Restart("sl-2")
-		s.Wait()
-		handed := s.Run("sl-2").Handed()
-		if len(handed) < 2 || handed[0].Contributed || handed[0].Round < 3 || !handed[1].Contributed {
-			t.Errorf("late joiner was given %+v; want a committed model first, then one that it took part in", handed)
-		}
-	})
-}
-
 func TestCheckinModes(t *testing.T) {
 	// sl-0 ends after two steps and adds 6 before it closes, sl-1 after four. After the first merge (45) and two steps
 	// (49.5, 54) sl-0 is closed.

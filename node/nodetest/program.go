@@ -142,7 +142,8 @@ func (r *Run) Model() []byte {
 // train is the program.
 func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 	p := r.Program
-	if err := sleep(ctx, time.Millisecond); err != nil { // a program takes a moment to start
+	// A program takes a moment to start, each another one, so that they open their sessions in the same order each time.
+	if err := sleep(ctx, time.Duration(1+r.sl.id.index)*time.Millisecond); err != nil {
 		return err
 	}
 	layout, err := p.layout()

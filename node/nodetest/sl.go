@@ -60,7 +60,7 @@ func (n *sl) start() error {
 	ctl := control{Control: node.Control{Client: api, Bans: bans}, sl: n}
 	engine := session.New(session.Config{
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
-		Exchange: &node.Exchanger{Hub: hub, Network: slNet{n.host}, Key: n.id.key, Peer: n.id.name},
+		Exchange: &node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps}, Key: n.id.key, Peer: n.id.name},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
 	})
 	n.takeUp(engine)
@@ -73,7 +73,7 @@ func (n *sl) start() error {
 			n.noteRefusal(c, err)
 			from += ": " + err.Error()
 		}
-		if err := hub.Serve(ctx, c, from); err != nil && ctx.Err() == nil {
+		if err := hub.Serve(ctx, &tapped{conn: c, taps: n.swarm.taps, owner: true}, from); err != nil && ctx.Err() == nil {
 			log.Debug("merge stream ended", "peer", c.remote().name, "err", err)
 		}
 	})
@@ -215,7 +215,10 @@ func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 }
 
 // slNet is node.Network in memory.
-type slNet struct{ host *host }
+type slNet struct {
+	host *host
+	taps *taps
+}
 
 var _ node.Network = slNet{}
 
@@ -225,7 +228,7 @@ func (s slNet) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange
 	if err != nil { // never a nil *conn in an interface
 		return nil, err
 	}
-	return c, nil
+	return &tapped{conn: c, taps: s.taps}, nil
 }
 
 // dial opens a stream and holds who answers to its registration.

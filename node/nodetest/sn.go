@@ -39,6 +39,7 @@ type sn struct {
 	id     nodeID
 	log    *raft.InmemStore
 	stores consensus.Stores
+	via    *sn // the only SN that it joins through; nil: any
 
 	host   *host
 	group  *consensus.Group
@@ -119,6 +120,7 @@ func (n *sn) start(found bool) error {
 	}
 	group.HandleForward(rpc.KindReport, server.LeadReport)
 	group.HandleForward(rpc.KindStatus, server.LeadStatus)
+	group.HandleForward(rpc.KindModels, server.LeadModels)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.group, n.leader, n.cancel, n.tasks, n.err = group, leader, cancel, new(sync.WaitGroup), nil
 	tasks := n.tasks
@@ -149,7 +151,7 @@ func (n *sn) enter(ctx context.Context, group *consensus.Group, found bool) erro
 	}
 	var via []string
 	for _, other := range n.swarm.order {
-		if other != n && !group.HasState() {
+		if other != n && (n.via == nil || n.via == other) && !group.HasState() {
 			via = append(via, other.address())
 		}
 	}

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,7 @@ type Config struct {
 	Elements      int           // of the model; default 70,000, which is two leaves
 	Think         time.Duration // of one step; default 1 s
 	Late          []string      // SLs that do not start by themselves
+	Calm          time.Duration // how long the SNs are alone before the SLs start
 	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart takes up what Crash left.
 	Containers bool
 	// Program changes what the SL with this index runs. The default adds 3·(i+1) in every step to an initial 30·(i+1).
@@ -81,6 +83,7 @@ type Swarm struct {
 	sls        []*sl
 	operator   *client.Client
 	transports []*http.Transport
+	taps       *taps
 	ended      bool
 }
 
@@ -93,7 +96,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), authority: authority, ids: map[string]nodeID{}}
+	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), taps: newTaps(), authority: authority, ids: map[string]nodeID{}}
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
 		s.order = append(s.order, newSN(s, s.identity(state.RoleSN, i)))
@@ -118,6 +121,9 @@ func New(t testing.TB, cfg Config) *Swarm {
 	op := s.identity("swci", 0)
 	s.operator, err = s.client(op, s.Network.attach(op, "swci"))
 	s.must(err)
+	_, err = s.operator.GetSwarm(context.Background()) // so that it knows all SNs
+	s.must(err)
+	time.Sleep(cfg.Calm)
 	for _, n := range s.sls {
 		if !slices.Contains(cfg.Late, n.id.name) {
 			s.must(n.start())
@@ -206,6 +212,22 @@ func (s *Swarm) Join(name string) {
 	}
 }
 
+// Split cuts these nodes off from all others, not from one another.
+func (s *Swarm) Split(side ...string) { s.across(side, s.Network.cut) }
+
+// Unite ends a Split of the same nodes.
+func (s *Swarm) Unite(side ...string) { s.across(side, s.Network.heal) }
+
+func (s *Swarm) across(side []string, do func(a, b string)) {
+	for a := range s.ids {
+		for _, b := range side {
+			if !slices.Contains(side, a) {
+				do(a, b)
+			}
+		}
+	}
+}
+
 // Slow gives the link between two nodes a delay in each direction.
 func (s *Swarm) Slow(a, b string, d time.Duration) { s.Network.slow(a, b, d) }
 
@@ -215,13 +237,18 @@ func (s *Swarm) Stop(name string) { s.Network.stop(name) }
 // Continue ends a Stop.
 func (s *Swarm) Continue(name string) { s.Network.resume(name) }
 
-// Crash ends a node's life without a goodbye.
-func (s *Swarm) Crash(name string) {
-	if n := s.sn(name); n != nil {
-		n.end(true)
-		return
+// Crash ends the lives of nodes, all at once and without a goodbye.
+func (s *Swarm) Crash(names ...string) {
+	for _, name := range names {
+		s.ids[name].at(s).detach()
 	}
-	s.sl(name).end(true)
+	for _, name := range names {
+		if n := s.sn(name); n != nil {
+			n.end(true)
+		} else {
+			s.sl(name).end(true)
+		}
+	}
 }
 
 // Restart begins a new life of a node that has crashed, or the first one of a late SL: an SN with its stores, an SL with
@@ -239,6 +266,43 @@ func (s *Swarm) Restart(name string) {
 	n := s.sl(name)
 	n.end(true)
 	s.must(n.start())
+}
+
+// JoinSN starts a new SN that knows no other than one to join through.
+func (s *Swarm) JoinSN(via string) string {
+	s.t.Helper()
+	n := newSN(s, s.identity(state.RoleSN, len(s.order)))
+	n.via = s.sn(via)
+	s.order = append(s.order, n)
+	s.must(n.start(false))
+	return n.id.name
+}
+
+// ProposeAgain proposes every command of the log once more, as an old leader would whose messages were on their way for
+// long, and returns the types of those that changed anything.
+func (s *Swarm) ProposeAgain() []string {
+	s.t.Helper()
+	n := s.sn(s.Leader())
+	h, err := replay(n.log, n.group.Index())
+	s.must(err)
+	var changed []string
+	for _, c := range h.commands {
+		switch c.(type) {
+		case state.PlanRound, state.CancelPlan, state.CommitRound, state.FinishContract:
+		default:
+			continue // not a leader's word on a round
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		res, err := n.group.Propose(ctx, c)
+		cancel()
+		if err != nil && state.ReasonOf(err) == "" {
+			s.t.Errorf("propose %s again: %v", c.Type(), err)
+		}
+		if err == nil && res.Changed {
+			changed = append(changed, c.Type())
+		}
+	}
+	return changed
 }
 
 // Expire ends a node's identity: its streams break, and it is refused until Renew.
@@ -310,16 +374,17 @@ func (s *Swarm) leading() string {
 		if !n.up() || !n.group.IsLeader() {
 			continue
 		}
-		followers := 0
+		followers, up := 0, 0
 		for _, o := range s.order {
 			if !o.up() {
 				continue
 			}
+			up++
 			if l, _, ok := o.group.Leader(); ok && l == n.id.name {
 				followers++
 			}
 		}
-		if 2*followers > len(s.order) {
+		if 2*followers > up {
 			return n.id.name
 		}
 	}

@@ -1,0 +1,61 @@
+package nodetest_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/node/nodetest"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// varying is what a golden file can't hold: how long something lasts by then depends on which of two goroutines ran first.
+var varying = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`attempt \d+`), "attempt N"},
+	{regexp.MustCompile(`\d+ (ms|s|min)\b`), "TIME"},
+	{regexp.MustCompile(`\b[0-9a-f]{12}\b`), "DIGEST"},
+}
+
+// explained compares what `swarmctl explain contract` prints now with the test's golden file.
+func explained(t *testing.T, s *nodetest.Swarm) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	res, err := s.Operator().GetContractStatus(ctx, nodetest.Contract)
+	if err != nil {
+		t.Errorf("status: %v", err)
+		return
+	}
+	got := strings.Join(res.GetExplanation(), "\n") + "\n"
+	for _, v := range varying {
+		got = v.what.ReplaceAllString(got, v.as)
+	}
+	path := filepath.Join("testdata", "explain", slug(t)+".txt")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run with -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("explanation (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,62 @@
+package nodetest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/node/nodetest"
+)
+
+// lies has an SL report other digests of what these owners sent.
+func lies(name string, owners ...string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.LieAbout(name, owners...) }
+}
+
+func cheats(name string, receivers ...string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Cheat(name, receivers...) }
+}
+
+func honest(name string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Honest(name) }
+}
+
+// leaved makes models of so many leaves that every participant owns some.
+func leaved(c nodetest.Config) nodetest.Config {
+	c.Elements = 300_000
+	return c
+}
+
+// TestLiars: peers report what is not so, or send what they should not. What is decided from digests, and what can not be,
+// stands in consensus/DESIGN.md.
+func TestLiars(t *testing.T) {
+	whole := []string{"sl-0", "sl-1", "sl-2", "sl-3"}
+	named := exchange + gather + backoff + exchange // two attempts that fail in a row, and one that does not
+	undecided := grace + 2*backoff + 3*exchange     // nobody is named: the first and the last two attempts beside the grace
+	first := training(4, three...)
+	runFaults(t, []fault{
+		{
+			name: "a peer reports a false digest", cfg: longer(leaved(fellows)), when: first, strike: lies("sl-2", "sl-0", "sl-1"),
+			lasts: 10 * time.Second, mend: honest("sl-2"), within: think + named, with: three[:2],
+			explain: 1500 * time.Millisecond, after: back("sl-2"),
+		},
+		{
+			name: "a peer reports a false digest and all are needed", cfg: leaved(needed), when: first, strike: lies("sl-2", "sl-0", "sl-1"),
+			lasts: 3 * time.Minute, mend: honest("sl-2"), blocks: true, within: backoff + 2*exchange, with: three,
+			explain: 100 * time.Second, after: rounds(10),
+		},
+		{
+			name: "an owner sends different bytes to two of three", cfg: longer(leaved(four)), when: training(4, whole...),
+			strike: cheats("sl-3", "sl-0", "sl-1"), lasts: 10 * time.Second, mend: honest("sl-3"), within: think + named,
+			with: three, all: whole, explain: 1500 * time.Millisecond, after: back("sl-3"),
+		},
+		{
+			name: "an owner sends different bytes to one of two", cfg: leaved(fellows), when: first, strike: cheats("sl-0", "sl-1"),
+			lasts: 90 * time.Second, mend: honest("sl-0"), within: think + undecided, explain: 40 * time.Second,
+		},
+		{
+			name: "an owner sends different bytes to one of three", cfg: leaved(four), when: training(4, whole...),
+			strike: cheats("sl-0", "sl-1"), lasts: 90 * time.Second, mend: honest("sl-0"), within: think + undecided, all: whole,
+			explain: 40 * time.Second,
+		},
+	})
+}

@@ -1,0 +1,107 @@
+package nodetest_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/node/nodetest"
+)
+
+// large is a model that takes seconds to exchange over a link of 50 ms.
+func large(c nodetest.Config) nodetest.Config {
+	c.Elements = 3 << 20 // 48 leaves
+	return c
+}
+
+// TestLinkFaults: links between live nodes fail, and the network splits.
+func TestLinkFaults(t *testing.T) {
+	losers := []string{"sn-2", "sl-2", "sl-3"}
+	runFaults(t, []fault{
+		{
+			// Both ends find the stall and tell the third, so one of them is named by two others in two attempts in a row.
+			name: "a link between two SLs is cut", cfg: longer(fellows), strike: cut("sl-0", "sl-1"), lasts: 45 * time.Second,
+			mend: heal("sl-0", "sl-1"), within: 2*(stall+gather) + backoff + 2*exchange, explain: 15 * time.Second,
+			after: pairs,
+		},
+		{
+			name: "a link between two SLs is cut and all are needed", cfg: needed, strike: cut("sl-0", "sl-1"), lasts: 3 * time.Minute,
+			mend: heal("sl-0", "sl-1"), blocks: true, within: backoff + stall + exchange, with: three, explain: 100 * time.Second,
+			after: rounds(10),
+		},
+		{
+			name: "a link drops for a minute in a large exchange", cfg: large(needed), when: halfway, strike: cut("sl-0", "sl-1"),
+			lasts: time.Minute, mend: heal("sl-0", "sl-1"), blocks: true, within: stall + backoff + 5*exchange, with: three,
+			explain: 30 * time.Second, after: sentOnce,
+		},
+		{
+			name: "the network splits in two and heals", cfg: longer(four), strike: side(losers...), lasts: 25 * time.Second,
+			mend: united(losers...), within: election + heartbeat + elsewhere + exchange, with: three[:2],
+			all: []string{"sl-0", "sl-1", "sl-2", "sl-3"}, explain: 4 * time.Second, after: back("sl-3"),
+		},
+		{
+			name: "the network splits and neither side has enough", cfg: needs(four, 3), strike: side(losers...), lasts: time.Minute,
+			mend: united(losers...), blocks: true, within: election + backoff + 2*beat + exchange,
+			all: []string{"sl-0", "sl-1", "sl-2", "sl-3"}, explain: 45 * time.Second,
+		},
+	})
+}
+
+func needs(c nodetest.Config, min int) nodetest.Config {
+	c.MinPeers = min
+	return c
+}
+
+// pairs holds that round 4 was merged without one end of the cut link, and the last one by all.
+func pairs(t *testing.T, s *nodetest.Swarm) {
+	t.Helper()
+	log := s.Log()
+	if with := names(log[3]); len(with) != 2 || slices.Equal(with, three[:2]) {
+		t.Errorf("round 4 was merged by %v over a cut link", with)
+	}
+	if n := len(log[len(log)-1].Participants); n != 3 {
+		t.Errorf("%d participants in the final round, want 3", n)
+	}
+}
+
+// halfway is when some leaves of round 4 have come and most have not.
+func halfway(s *nodetest.Swarm) bool {
+	leaves, _ := s.Carried(4)
+	return len(leaves) >= 60 // of 192: to each of 48 two contribute, and two take it
+}
+
+// sentOnce holds that round 4 cost what one exchange costs: each merged leaf came once. What was contributed came once too,
+// but for the few leaves that an owner had in hand when an attempt failed, waiting for the link's other end.
+func sentOnce(t *testing.T, s *nodetest.Swarm) {
+	t.Helper()
+	const inHand = 4 + 3 // leaves: an owner's ring of one contributor, and what was under way
+	r := s.Log()[3]
+	leaves, bytes := s.Carried(4)
+	owns := func(node string, leaf uint32) bool {
+		return slices.ContainsFunc(r.Participants, func(p state.Participant) bool {
+			return p.Node == node && uint64(leaf) >= p.ShardFirst && uint64(leaf) < p.ShardFirst+p.ShardLeaves
+		})
+	}
+	again := map[[2]string]int{}
+	for c, n := range leaves {
+		switch {
+		case n > 1 && owns(c.From, c.Leaf):
+			t.Errorf("merged leaf %d came from %s to %s %d times", c.Leaf, c.From, c.To, n)
+		case n > 1:
+			again[[2]string{c.From, c.To}]++
+		}
+	}
+	for link, n := range again {
+		if n > inHand {
+			t.Errorf("%d leaves came again from %s to %s, at most %d were in hand", n, link[0], link[1], inHand)
+		}
+	}
+	model := uint64(s.Run("sl-0").Program.Elements) * 4
+	once := 2 * model * 2 // 2·M·(N−1)/N for each of three
+	most := once + (r.Attempt-1)*6*inHand*(256<<10)
+	t.Logf("%d attempts, %d leaves, %d bytes, one exchange takes %d", r.Attempt, len(leaves), bytes, once)
+	if len(leaves) != 4*48 || bytes < once || bytes > most {
+		t.Errorf("round 4 took %d leaves and %d bytes on the wire, want 192, and %d to %d", len(leaves), bytes, once, most)
+	}
+}
