@@ -232,7 +232,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
 		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.
 		SpoolDir: s.cfg.BridgeDir, ScratchDir: filepath.Join(s.cfg.StateDir, "scratch"),
-		Peer:     s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
+		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host}, Key: s.base.key, Peer: s.cfg.Name},
 		NewSlots: func(n int64) (session.Slots, error) {
 			slots, err := p.bridge.CreateSlots(n)

@@ -25,23 +25,39 @@ func (e *Engine) scratch() scratch {
 	return scratch{e.cfg.ScratchDir, e.cfg.SpoolDir}
 }
 
-// fits tells whether a spool of so many bytes could be made now.
-func (sc scratch) fits(bytes int64) error {
-	f, err := sc.file(bytes)
-	if err != nil {
-		return err
+// places are the directories for files without a name, in the order in which they are tried.
+func (sc scratch) places() []string {
+	if sc.spool == "" {
+		return []string{sc.dir}
 	}
-	return f.Close()
+	return []string{sc.spool, sc.dir}
+}
+
+// fits tells whether a file of so many bytes could be made now. It reserves nothing: in memory that would take its time.
+func (sc scratch) fits(bytes int64) error {
+	var errs []error
+	for _, dir := range sc.places() {
+		var st unix.Statfs_t
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = unix.Statfs(dir, &st)
+		}
+		if err == nil {
+			free := float64(st.Bavail) * float64(st.Bsize)
+			if free >= float64(bytes) {
+				return nil
+			}
+			err = fmt.Errorf("%s are free", inBytes(int64(free)))
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
+	}
+	return oneLine(errs)
 }
 
 // file makes a file without a name and with all its space reserved. Closing it frees the space.
 func (sc scratch) file(bytes int64) (*os.File, error) {
-	dirs := []string{sc.spool, sc.dir}
-	if sc.spool == "" {
-		dirs = dirs[1:]
-	}
 	var errs []error
-	for _, dir := range dirs {
+	for _, dir := range sc.places() {
 		f, err := nameless(dir)
 		if err == nil {
 			if err = reserve(f, bytes); err == nil {

@@ -64,7 +64,7 @@ func TestWeightsAndStateTurnTogether(t *testing.T) {
 				}
 			}
 		}
-		if weights.Committed() != &weights.files[(round)%2] {
+		if weights.Committed() != &weights.files[round%2] {
 			t.Fatal("the weights did not turn")
 		}
 	}

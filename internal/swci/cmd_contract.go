@@ -234,6 +234,9 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	if r := c.GetCommitted(); r != nil {
 		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), oneLine(short(r.GetDigest())), oneLine(strings.Join(r.GetParticipants(), ", ")))
 	}
+	if l := c.GetLostModel(); l != nil {
+		fmt.Fprintf(w, "lost       the model of round %d; round %d went back to %s\n", l.GetRound(), l.GetRound()+1, lostTo(l.GetResumedRound()))
+	}
 	if p := c.GetPlan(); p != nil {
 		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))
 	}

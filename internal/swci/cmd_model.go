@@ -276,7 +276,7 @@ func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelMeta
 	if path := opts.String("ledger"); path != "" {
 		return "ledger", inLedger(path, m)
 	}
-	if target, err := s.anyTarget(opts); err != nil || len(target.SNs) == 0 || target.Identity == "" {
+	if !s.knowsSwarm(opts) {
 		return "", nil
 	}
 	by := ""
@@ -296,6 +296,12 @@ func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelMeta
 		return nil
 	})
 	return by, err
+}
+
+// knowsSwarm tells whether there is a swarm to ask.
+func (s *Session) knowsSwarm(opts *cli.Context) bool {
+	target, err := s.anyTarget(opts)
+	return err == nil && len(target.SNs) > 0 && target.Identity != ""
 }
 
 // inLedger looks for the model in a copy of the ledger, whose chain must be whole.
@@ -330,4 +336,12 @@ func inLedger(path string, m modelMeta) error {
 		return fmt.Errorf("ledger %s: %w", path, err)
 	}
 	return fmt.Errorf("none of the %d rounds of contract %s, run %d, in ledger %s made this model", rounds, m.Contract, m.Run, path)
+}
+
+// lostTo names what training went back to.
+func lostTo(round uint64) string {
+	if round == 0 {
+		return "the beginning"
+	}
+	return "the model of round " + utoa(round)
 }

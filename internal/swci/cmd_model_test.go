@@ -192,10 +192,12 @@ func TestGetAndVerifyModel(t *testing.T) {
 		"cut off":         func(b []byte) []byte { return b[:len(b)-1] },
 		"something added": func(b []byte) []byte { return append(b, 0) },
 		"the digest":      func(b []byte) []byte { return bytes.Replace(b, []byte(digest), []byte(strings.Repeat("0", 64)), 1) },
-		"a shape":         func(b []byte) []byte { return bytes.Replace(b, []byte(`"shape":[300,300]`), []byte(`"shape":[900,100]`), 1) },
-		"the header":      func(b []byte) []byte { b[8] = 'x'; return b },
-		"its length":      func(b []byte) []byte { b[7] = 0xff; return b },
-		"nothing left":    func([]byte) []byte { return nil },
+		"a shape": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"shape":[300,300]`), []byte(`"shape":[900,100]`), 1)
+		},
+		"the header":   func(b []byte) []byte { b[8] = 'x'; return b },
+		"its length":   func(b []byte) []byte { b[7] = 0xff; return b },
+		"nothing left": func([]byte) []byte { return nil },
 	} {
 		changed := filepath.Join(t.TempDir(), "m.safetensors")
 		if err := os.WriteFile(changed, change(bytes.Clone(b)), 0o600); err != nil {
