@@ -48,8 +48,8 @@ func TestLinkFaults(t *testing.T) {
 	})
 }
 
-func needs(c nodetest.Config, min int) nodetest.Config {
-	c.MinPeers = min
+func needs(c nodetest.Config, least int) nodetest.Config {
+	c.MinPeers = least
 	return c
 }
 

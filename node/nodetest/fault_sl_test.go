@@ -29,6 +29,7 @@ func goOn(name string) func(s *nodetest.Swarm)   { return func(s *nodetest.Swarm
 func cut(a, b string) func(s *nodetest.Swarm)    { return func(s *nodetest.Swarm) { s.Cut(a, b) } }
 func heal(a, b string) func(s *nodetest.Swarm)   { return func(s *nodetest.Swarm) { s.Heal(a, b) } }
 func side(all ...string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Split(all...) } }
+
 func united(all ...string) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) { s.Unite(all...) }
 }
