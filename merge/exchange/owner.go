@@ -211,6 +211,10 @@ func (r *run) give(i int, in *inbound) {
 		if err != nil || r.ctx.Err() != nil {
 			break
 		}
+		if done, sent := r.giveRecent(in.c, leaf); done {
+			err = sent
+			continue
+		}
 		if err := w.add(merged, r.Layout, leaf); err != nil {
 			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", err), err)
 			return
@@ -410,6 +414,7 @@ func (r *run) mergeFailed(err error) {
 // put stores a leaf that this owner merged. Where peers step, the merged leaf
 // is what receivers are given, now and in another attempt.
 func (r *run) put(leaf int, b []byte) error {
+	r.keepRecent(leaf, b)
 	if r.stepping() {
 		if _, err := r.progress.spool.WriteAt(b, r.scratch().mean(leaf)); err != nil {
 			return r.stepFailed("keep merged weights", err)

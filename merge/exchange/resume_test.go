@@ -32,7 +32,7 @@ var phases = []struct {
 	{"merge", "geomedian", "read", 0},
 	{"give", "geomedian", "read", 11},
 	{"merge", "fedadam", "write", 1},
-	{"give", "fedadam", "read", 5},
+	{"give", "fedadam", "write", 2},
 	{"last", "fedadam", "write", 3},
 }
 

@@ -34,6 +34,7 @@ type run struct {
 	progress *progress
 	given    bitmap     // own leaves merged or spooled before this attempt: no contribution is needed
 	inbound  []*inbound // by participant; nil for self and when nothing is owned
+	recent   recent     // what was merged last
 	wg       sync.WaitGroup
 
 	mu      sync.Mutex // guards all below
@@ -103,6 +104,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 		}
 	}
 	r.wg.Wait()
+	r.recent.close()
 
 	r.mu.Lock()
 	r.ended = true

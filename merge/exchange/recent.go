@@ -1,0 +1,98 @@
+package exchange
+
+import (
+	"sync"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// recentLeaves is how many leaves an owner keeps in memory after merging them. Receivers that are further behind read the
+// slot.
+const recentLeaves = 8
+
+// recent holds the frames of the leaves that an owner merged last, so that it need not read the slot once for each receiver.
+type recent struct {
+	mu     sync.Mutex // guards all below and the frames' uses
+	frames []*frame   // oldest first
+	closed bool
+}
+
+// frame is a leaf as it is sent. Whoever uses it must not change it.
+type frame struct {
+	leaf int
+	buf  *[]byte // of batchPool
+	uses int     // by the list and by writers
+}
+
+// add copies a leaf that receivers are to be given.
+func (r *recent) add(leaf int, b []byte) {
+	buf := batchPool.Get().(*[]byte)
+	*buf = append(header{kindLeaf, uint32(leaf), uint32(len(b))}.append((*buf)[:0]), b...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := &frame{leaf: leaf, buf: buf, uses: 1}
+	if r.closed {
+		r.dropLocked(f)
+		return
+	}
+	if len(r.frames) == recentLeaves {
+		r.dropLocked(r.frames[0])
+		r.frames = append(r.frames[:0], r.frames[1:]...)
+	}
+	r.frames = append(r.frames, f)
+}
+
+// take returns the frame of a leaf, nil if it is not there any more. The caller drops it.
+func (r *recent) take(leaf int) *frame {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.frames {
+		if f.leaf == leaf {
+			f.uses++
+			return f
+		}
+	}
+	return nil
+}
+
+// drop ends one use.
+func (r *recent) drop(f *frame) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropLocked(f)
+}
+
+func (r *recent) dropLocked(f *frame) {
+	if f.uses--; f.uses == 0 {
+		*f.buf = (*f.buf)[:0]
+		batchPool.Put(f.buf)
+		f.buf = nil
+	}
+}
+
+// close frees what no writer uses.
+func (r *recent) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.frames {
+		r.dropLocked(f)
+	}
+	r.frames, r.closed = nil, true
+}
+
+// giveRecent writes a leaf from memory; done is false if it is not there.
+func (r *run) giveRecent(c *conn, leaf int) (done bool, err error) {
+	f := r.recent.take(leaf)
+	if f == nil {
+		return false, nil
+	}
+	defer r.recent.drop(f)
+	return true, c.write(*f.buf, true)
+}
+
+// keepRecent keeps a merged leaf for the receivers; before progress tells them of it.
+func (r *run) keepRecent(leaf int, b []byte) {
+	if len(r.Participants) > 1 && len(b) <= merge.LeafSize {
+		r.recent.add(leaf, b)
+	}
+}
