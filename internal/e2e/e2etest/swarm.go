@@ -11,12 +11,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/netns"
 )
 
 // nets gives each swarm of this process a /24 of loopback addresses: 127.X.N.*.
@@ -46,7 +49,9 @@ var ownBlock = sync.OnceValues(func() (block, error) {
 type Swarm struct {
 	T      *testing.T
 	Dir    string // short: unix sockets have 108 bytes
-	prefix string // of addresses: "127.X.N."
+	prefix string // of addresses: "127.X.N."; empty in namespaces
+	net    *netns.Net
+	hosts  map[int]*netns.Host
 	// Identity gives the options with which node i of a role ("sn", "sl") finds its identity.
 	Identity func(role string, i int) []string
 }
@@ -66,13 +71,65 @@ func NewSwarm(t *testing.T, identity func(role string, i int) []string) *Swarm {
 	return &Swarm{T: t, Dir: dir, prefix: fmt.Sprintf("127.%d.%d.", own.x, nets.Add(1)), Identity: identity}
 }
 
+// InNamespaces gives each node of the swarm a network namespace of its own, so that links can be cut and limited: see Host. It
+// skips the test where that can't be. Call it before any node is started.
+func (w *Swarm) InNamespaces() {
+	w.T.Helper()
+	if err := netns.Available(); err != nil {
+		w.T.Skip(err)
+	}
+	n, err := netns.New()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			w.T.Error(err)
+		}
+	})
+	w.prefix, w.net, w.hosts = "", n, map[int]*netns.Host{}
+}
+
+// Host is the place of the node with the address Addr(i), in namespaces.
+func (w *Swarm) Host(i int) *netns.Host {
+	w.T.Helper()
+	if w.hosts[i] == nil {
+		h, err := w.net.Add()
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		w.hosts[i] = h
+	}
+	return w.hosts[i]
+}
+
+// start runs a command at node i's place.
+func (w *Swarm) start(i int, name string, args ...string) *Proc {
+	w.T.Helper()
+	if w.net != nil {
+		args[0] = filepath.Join(BinDir, args[0])
+		args = w.Host(i).Command(args...)
+		ip, err := exec.LookPath(args[0])
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		args[0] = ip
+	}
+	return Start(w.T, name, w.Dir, nil, args...)
+}
+
 // Path is a path in the swarm's folder.
 func (w *Swarm) Path(elem ...string) string {
 	return filepath.Join(append([]string{w.Dir}, elem...)...)
 }
 
 // Addr is node i's address: SNs from 1, SLs from 11.
-func (w *Swarm) Addr(i int) string { return fmt.Sprintf("%s%d", w.prefix, i) }
+func (w *Swarm) Addr(i int) string {
+	if w.net != nil {
+		return w.Host(i).Addr
+	}
+	return fmt.Sprintf("%s%d", w.prefix, i)
+}
 
 // SN starts SN i; SN 1 is the Sentinel. The quorum wait is short: nobody wants to wait here for a node that was killed.
 func (w *Swarm) SN(i int, extra ...string) *Proc {
@@ -81,13 +138,13 @@ func (w *Swarm) SN(i int, extra ...string) *Proc {
 		"swarmd", "run-sn", "--name", fmt.Sprintf("sn-%d", i), "--host-ip", w.Addr(i), "--sentinel-ip", w.Addr(1),
 		"--state-dir", w.Path(fmt.Sprintf("sn%d", i)), "--full-quorum-wait", "2s",
 	}, w.Identity("sn", i)...)
-	return Start(w.T, fmt.Sprintf("sn-%d", i), w.Dir, nil, append(args, extra...)...)
+	return w.start(i, fmt.Sprintf("sn-%d", i), append(args, extra...)...)
 }
 
 // SL starts SL i with testdata/train.py at SN (i-1)%3+1; extra is K=V for the program or more options.
 func (w *Swarm) SL(i int, extra ...string) *Proc {
 	w.T.Helper()
-	return Start(w.T, fmt.Sprintf("sl-%d", i), w.Dir, nil, w.SLArgs(i, extra...)...)
+	return w.start(10+i, fmt.Sprintf("sl-%d", i), w.SLArgs(i, extra...)...)
 }
 
 // SLArgs is the command line of SL.
