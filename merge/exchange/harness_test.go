@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -177,8 +178,10 @@ func randomLayout(t testing.TB, rng *rand.Rand) *merge.Layout {
 // randomWeights fills a slot with finite values of the layout's types.
 func randomWeights(l *merge.Layout, rng *rand.Rand) *slot {
 	s := newSlot(l.Bytes())
-	for i := range s.b {
-		s.b[i] = byte(rng.Uint32())
+	for at := 0; at < len(s.b); at += 8 {
+		var eight [8]byte
+		binary.LittleEndian.PutUint64(eight[:], rng.Uint64())
+		copy(s.b[at:], eight[:])
 	}
 	for i := range l.Len() {
 		tt := l.Tensor(i)
