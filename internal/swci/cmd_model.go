@@ -146,43 +146,60 @@ func nodesOf(holders []*swarmv1.Session) []string {
 	return out
 }
 
+// getTries is how often the newest model is looked for again when a training that goes on replaces it meanwhile.
+const getTries = 6
+
 func getModel(ctx context.Context, s *Session, args Args) error {
-	name := args.Value("CONTRACT")
+	pinned := args.Opts.IsSet("round") || args.Opts.IsSet("digest")
 	return s.withAPI(ctx, args.Opts, func(api API) error {
-		list, err := api.ListModels(ctx, name)
-		if err != nil {
-			return fmt.Errorf("get model of %q: %w", name, err)
+		for try := 0; ; try++ {
+			err := getOne(ctx, s, args, api, try/2)
+			var own *exit.Error // tells what is wrong; anything else is a holder's
+			if err == nil || pinned || try+1 == getTries || ctx.Err() != nil || errors.As(err, &own) {
+				return err
+			}
 		}
-		if !list.GetExport() {
-			return exit.New(exit.Denied, "let models out before anybody takes part: swarmctl create contract "+name+" --export",
-				"the rules of contract %s do not let models out of the nodes that train", name)
-		}
-		m, err := pickModel(name, list, args.Opts.Uint64("round"), args.Opts.String("digest"))
-		if err != nil {
-			return err
-		}
-		layout, err := merge.ParseLayout(list.GetLayout())
-		if err != nil {
-			return fmt.Errorf("get model of %q: %w", name, err)
-		}
-		swarm, err := api.GetSwarm(ctx)
-		if err != nil {
-			return fmt.Errorf("get model of %q: %w", name, err)
-		}
-		job := &modelFetch{session: s, opts: args.Opts, model: m, meta: modelMeta{
-			Swarm: swarm.GetSwarmId(), Contract: name, Run: list.GetRun(), Round: m.GetRound(), Digest: m.GetDigest(), Method: list.GetMethod(),
-			Final: m.GetFinal(), Layout: layout,
-		}}
-		out := first(args.Opts.String("out"), fmt.Sprintf("%s-round-%d.safetensors", name, m.GetRound()))
-		if err := writeAside(out, args.Opts.Bool("force"), func(f io.Writer) error { return job.run(ctx, f) }); err != nil {
-			return fmt.Errorf("get model of %q: %w", name, err)
-		}
-		if s.JSON {
-			return printJSON(s.Env.Stdout, fetchedJSON{out, m.GetRound(), m.GetDigest(), job.from, layout.Bytes()})
-		}
-		fmt.Fprintf(s.Env.Stdout, "%s: model of round %d from %s, digest %s\n", oneLine(out), m.GetRound(), oneLine(job.from), oneLine(m.GetDigest()))
-		return nil
 	})
+}
+
+// getOne gets the model that is asked for, or, if none is named, that which so many newer ones are held before: while rounds
+// follow each other fast, copies on disk last longer than what is in memory.
+func getOne(ctx context.Context, s *Session, args Args, api API, older int) error {
+	name := args.Value("CONTRACT")
+	list, err := api.ListModels(ctx, name)
+	if err != nil {
+		return fmt.Errorf("get model of %q: %w", name, err)
+	}
+	if !list.GetExport() {
+		return exit.New(exit.Denied, "let models out before anybody takes part: swarmctl create contract "+name+" --export",
+			"the rules of contract %s do not let models out of the nodes that train", name)
+	}
+	list.Models = list.GetModels()[max(0, min(older, len(list.GetModels())-1)):]
+	m, err := pickModel(name, list, args.Opts.Uint64("round"), args.Opts.String("digest"))
+	if err != nil {
+		return err
+	}
+	layout, err := merge.ParseLayout(list.GetLayout())
+	if err != nil {
+		return fmt.Errorf("get model of %q: %w", name, err)
+	}
+	swarm, err := api.GetSwarm(ctx)
+	if err != nil {
+		return fmt.Errorf("get model of %q: %w", name, err)
+	}
+	job := &modelFetch{session: s, opts: args.Opts, model: m, meta: modelMeta{
+		Swarm: swarm.GetSwarmId(), Contract: name, Run: list.GetRun(), Round: m.GetRound(), Digest: m.GetDigest(), Method: list.GetMethod(),
+		Final: m.GetFinal(), Layout: layout,
+	}}
+	out := first(args.Opts.String("out"), fmt.Sprintf("%s-round-%d.safetensors", name, m.GetRound()))
+	if err := writeAside(out, args.Opts.Bool("force"), func(f io.Writer) error { return job.run(ctx, f) }); err != nil {
+		return fmt.Errorf("get model of %q: %w", name, err)
+	}
+	if s.JSON {
+		return printJSON(s.Env.Stdout, fetchedJSON{out, m.GetRound(), m.GetDigest(), job.from, layout.Bytes()})
+	}
+	fmt.Fprintf(s.Env.Stdout, "%s: model of round %d from %s, digest %s\n", oneLine(out), m.GetRound(), oneLine(job.from), oneLine(m.GetDigest()))
+	return nil
 }
 
 // pickModel finds the model that round and digest name; 0 and empty name the newest.
