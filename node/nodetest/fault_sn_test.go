@@ -45,7 +45,7 @@ func TestSNFaults(t *testing.T) {
 		},
 		{
 			name: "leader dies after the plan", cfg: needed, strike: crashed, within: election + exchange, with: three,
-			explain: 4 * time.Second, after: rounds(10),
+			after: rounds(10),
 		},
 		{
 			name: "leader dies after the commit", cfg: needed, when: func(s *nodetest.Swarm) bool { return s.Round() == 4 }, strike: crashed,
