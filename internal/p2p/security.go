@@ -37,6 +37,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "refused by the peer: " + e.Reason }
 
+// Refused tells packages that do not know this one that the peer has answered.
+func (e *RefusedError) Refused() bool { return true }
+
 // Peer is who is at the other end, proven by the handshake of the connection.
 type Peer struct {
 	// ID is the libp2p peer ID of the node key.

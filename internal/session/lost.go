@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,14 +45,23 @@ func (s *session) noteLostLocked(v *swarmv1.ContractView) {
 		"contract", s.contract, "lost_round", lost.Round, "resumed_round", lost.ResumedRound, "round", lost.Round+1)
 }
 
+// errNowhere is wrapped when every holder that may have a model is there to say that it has not.
+var errNowhere = errors.New("no live node holds the model")
+
+// refused tells whether a holder has answered that it does not give the model, rather than not at all.
+func refused(err error) bool {
+	var r interface{ Refused() bool }
+	return errors.As(err, &r) && r.Refused()
+}
+
 // missLocked notes that the committed model could not be had. A final model that nobody alive holds will not come back:
-// the others have ended, and a session that is started anew knows no model.
+// the others have ended, or miss it as this node does, and a session that is started anew knows no model.
 func (s *session) missLocked(want model, err error) {
 	if s.missed == nil || s.missed.Error() != err.Error() {
 		s.engine.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.round, "err", err)
 	}
 	s.missed = err
-	if !s.view.Over || len(s.holdersLocked()) > 0 {
+	if !s.view.Over || !errors.Is(err, errNowhere) {
 		s.lostSince = time.Time{}
 		return
 	}

@@ -38,6 +38,24 @@ func TestLostFinalModelEndsTheSession(t *testing.T) {
 	})
 }
 
+// Two that stood still until training was over, and the others had gone, must not wait for each other.
+func TestFinalModelThatEveryLiveNodeMissesIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.refuses = true
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) {
+			commit(v, 5, 0, digestOf([]byte("ABCDEFGH")))
+			v.Over = true
+		})
+		a := <-syncCall(t, e, id, 1)
+		var refusal *session.Error
+		if !errors.As(a.err, &refusal) || refusal.Code != "MODEL_LOST" {
+			t.Fatalf("got %+v, %v; want MODEL_LOST: the others wait for it too", a.r, a.err)
+		}
+	})
+}
+
 // A node that was stopped, the last one to hold the swarm's model, starts from it again.
 func TestNextSessionStartsFromThisNodesOwnCopy(t *testing.T) {
 	dir := t.TempDir()

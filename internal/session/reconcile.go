@@ -115,7 +115,8 @@ func (s *session) holdersLocked() []*swarmv1.Session {
 
 // fetch tries each holder once and checks what it got.
 func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, req FetchRequest, dst Slot) error {
-	errs := []error{fmt.Errorf("no live node holds the model of round %d", req.Round)}
+	nowhere := fmt.Errorf("%w of round %d", errNowhere, req.Round)
+	var errs []error
 	for _, h := range holders {
 		err := s.engine.cfg.Exchange.Fetch(ctx, h, req, dst)
 		if err == nil {
@@ -127,10 +128,12 @@ func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, req Fet
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		errs[0] = nil
+		if !refused(err) {
+			nowhere = nil
+		}
 		errs = append(errs, fmt.Errorf("from %s: %w", h.Node, err))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append([]error{nowhere}, errs...)...)
 }
 
 // answerLocked gives the waiting program what the swarm committed.

@@ -49,6 +49,7 @@ type swarm struct {
 	report  *swarmv1.SessionReport
 	ended   string
 	models  map[string][]byte // by digest: what other nodes hold
+	refuses bool              // other nodes say that they do not hold what is asked for
 	merges  int
 
 	modelDir   string
@@ -161,12 +162,21 @@ func (w *swarm) Fetch(_ context.Context, _ *swarmv1.Session, req session.FetchRe
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b, ok := w.models[req.Digest]
+	if !ok && w.refuses {
+		return refusal{}
+	}
 	if !ok {
 		return errors.New("not here")
 	}
 	_, err := dst.WriteAt(b, 0)
 	return err
 }
+
+// refusal is the answer of a holder that does not have a model.
+type refusal struct{}
+
+func (refusal) Error() string { return "refused by the peer: not here" }
+func (refusal) Refused() bool { return true }
 
 func digestOf(b []byte) string { return merge.Combine([]merge.Digest{merge.Sum(b)}).String() }
 

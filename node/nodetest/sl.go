@@ -16,6 +16,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge/exchange"
 	"github.com/swarmd/swarmd/node"
@@ -260,7 +261,7 @@ func (s slNet) FetchModel(ctx context.Context, from *swarmv1.Session, req sessio
 	}
 	n, err := io.Copy(dst, io.LimitReader(c, req.Bytes))
 	if err == nil && n < req.Bytes {
-		err = fmt.Errorf("%s does not hold the model of round %d", from.GetNode(), req.Round)
+		err = &p2p.RefusedError{Reason: fmt.Sprintf("%s does not hold the model of round %d", from.GetNode(), req.Round)}
 	}
 	return err
 }
