@@ -123,7 +123,8 @@ func share(ppm uint64) string {
 }
 
 // CreateContract sets all rules of a contract, and makes the contract if there is none. Rules outlive resets. They can't be
-// changed while sessions are there, nor to what contradicts the terms of a training that has begun.
+// changed while sessions are there, nor to what contradicts the terms of a training that has begun, nor so that models come
+// out that nodes made under rules which let none out.
 type CreateContract struct {
 	Contract string `json:"contract"`
 	Rules    Rules  `json:"rules"`
@@ -164,10 +165,17 @@ func (o CreateContract) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonTermsMismatch, "begin anew: swarmctl reset contract "+c.Name,
 			"contract %s is trained with %s; the rules demand %s", c.Name, c.Terms, rules.demand())
 	}
+	if (c.Committed != nil || c.Lost != nil) && rules.exports() && !c.Rules.exports() {
+		return Result{}, reject(ReasonTermsMismatch, "begin anew: swarmctl reset contract "+c.Name,
+			"contract %s was begun with rules that let no models out", c.Name)
+	}
 	c.Rules = rules
 	result.Changed = true
 	return result, nil
 }
+
+// exports tells whether the rules let models out of the nodes that train; no rules let none.
+func (r *Rules) exports() bool { return r != nil && r.Export }
 
 // ensureContract adds a contract unless it is there, and tells whether it was.
 func (s *State) ensureContract(name string, atMS int64) (known bool, err error) {

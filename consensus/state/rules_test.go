@@ -156,3 +156,43 @@ func TestWaits(t *testing.T) {
 		t.Errorf("expected by rule %d", c.Expected())
 	}
 }
+
+// TestExportIsNotAllowedLater: who trained under rules that let no models out is not overruled when all sessions have ended,
+// while nodes still hold what they made.
+func TestExportIsNotAllowedLater(t *testing.T) {
+	s := ruled(t, state.Rules{}, 0, 1)
+	do := func(c state.Command) error {
+		t.Helper()
+		next, _, err := s.Apply(c)
+		s = next
+		return err
+	}
+	name, session := state.DefaultContract, hexOf("1", 32)
+	for _, c := range []state.Command{
+		state.PlanRound{Contract: name, Run: 1, Round: 1, Attempt: 1, Participants: []state.Participant{
+			{Session: session, Node: "sl-0", Weight: 1, Seq: 1, ShardLeaves: 7},
+		}},
+		state.CommitRound{Contract: name, Run: 1, Round: 1, Attempt: 1, Digest: hexOf("d", 64), NextInterval: 1},
+		state.EndSession{Session: session, Contract: name, Run: 1, Reason: "finished"},
+	} {
+		if err := do(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	export := state.CreateContract{Contract: name, Rules: state.Rules{Export: true}}
+	if err := do(export); state.ReasonOf(err) != state.ReasonTermsMismatch {
+		t.Errorf("models made without export are let out: %v", err)
+	}
+	if err := do(state.CreateContract{Contract: name, Rules: state.Rules{ExpectedPeers: 2}}); err != nil {
+		t.Errorf("another rule: %v", err)
+	}
+	if err := do(state.ResetContract{Contract: name}); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(export); err != nil {
+		t.Errorf("before anybody takes part: %v", err)
+	}
+	if err := do(state.CreateContract{Contract: name}); err != nil {
+		t.Errorf("taken back: %v", err)
+	}
+}
