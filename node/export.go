@@ -8,8 +8,12 @@ import (
 )
 
 // MayFetch returns nil if a peer may have the contract's models: as one of its participants, or as an operator with swarmctl
-// if the contract's rules let models out.
-func MayFetch(v *swarmv1.ContractView, role identity.Role, peerID, spiffeID string) error {
+// if the contract's rules let models out. A view of another contract allows nothing: the node's session may be another's by
+// the time that the model is opened.
+func MayFetch(v *swarmv1.ContractView, contract string, role identity.Role, peerID, spiffeID string) error {
+	if v.GetName() != contract {
+		return fmt.Errorf("no session of contract %s here", contract)
+	}
 	if role != identity.RoleSWCI {
 		return Enrolled(v, peerID, spiffeID)
 	}

@@ -25,11 +25,12 @@ func TestMayFetch(t *testing.T) {
 		{"an operator", view(true), identity.RoleSWCI, "anybody", true},
 		{"an operator whom no rule allows it", view(false), identity.RoleSWCI, "anybody", false},
 		{"an operator, no rules", &swarmv1.ContractView{Name: "c"}, identity.RoleSWCI, "anybody", false},
+		{"an operator, of another contract", &swarmv1.ContractView{Name: "other", Rules: &swarmv1.Rules{Export: true}}, identity.RoleSWCI, "anybody", false},
 		{"an operator, no session here", nil, identity.RoleSWCI, "anybody", false},
 		{"a participant", view(false), identity.RoleSL, "peer-0", true},
 		{"another SL", view(true), identity.RoleSL, "peer-1", false},
 	} {
-		if err := node.MayFetch(tt.view, tt.role, tt.peer, "spiffe://x/swarm/sl"); (err == nil) != tt.ok {
+		if err := node.MayFetch(tt.view, "c", tt.role, tt.peer, "spiffe://x/swarm/sl"); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}

@@ -92,7 +92,7 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		if req.Kind != "model" {
 			return nil, 0, fmt.Errorf("nothing of kind %q here", req.Kind)
 		}
-		if err := MayFetch(engine.View(), from.Identity.Role(), from.ID.String(), from.Identity.String()); err != nil {
+		if err := MayFetch(engine.View(), req.Contract, from.Identity.Role(), from.ID.String(), from.Identity.String()); err != nil {
 			return nil, 0, err
 		}
 		r, size, err := engine.OpenModel(session.FetchRequest{
