@@ -169,7 +169,7 @@ func (d *decider) enrolling() {
 		}
 	}
 	if w.Need == 0 {
-		w.Kind = WaitSessions
+		w.Kind, d.mem.belowSince = WaitSessions, time.Time{} // Who comes next has the whole time.
 	} else if d.below(&w) {
 		return
 	}

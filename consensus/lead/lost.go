@@ -11,7 +11,8 @@ import (
 
 // lost looks whether the committed model is gone: enough sessions live, and none of their nodes holds it. When that lasts for
 // the stall grace, training goes back to the newest model that is held, or begins anew. It is false while nothing is wrong,
-// and in the first seconds, when the reports of those who hold it may be on their way.
+// and in the first seconds, when the reports of those who hold it may be on their way: however short the grace is, a new
+// leader, which has heard of nobody, gives them the two heartbeat timeouts in which it finds nobody dead either.
 func (d *decider) lost() bool {
 	live, held := d.survivors()
 	if !d.c.HasModel() || d.c.Terms == nil || live < int(d.c.Terms.MinPeers) || held {
@@ -22,11 +23,11 @@ func (d *decider) lost() bool {
 	if d.mem.lostSince.IsZero() {
 		d.mem.lostSince = now
 	}
-	if now.Sub(d.mem.lostSince) < min(d.cfg.HeartbeatTimeout, d.cfg.StallGrace) {
+	if now.Sub(d.mem.lostSince) < d.cfg.HeartbeatTimeout {
 		return false
 	}
 	last, old := d.c.Committed, d.newestHeld()
-	until := d.mem.lostSince.Add(d.cfg.StallGrace)
+	until := d.mem.lostSince.Add(max(d.cfg.StallGrace, 2*d.cfg.HeartbeatTimeout))
 	if now.Before(until) {
 		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, Until: until, For: last.Participants, Rule: fmt.Sprintf(
 			"no node that is alive holds the model of round %d, which %s had; without them training %s", last.Round, names(last.Participants), old.outlook())})
@@ -53,7 +54,8 @@ func (d *decider) survivors() (live int, held bool) {
 	for _, r := range d.heard() {
 		held = held || r.Ready != nil && r.Ready.BaseRound == last.Round && r.Ready.BaseDigest == last.Digest
 		held = held || r.Done != nil && r.Done.Round == last.Round && r.Done.ModelDigest == last.Digest // it merged it
-		held = held || slices.Contains(r.Held, Held{Round: last.Round, Digest: last.Digest, StateDigest: last.StateDigest})
+		// By digest alone: a model that training went back to has the number of another round at whoever held it before.
+		held = held || slices.ContainsFunc(r.Held, func(h Held) bool { return h.Digest == last.Digest && h.StateDigest == last.StateDigest })
 	}
 	return live, held
 }

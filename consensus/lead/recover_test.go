@@ -1,0 +1,64 @@
+package lead_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// TestMinPeersTimeoutBeginsAnew: whoever enrols after everybody has left gets the whole time, not what those before left of it.
+func TestMinPeersTimeoutBeginsAnew(t *testing.T) {
+	b := newTableOf(t, state.Rules{MinPeersTimeoutMS: 60_000}, 1, func(int, *state.OpenSession) {})
+	b.follow()
+	b.now = b.now.Add(time.Minute)
+	if w := b.follow(); w.Kind != lead.WaitSessions {
+		t.Fatalf("after the timeout: %s", w)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.follow()
+	old := b.contract().Sessions[id(0)]
+	b.apply(state.OpenSession{
+		Session: id(1), Contract: contractName, Node: old.Node, SyncFrequency: 16, Weight: 1,
+		Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: 2},
+	})
+	if w := b.follow(); w.Kind != lead.WaitPeers || !w.Fails || w.Until.Sub(b.now) != time.Minute {
+		t.Errorf("an hour later: %s", w)
+	}
+}
+
+// TestModelIsNotLostTwice: who holds the older model that training went back to, by the round in which that was merged, holds
+// the committed model.
+func TestModelIsNotLostTwice(t *testing.T) {
+	b := survivorsOfTwo(t)
+	report := func() { b.holds(2, 1); b.holds(3, 2, 1) } // copies on disk, while the programs train from nothing
+	lose, ok := b.wait(70*time.Second, report).Command.(state.LoseModel)
+	if !ok || lose.ResumedRound != 2 {
+		t.Fatalf("%+v", lose)
+	}
+	b.apply(lose)
+	if d := b.wait(5*time.Minute, report); d.Command != nil || d.Waiting.Kind != lead.WaitTraining {
+		t.Errorf("%+v: %s", d.Command, d.Waiting)
+	}
+}
+
+// TestModelIsNotLostToANewLeader: one that has heard of nobody yet gives the holders the time to find it, however short the
+// contract's stall grace is.
+func TestModelIsNotLostToANewLeader(t *testing.T) {
+	b := newTableOf(t, state.Rules{StallGraceMS: 100}, 2, func(int, *state.OpenSession) {})
+	b.round(0, 1)
+	b.memory, b.reports = lead.Memory{}, map[string]lead.Report{}
+	for range 8 {
+		if d := b.decide(); d.Command != nil {
+			t.Fatalf("%+v: %s", d.Command, d.Waiting)
+		}
+		b.now = b.now.Add(time.Second)
+	}
+	b.holds(0, 1)
+	b.holds(1, 1)
+	if d := b.decide(); d.Command != nil || d.Waiting.Kind != lead.WaitTraining {
+		t.Errorf("once they are heard: %+v: %s", d.Command, d.Waiting)
+	}
+}
