@@ -11,7 +11,8 @@ const normTolerance = 1e-3
 
 // overstep holds what each participant declared about its update to what the owners of all shards have seen of it: who
 // declared a smaller norm than it has would be bounded less than the others. Whoever did so is named as by signed proof, since
-// the declaration is its own word. Empty for methods that bound nothing.
+// the declaration is its own word, unless that would be half of the participants, or more. Empty for methods that bound
+// nothing.
 func (d *decider) overstep(done map[string]*Done) verdict {
 	if d.method == nil || !d.method.Bounds() {
 		return verdict{}
@@ -48,16 +49,23 @@ func (d *decider) overstep(done map[string]*Done) verdict {
 		})
 		v.named = append(v.named, p.Node)
 	}
+	if 2*len(v.named) >= len(parts) {
+		// One owner's sums can put all in the wrong. That most lie is less likely than that it does, and who it is can't be told.
+		for i := range v.failures {
+			v.failures[i].blamed = ""
+		}
+		v.named = nil
+	}
 	return v
 }
 
-// plausible tells whether a report has one finite sum for each participant.
+// plausible tells whether a report has one sum for each participant; that of a huge update may be beyond any number.
 func plausible(squares []float64, n int) bool {
 	if len(squares) != n {
 		return false
 	}
 	for _, x := range squares {
-		if !(x >= 0) || math.IsInf(x, 0) {
+		if !(x >= 0) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package lead_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -60,5 +61,51 @@ func TestModelIsNotLostToANewLeader(t *testing.T) {
 	b.holds(1, 1)
 	if d := b.decide(); d.Command != nil || d.Waiting.Kind != lead.WaitTraining {
 		t.Errorf("once they are heard: %+v: %s", d.Command, d.Waiting)
+	}
+}
+
+// TestOverflowingUpdateIsNotItsOwnersFault: an update whose squares are beyond any number is one that its owners measured.
+func TestOverflowingUpdateIsNotItsOwnersFault(t *testing.T) {
+	b := clipping(t, math.Inf(1), 4, 4)
+	b.report([]float64{math.Inf(1), 0, 5}, []float64{math.Inf(1), 16, 5}, []float64{math.Inf(1), 0, 6})
+	if w := b.follow(); b.contract().Round() != 1 {
+		t.Errorf("declared so: %s", w)
+	}
+	b = clipping(t, 4, 4, 4)
+	b.report([]float64{math.Inf(1), 0, 5}, []float64{0, 16, 5}, []float64{0, 0, 6})
+	if w := b.follow(); b.contract().Round() != 0 || !strings.Contains(w.String(), "sl-0: its update has norm +Inf") {
+		t.Errorf("declared less, round %d: %s", b.contract().Round(), w)
+	}
+}
+
+// TestLyingOwnerExpelsNoMajority: one owner whose sums put most of the participants in the wrong can't be told from an honest
+// one, but it is likelier that it lies than that most do: nobody is left out for it.
+func TestLyingOwnerExpelsNoMajority(t *testing.T) {
+	b := clipping(t, 3, 3, 3, 3, 3)
+	for range 12 {
+		plan := b.contract().Plan
+		if plan == nil || len(plan.Participants) != 5 {
+			t.Fatalf("plan %+v, want one of all five", plan)
+		}
+		own := map[string][]float64{}
+		for _, p := range plan.Participants {
+			for _, x := range plan.Participants {
+				square := 9.0 / 5
+				if p.Node == "sl-4" && x.Node != "sl-4" && x.Node != "sl-3" {
+					square = 100
+				}
+				own[p.Session] = append(own[p.Session], square)
+			}
+		}
+		for _, p := range plan.Participants {
+			b.reports[p.Session] = lead.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &lead.Done{
+				Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: own[p.Session],
+			}}
+		}
+		if w := b.follow(); w.Kind != lead.WaitRetry || !strings.Contains(w.String(), "sl-0: its update has norm") {
+			t.Fatalf("waits for %s", w)
+		}
+		b.now = b.now.Add(10 * time.Second)
+		b.follow()
 	}
 }
