@@ -3,6 +3,7 @@ package swci
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -129,24 +130,35 @@ func writeFile(path string, force bool, fn func(io.Writer) (int64, error)) (n in
 	if _, err := os.Lstat(path); err == nil && !force {
 		return 0, exit.New(exit.Conflict, "give another --out, or --force to write over it", "%s exists", path)
 	}
-	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	// A name that nobody can foresee, and made anew: in a folder of others' it must not be a link that is written through.
+	part := fmt.Sprintf("%s.%s.part", path, rand.Text())
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, ignoreMissing(os.Remove(part)))
-		}
-	}()
+	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(part))) }()
 	n, err = fn(f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return n, err
 	}
-	if err := os.Rename(part, path); err != nil {
+	if err := settle(part, path, force); err != nil {
 		return n, fmt.Errorf("write %s: %w", path, err)
 	}
 	return n, nil
+}
+
+// settle gives a whole file its name. Without force it takes no name that was taken meanwhile.
+func settle(part, path string, force bool) error {
+	if !force {
+		err := os.Link(part, path)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, fs.ErrExist):
+			return exit.New(exit.Conflict, "give another --out, or --force to write over it", "%s exists", path)
+		} // a file system without links
+	}
+	return os.Rename(part, path)
 }
 
 func ignoreMissing(err error) error {

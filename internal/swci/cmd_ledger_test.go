@@ -32,6 +32,32 @@ func TestGetLedgerWritesOverNothing(t *testing.T) {
 	}
 }
 
+// TestGetLedgerWritesThroughNoLink: whoever can make files in the folder can't have another file written.
+func TestGetLedgerWritesThroughNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "copy.jsonl")
+	for _, link := range []string{file, file + ".part"} {
+		if err := os.Symlink(victim, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := run(t, "get", "ledger", "--sn", "10.0.0.1", "--out", file); exit.Code(err) != exit.Conflict {
+		t.Errorf("over a link: %v", err)
+	}
+	if _, err := run(t, "get", "ledger", "--sn", "10.0.0.1", "--out", file, "--force"); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]string{victim: "precious", file: "one\ntwo\n"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v", path, got, err)
+		}
+	}
+}
+
 func TestVerifyLedgerOfOneRecord(t *testing.T) {
 	dir := t.TempDir()
 	ca := filepath.Join(dir, "ca")
