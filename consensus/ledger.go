@@ -8,7 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
@@ -78,7 +81,7 @@ func (g *Group) ReadLedger(offset uint64) ([]byte, error) {
 
 // ledgerLoop fetches what is missing of the ledger, as a server needs that has joined from a snapshot.
 func (g *Group) ledgerLoop(ctx context.Context) {
-	said := time.Time{}
+	said, from := time.Time{}, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,7 +94,8 @@ func (g *Group) ledgerLoop(ctx context.Context) {
 				g.log.Info("the ledger is complete", "records", want.Length)
 				break
 			}
-			err := g.fetchLedger(ctx)
+			var err error
+			from, err = g.fetchLedger(ctx, from)
 			if _, stop := errors.AsType[fatal](err); stop {
 				g.fail(err)
 				return
@@ -113,11 +117,14 @@ func (g *Group) ledgerLoop(ctx context.Context) {
 	}
 }
 
-// fetchLedger asks the other servers for the next records; nil means that some came.
-func (g *Group) fetchLedger(ctx context.Context) error {
+// fetchLedger asks the other servers for the next records and returns the address of the one that some came from. It begins
+// with from, so that one server gives all: of two histories neither would ever fit behind the other.
+func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 	var failed []error
 	others := 0
-	for _, s := range g.servers() {
+	servers := g.servers()
+	first := max(0, slices.IndexFunc(servers, func(s raft.Server) bool { return string(s.Address) == from }))
+	for _, s := range slices.Concat(servers[first:], servers[:first]) {
 		address := string(s.Address)
 		if address == g.cfg.Address {
 			continue
@@ -125,7 +132,7 @@ func (g *Group) fetchLedger(ctx context.Context) error {
 		others++
 		have, _, behind := g.book.missing()
 		if !behind {
-			return nil
+			return address, nil
 		}
 		askCtx, cancel := context.WithTimeout(ctx, writeTimeout)
 		answer, err := g.links.ask(askCtx, address, frame{kind: frameLedger, body: appendUint64(nil, have)})
@@ -137,18 +144,18 @@ func (g *Group) fetchLedger(ctx context.Context) error {
 			err = g.book.fetched(have, answer.body)
 		}
 		if _, stop := errors.AsType[fatal](err); stop {
-			return err
+			return "", err
 		}
 		if err == nil {
-			return nil
+			return address, nil
 		}
 		failed = append(failed, fmt.Errorf("%s: %w", s.ID, err))
 	}
-	if others == 0 && len(g.servers()) == 1 {
+	if others == 0 && len(servers) == 1 {
 		have, want, _ := g.book.missing()
-		return fatal{fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, LedgerFile)}
+		return "", fatal{fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, LedgerFile)}
 	}
-	return errors.Join(append(failed, ErrLedgerBehind)...)
+	return from, errors.Join(append(failed, ErrLedgerBehind)...)
 }
 
 // ledgerAnswer is what another server gets for its number of records.

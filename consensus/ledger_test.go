@@ -241,6 +241,59 @@ func TestJoinerTakesNoForgedLedger(t *testing.T) {
 	})
 }
 
+// TestJoinerIsNotHeldUpByAForgedLedger: one of two servers gives a whole history of its own, which fits together and takes
+// more than one answer.
+func TestJoinerIsNotHeldUpByAForgedLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.timing = compact()
+		s.form("a", "b")
+		s.record("a", firstBundle())
+		for i := range 70 {
+			c := proven(fmt.Sprintf("sl-%d", i))
+			c.Chain = [][]byte{bytes.Repeat([]byte{1}, state.MaxChainBytes)}
+			s.record("a", c)
+		}
+		s.cutLog("a")
+		s.cutLog("b")
+		want := s.sameLedger("a", "b")
+		for _, name := range []string{"a", "b"} { // whichever is asked first
+			rogue := s.stores[name].Ledger
+			if _, err := rogue.WriteAt(rechained(t, want), 0); err != nil {
+				t.Fatal(err)
+			}
+			s.join("c-"+name, "a")
+			if got := s.whole("c-" + name); !bytes.Equal(got, want) {
+				t.Errorf("it took %d bytes that the state does not prove", len(got))
+			}
+			if _, err := rogue.WriteAt(want, 0); err != nil {
+				t.Fatal(err)
+			}
+			s.stop("c-" + name)
+		}
+	})
+}
+
+// rechained is a ledger that says of each record that it was made later, and fits together.
+func rechained(t *testing.T, b []byte) (out []byte) {
+	t.Helper()
+	var head ledger.Head
+	for line, rest, ok := ledger.CutLine(b); ok; line, rest, ok = ledger.CutLine(rest) {
+		r, body, err := ledger.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, head, err = ledger.Append(head, r.AtMS^1, body); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, line...)
+	}
+	if len(out) != len(b) {
+		t.Fatalf("%d bytes, not %d", len(out), len(b))
+	}
+	return out
+}
+
 func TestMissingLedgerDoesNotVoteNorAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t)

@@ -252,7 +252,11 @@ func (b *book) fetched(have uint64, data []byte) error {
 			break
 		}
 		data = rest
-		if _, err := ledger.Follow(b.head, line); err != nil {
+		next, err := ledger.Follow(b.head, line)
+		if err == nil && next.Bytes > b.want.Bytes {
+			err = fmt.Errorf("its records are longer than the %d bytes of the state's", b.want.Bytes)
+		}
+		if err != nil {
 			return errors.Join(err, b.forget())
 		}
 		if err := b.write([][]byte{line}); err != nil {
