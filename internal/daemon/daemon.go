@@ -82,7 +82,7 @@ func Main(args []string, env Env) int {
 		normal, err = withFile(app, normal, env)
 	}
 	if err == nil {
-		err = app.RunContext(ctx, normal)
+		err = wantedValue(app, app.RunContext(ctx, normal))
 	}
 	if err == nil {
 		return 0

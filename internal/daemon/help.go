@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -126,7 +127,7 @@ func helpLine(d cli.DocGenerationFlag, usual bool) string {
 	left := strings.TrimRight("  "+strings.Join(names, ", ")+" "+value, " ")
 	usage := strings.TrimSuffix(strings.ReplaceAll(d.GetUsage(), "`"+value+"`", value), " (required)")
 	if value := d.GetDefaultText(); !strings.Contains(usage, "default") && !slices.Contains([]string{"", "false", "0", "0s"}, value) {
-		usage += " (default " + strings.TrimSuffix(value, "0s") + ")"
+		usage += " (default " + shortTime(value) + ")"
 	}
 	if vars := d.GetEnvVars(); len(vars) > 0 && !(usual && slices.Equal(vars, env(d.Names()[0]))) {
 		usage += " [$" + strings.Join(vars, ", $") + "]"
@@ -135,6 +136,40 @@ func helpLine(d cli.DocGenerationFlag, usual bool) string {
 		return left + strings.Repeat(" ", gap) + wrap(usage, helpColumn) + "\n"
 	}
 	return left + "\n" + strings.Repeat(" ", helpColumn) + wrap(usage, helpColumn) + "\n"
+}
+
+// shortTime leaves out of a time, such as 1h0m0s, the zeros at its end.
+func shortTime(text string) string {
+	if minutes, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = minutes + "m"
+	}
+	if hours, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = hours + "h"
+	}
+	return text
+}
+
+// badValue is how package flag complains about a value.
+var badValue = regexp.MustCompile(`^invalid value (".*") for flag -(\S+): `)
+
+// wantedValue makes of package flag's complaint one that says what the option takes.
+func wantedValue(app *cli.App, err error) error {
+	if err == nil {
+		return nil
+	}
+	m := badValue.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	want := "want a number"
+	for _, c := range app.Commands {
+		for _, f := range c.Flags {
+			if _, ok := f.(*cli.DurationFlag); ok && slices.Contains(f.Names(), m[2]) {
+				want = "want a time such as 90s or 5m"
+			}
+		}
+	}
+	return fmt.Errorf("--%s %s: %s", m[2], m[1], want)
 }
 
 // wrap breaks text at blanks; all lines but the first are indented.

@@ -60,6 +60,7 @@ func TestHelpPutsWhatIsRequiredFirst(t *testing.T) {
 		"usage: run-sl --host-ip VALUE --sn-ip VALUE [OPTION...]\n",
 		"\nRequired:\n  --host-ip VALUE             address or host name under which",
 		"\nOptions:\n",
+		"(default 30s)\n", "(default 1m)\n",
 		"--linger TIME               serve the final model to others for so long at most (default 10m)\n",
 		"\n" + groupIdentity + "\n",
 		"[$SWARM_CERT, $SWARM_ID_CERT]\n",

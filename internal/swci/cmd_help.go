@@ -160,6 +160,9 @@ func flagText(f cli.Flag) (name, usage string) {
 		name += " VALUE"
 	}
 	if def := strings.Trim(doc.GetDefaultText(), `"`); doc.TakesValue() && def != "" && def != "[]" && def != "0" && def != "0s" {
+		if minutes, ok := strings.CutSuffix(def, "m0s"); ok {
+			def = minutes + "m"
+		}
 		usage += " (default " + def + ")"
 	}
 	return name, usage

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/nearest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -129,7 +130,7 @@ func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
 	if text := opts.String("method"); text != "" {
 		m, err := merge.ParseMethod(text)
 		if err != nil {
-			return nil, exit.New(exit.Usage, "methods are "+strings.Join(merge.Methods(), ", "), "--method: %v", err)
+			return nil, exit.New(exit.Usage, methodHint(text), "--method: %v", err)
 		}
 		r.Method = m.String()
 	}
@@ -157,6 +158,15 @@ func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
 		*x.into = share
 	}
 	return r, waitsOf(opts, r)
+}
+
+// methodHint names the method that was meant; docs/reference/methods.md lists all with their parameters.
+func methodHint(text string) string {
+	name, _, _ := strings.Cut(strings.ToLower(text), "(")
+	if near := nearest.Word(strings.TrimSpace(name), merge.Methods()); near != "" && near != strings.TrimSpace(name) {
+		return "did you mean " + near + "?"
+	}
+	return "write a name, or a name with parameters as in trimmedmean(share=0.2); docs/reference/methods.md explains all"
 }
 
 func waitsOf(opts *cli.Context, r *swarmv1.Rules) error {

@@ -2,9 +2,9 @@ package swci
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -161,6 +161,10 @@ func (g *Grammar) options(l line, c *Command) (*cli.Context, error) {
 	}
 	opts, err := parseFlags(flags, argv)
 	if err != nil {
+		var bad *exit.Error
+		if errors.As(err, &bad) && bad.Hint != "" {
+			return nil, err
+		}
 		return nil, &exit.Error{Status: exit.Usage, Err: err, Hint: optionHint("", nil, c)}
 	}
 	return opts, nil
@@ -178,7 +182,7 @@ func parseFlags(flags []cli.Flag, argv []string) (*cli.Context, error) {
 	}
 	if err := app.Run(argv); err != nil {
 		if m := badValue.FindStringSubmatch(err.Error()); m != nil {
-			err = fmt.Errorf("%s %s is not valid", dashed(m[2]), m[1])
+			return nil, exit.New(exit.Usage, kindHint(flags, m[2]), "%s %s is not valid", dashed(m[2]), m[1])
 		}
 		return nil, &exit.Error{Status: exit.Usage, Err: err}
 	}
@@ -187,6 +191,24 @@ func parseFlags(flags []cli.Flag, argv []string) (*cli.Context, error) {
 
 // badValue is how package flag complains about a value.
 var badValue = regexp.MustCompile(`^invalid value (".*") for flag -(\S+): `)
+
+// kindHint says what an option takes; empty where that is any text.
+func kindHint(flags []cli.Flag, name string) string {
+	for _, f := range flags {
+		if !slices.Contains(f.Names(), name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.DurationFlag:
+			return "give a time with its unit, such as 90s or 5m"
+		case *cli.Float64Flag:
+			return "give a number, such as 0.4"
+		case *cli.IntFlag, *cli.Uint64Flag:
+			return "give a whole number"
+		}
+	}
+	return ""
+}
 
 func optionHint(name string, names []string, c *Command) string {
 	var long []string

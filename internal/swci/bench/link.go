@@ -42,7 +42,7 @@ type network struct {
 // cable makes the network and says where nodes go. The caller closes it after the swarm.
 func cable(link int64) (*network, error) {
 	if err := netns.Available(); err != nil {
-		return nil, exit.New(exit.Failed, "run it as root, or leave --netns out", "network namespaces are not to be had: %v", err)
+		return nil, exit.New(exit.Failed, "run it as root, or leave out --netns and --link", "no network namespaces: %v", err)
 	}
 	n, err := netns.New()
 	if err != nil {
