@@ -16,18 +16,24 @@ import (
 func (d *decider) lost() bool {
 	live, held := d.survivors()
 	if !d.c.HasModel() || d.c.Terms == nil || live < int(d.c.Terms.MinPeers) || held {
-		d.mem.lostSince = time.Time{}
+		d.mem.lostSince, d.mem.lostInVain = time.Time{}, time.Time{}
 		return false
 	}
 	now := d.in.Now
 	if d.mem.lostSince.IsZero() {
-		d.mem.lostSince = now
+		d.mem.lostSince, d.mem.lostInVain = now, now
 	}
 	if now.Sub(d.mem.lostSince) < d.cfg.HeartbeatTimeout {
 		return false
 	}
 	last, old := d.c.Committed, d.newestHeld()
-	until := d.mem.lostSince.Add(max(d.cfg.StallGrace, 2*d.cfg.HeartbeatTimeout))
+	if err := d.forbidden(); err != nil && !d.c.FinalDue() { // a final round does not wait for whom a rule requires
+		d.mem.lostInVain = now
+		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, For: last.Participants, Rule: fmt.Sprintf(
+			"no node that is alive holds the model of round %d, which %s had, and without it no round could be held either: %s", last.Round, names(last.Participants), err)})
+		return true
+	}
+	until := d.mem.lostInVain.Add(max(d.cfg.StallGrace, 2*d.cfg.HeartbeatTimeout))
 	if now.Before(until) {
 		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, Until: until, For: last.Participants, Rule: fmt.Sprintf(
 			"no node that is alive holds the model of round %d, which %s had; without them training %s", last.Round, names(last.Participants), old.outlook())})
@@ -38,6 +44,26 @@ func (d *decider) lost() bool {
 		ResumedDigest: old.Digest, ResumedStateDigest: old.StateDigest, AtMS: now.UnixMilli(),
 	}, fmt.Sprintf("that the model of round %d is lost: training %s", last.Round, old.outlook()))
 	return true
+}
+
+// forbidden returns which rule would forbid a round of all who are there, or nil: to give the model up would not help them, and
+// who is missing may bring it.
+func (d *decider) forbidden() error {
+	var parts []state.Participant
+	var weights []uint32
+	for _, s := range d.c.Active() {
+		if n := d.in.View.Nodes[s.Node]; n != nil && n.Live {
+			parts = append(parts, state.Participant{Session: s.ID, Node: s.Node})
+			weights = append(weights, s.Weight)
+		}
+	}
+	if d.c.Rules != nil {
+		weights = capped(weights, d.c.Rules.WeightCapPPM)
+	}
+	for i, w := range weights {
+		parts[i].Weight = w
+	}
+	return d.c.CheckPlan(parts)
 }
 
 // survivors counts the sessions that could train on, and tells whether a node holds the committed model.

@@ -109,3 +109,34 @@ func TestLyingOwnerExpelsNoMajority(t *testing.T) {
 		b.follow()
 	}
 }
+
+// TestModelIsNotLostToWhomItCantHelp: while the rules forbid a round of those who are there, nothing is won by giving the model
+// up; a required node that comes back brings it.
+func TestModelIsNotLostToWhomItCantHelp(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		rules state.Rules
+		says  string
+	}{
+		{"required", state.Rules{Required: []string{"sl-0"}}, "required for every round and not ready: sl-0"},
+		{"share", state.Rules{MinWeightSharePPM: 600_000}, "hold 2 of 4 of the weight"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newTableOf(t, tt.rules, 4, func(int, *state.OpenSession) {})
+			b.round(0, 1, 2, 3)
+			b.apply(state.SetLive{Node: "sl-0", AtMS: 1})
+			b.apply(state.SetLive{Node: "sl-1", AtMS: 1})
+			d := b.wait(5*time.Minute, func() { b.holds(2); b.holds(3) })
+			if d.Command != nil || d.Waiting.Kind != lead.WaitModel || !strings.Contains(d.Waiting.String(), tt.says) {
+				t.Fatalf("%+v: %s", d.Command, d.Waiting)
+			}
+			b.apply(state.SetLive{Node: "sl-0", Live: true, AtMS: 1})
+			b.apply(state.SetLive{Node: "sl-1", Live: true, AtMS: 1})
+			b.ready(1, 0, 1, 2, 3)
+			b.follow()
+			if p := b.contract().Plan; p == nil || p.Round != 2 {
+				t.Errorf("plan %+v", p)
+			}
+		})
+	}
+}
