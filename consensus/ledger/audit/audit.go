@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 // maxProblems bounds how many problems a report names; the rest is counted.
 const maxProblems = 100
+
+// maxWhat bounds what is said of one, in bytes.
+const maxWhat = 1024
 
 // Options is what the auditor knows by other ways than the ledger.
 type Options struct {
@@ -215,7 +219,11 @@ func (a *auditor) bad(field, format string, args ...any) {
 		a.report.More++
 		return
 	}
-	a.report.Problems = append(a.report.Problems, Problem{Record: a.seq, Kind: a.kind, Field: field, What: fmt.Sprintf(format, args...)})
+	what := fmt.Sprintf(format, args...)
+	if len(what) > maxWhat { // a hostile file's names may be as long as its records
+		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
+	}
+	a.report.Problems = append(a.report.Problems, Problem{Record: a.seq, Kind: a.kind, Field: field, What: what})
 }
 
 // trusted tells whether the auditor named a certificate.

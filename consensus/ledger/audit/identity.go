@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ import (
 
 // clockSlack is how far the clock of who registered a node may be behind that of who issued its SVID.
 const clockSlack = time.Minute
+
+// maxRSA bounds RSA keys, in bits, as TLS does: a signature by one that fills a record would take days to check.
+const maxRSA = 8192
 
 // auditor is the state of an audit after some records.
 type auditor struct {
@@ -52,6 +56,9 @@ func parseChain(ders [][]byte) ([]*x509.Certificate, error) {
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {
 			return nil, fmt.Errorf("certificate %d does not parse: %w", i+1, err)
+		}
+		if key, ok := cert.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+			return nil, fmt.Errorf("certificate %d has an RSA key of %d bits, at most %d are taken", i+1, key.N.BitLen(), maxRSA)
 		}
 		out = append(out, cert)
 	}
