@@ -9,39 +9,45 @@ import (
 // nativeLittle says whether memory holds numbers as the vector does.
 var nativeLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// view32 returns b as float32 without a copy, or nil where the machine's byte
-// order or the alignment forbids it.
-func view32(b []byte) []float32 {
-	if !nativeLittle || len(b) == 0 || uintptr(unsafe.Pointer(&b[0]))%4 != 0 {
+// view returns b as numbers without a copy, or nil where the machine's byte order or the alignment forbids it.
+func view[T any](b []byte) []T {
+	var zero T
+	size := unsafe.Sizeof(zero)
+	if !nativeLittle || len(b) == 0 || uintptr(unsafe.Pointer(&b[0]))%size != 0 {
 		return nil
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), uintptr(len(b))/size)
 }
 
 // load32 returns the elements as float32, in scratch unless they can be read in
 // place.
 func load32(d DType, b []byte, scratch []float32) []float32 {
 	le := binary.LittleEndian
-	switch d {
-	case Float16:
-		out := scratch[:len(b)/2]
-		for i := range out {
-			out[i] = fromFloat16(le.Uint16(b[2*i:]))
+	if d == Float32 {
+		if v := view[float32](b); v != nil {
+			return v
 		}
-		return out
-	case BFloat16:
-		out := scratch[:len(b)/2]
+		out := scratch[:len(b)/4]
 		for i := range out {
-			out[i] = math.Float32frombits(uint32(le.Uint16(b[2*i:])) << 16)
+			out[i] = math.Float32frombits(le.Uint32(b[4*i:]))
 		}
 		return out
 	}
-	if v := view32(b); v != nil {
-		return v
-	}
-	out := scratch[:len(b)/4]
-	for i := range out {
-		out[i] = math.Float32frombits(le.Uint32(b[4*i:]))
+	out := scratch[:len(b)/2]
+	halves := view[uint16](b)
+	switch {
+	case halves == nil:
+		for i := range out {
+			out[i] = float32(loadFloat(d, b[2*i:])) // exact
+		}
+	case d == BFloat16:
+		for i, h := range halves[:len(out)] {
+			out[i] = math.Float32frombits(uint32(h) << 16)
+		}
+	default:
+		for i, h := range halves[:len(out)] {
+			out[i] = fromFloat16(h)
+		}
 	}
 	return out
 }
@@ -60,7 +66,7 @@ func store32(d DType, b []byte, x []float32) {
 		}
 		return
 	}
-	if v := view32(b); v != nil {
+	if v := view[float32](b); v != nil {
 		copy(v, x)
 		return
 	}
@@ -69,14 +75,63 @@ func store32(d DType, b []byte, x []float32) {
 	}
 }
 
-// load64 decodes into scratch. A bool is true when its byte is not 0.
+// load64 returns the elements as float64, in scratch unless they can be read in
+// place. A bool is true when its byte is not 0.
 func load64(d DType, b []byte, scratch []float64) []float64 {
 	size := d.Size()
 	out := scratch[:len(b)/size]
+	if d == Float64 {
+		if v := view[float64](b); v != nil {
+			return v
+		}
+	}
+	if integers64(d, out, b) {
+		return out
+	}
 	for i := range out {
 		out[i] = loadFloat(d, b[i*size:])
 	}
 	return out
+}
+
+// integer are the types whose every value is a whole number.
+type integer interface {
+	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64
+}
+
+// integers64 decodes all elements of an integer type at once, if they can be read in place: a loop for each type runs many
+// times faster than one that asks for the type of every element.
+func integers64(d DType, out []float64, b []byte) bool {
+	switch d {
+	case Uint8:
+		return integersFrom(out, view[uint8](b))
+	case Int8:
+		return integersFrom(out, view[int8](b))
+	case Uint16:
+		return integersFrom(out, view[uint16](b))
+	case Int16:
+		return integersFrom(out, view[int16](b))
+	case Uint32:
+		return integersFrom(out, view[uint32](b))
+	case Int32:
+		return integersFrom(out, view[int32](b))
+	case Uint64:
+		return integersFrom(out, view[uint64](b))
+	case Int64:
+		return integersFrom(out, view[int64](b))
+	}
+	return false
+}
+
+func integersFrom[T integer](out []float64, in []T) bool {
+	if in == nil {
+		return false
+	}
+	in = in[:len(out)]
+	for i, v := range in {
+		out[i] = float64(v)
+	}
+	return true
 }
 
 // loadFloat decodes one element.
@@ -115,10 +170,47 @@ func loadFloat(d DType, b []byte) float64 {
 }
 
 func store64(d DType, b []byte, x []float64) {
+	if stored64(d, b, x) {
+		return
+	}
 	size := d.Size()
 	for i, v := range x {
 		storeFloat(d, b[i*size:], v)
 	}
+}
+
+// stored64 is store64 for types that need no care for their range, if they can be written in place.
+func stored64(d DType, b []byte, x []float64) bool {
+	switch d {
+	case Float64:
+		v := view[float64](b)
+		return v != nil && copy(v, x) == len(x)
+	case Uint8:
+		return integersTo(view[uint8](b), x)
+	case Int8:
+		return integersTo(view[int8](b), x)
+	case Uint16:
+		return integersTo(view[uint16](b), x)
+	case Int16:
+		return integersTo(view[int16](b), x)
+	case Uint32:
+		return integersTo(view[uint32](b), x)
+	case Int32:
+		return integersTo(view[int32](b), x)
+	}
+	return false
+}
+
+// integersTo rounds half to even.
+func integersTo[T integer](out []T, x []float64) bool {
+	if out == nil {
+		return false
+	}
+	out = out[:len(x)]
+	for i, v := range x {
+		out[i] = T(int64(math.RoundToEven(v)))
+	}
+	return true
 }
 
 // storeFloat encodes one finite element. A mean lies between its inputs, so
@@ -158,20 +250,15 @@ func storeFloat(d DType, b []byte, v float64) {
 	}
 }
 
-// fromFloat16 converts exactly.
+// fromFloat16 converts exactly: the fields are moved to their places in a float32, whose exponent is then 112 too small.
+// Multiplying by 2^112 mends that, for subnormals too.
 func fromFloat16(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
-	exp := uint32(h>>10) & 0x1f
-	frac := uint32(h & 0x3ff)
-	switch exp {
-	case 0:
-		// Zero and subnormals: frac · 2^-24 is exact in float32.
-		v := float32(frac) * (1.0 / (1 << 24))
-		return math.Float32frombits(sign | math.Float32bits(v))
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	b := uint32(h&0x7fff) << 13
+	if b >= 0x0f800000 { // infinite or NaN
+		return math.Float32frombits(sign | 0x7f800000 | b)
 	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(b)*0x1p112))
 }
 
 // toFloat16 rounds to nearest, ties to even; too large becomes infinite.

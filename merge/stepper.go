@@ -143,7 +143,7 @@ func (s *stepper[F]) segment(g Segment, dst, base, old, next []byte) int {
 
 // decode32 and decode64 fill out, never in place.
 func decode32(d DType, b []byte, out []float32) { copy(out, load32(d, b, out)) }
-func decode64(d DType, b []byte, out []float64) { load64(d, b, out) }
+func decode64(d DType, b []byte, out []float64) { copy(out, load64(d, b, out)) }
 
 // unfit returns the first element that is NaN or infinite, or -1.
 func unfit[F float32 | float64](x []F) int {

@@ -12,12 +12,13 @@ func (d DType) float() bool {
 // and returns what it filled. Every type is exact but 64-bit integers beyond
 // 2^53.
 func widen(d DType, b []byte, scratch []float64) []float64 {
-	if d != Float32 && d != Float16 && d != BFloat16 {
-		return load64(d, b, scratch)
-	}
-	var narrow [strip]float32
 	size := d.Size()
 	out := scratch[:len(b)/size]
+	if d != Float32 && d != Float16 && d != BFloat16 {
+		copy(out, load64(d, b, scratch))
+		return out
+	}
+	var narrow [strip]float32
 	for at := 0; at < len(out); at += strip {
 		end := min(at+strip, len(out))
 		x := load32(d, b[at*size:end*size], narrow[:])
