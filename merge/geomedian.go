@@ -1,6 +1,9 @@
 package merge
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Weiszfeld's algorithm ends at a step shorter than stepEnd, and after so many
 // iterations.
@@ -19,7 +22,7 @@ var geoMedian = spec{
 	leaf: func(_ values, in Contributors) leafFunc {
 		p := pairs{n: len(in.Weights), d: in.Distances}
 		centre := p.medoid(in.Weights)
-		return average(in.Weights, newWeiszfeld(p, in.Weights, centre).run(), centre)
+		return average(in.Weights, newWeiszfeld(p, in.Weights, centre).run(centre), centre)
 	},
 }
 
@@ -65,17 +68,31 @@ func product(a, b, ab float64) float64 {
 // epsilon is half the distance from 1 to the next float64.
 const epsilon = 0x1p-53
 
-// run returns the final coefficients.
-func (z *weiszfeld) run() []float64 {
+// run returns the final coefficients. It begins at the mean. A liar as far away
+// as numbers go can drag that so far that the way back takes too many
+// iterations, with less than half of the weight: then it begins again at the
+// medoid, which is none of theirs.
+func (z *weiszfeld) run(centre int) []float64 {
 	var total float64
 	for _, w := range z.weights {
 		total += w
 	}
-	now, next, before := make([]float64, z.n), make([]float64, z.n), make([]float64, z.n)
+	begin := make([]float64, z.n)
 	for i, w := range z.weights {
-		now[i] = w / total
+		begin[i] = w / total
 	}
-	copy(before, now)
+	end, settled := z.from(begin)
+	if !settled {
+		clear(begin)
+		begin[centre] = 1
+		end, _ = z.from(begin)
+	}
+	return end
+}
+
+// from iterates, and tells whether that came to an end by itself.
+func (z *weiszfeld) from(begin []float64) (end []float64, settled bool) {
+	now, next, before := slices.Clone(begin), make([]float64, z.n), slices.Clone(begin)
 	var steps [3]float64 // the last ones, newest first
 	for k := range maxIterations {
 		z.move(now, next)
@@ -83,10 +100,10 @@ func (z *weiszfeld) run() []float64 {
 		back := z.length(next, before)
 		before, now, next = now, next, before
 		if steps[0] < stepEnd || k >= 2 && (same(steps[0], steps[1]) && same(steps[1], steps[2]) || back < stepEnd) {
-			break
+			return now, true
 		}
 	}
-	return now
+	return now, false
 }
 
 func same(a, b float64) bool { return math.Abs(a-b) <= 1e-12*a }
