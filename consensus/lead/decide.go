@@ -242,8 +242,11 @@ func (d *decider) tooFew(w Waiting, enrolled []string) {
 	}
 	if w.Kind != WaitPeers {
 		d.mem.belowSince = time.Time{}
-	} else if d.below(&w) {
-		return
+	} else {
+		d.mem.failSince = time.Time{} // Who comes back has the whole grace, however long ago the last attempt stalled.
+		if d.below(&w) {
+			return
+		}
 	}
 	d.holdOn(w)
 }

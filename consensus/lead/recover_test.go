@@ -140,3 +140,39 @@ func TestModelIsNotLostToWhomItCantHelp(t *testing.T) {
 		})
 	}
 }
+
+// TestStallGraceBeginsAnew: a peer that comes back after the swarm was too small for long is not left out for its first stall.
+func TestStallGraceBeginsAnew(t *testing.T) {
+	b := newTable(t, 3, 4)
+	stall := func() {
+		plan := b.contract().Plan
+		b.reports[id(0)] = lead.Report{
+			Failed: &lead.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-1", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
+			Ready: b.reports[id(0)].Ready,
+		}
+		b.now = b.now.Add(time.Second)
+		b.follow()
+	}
+	b.ready(1, 0, 1, 2, 3)
+	b.follow()
+	stall()
+	for _, n := range []string{"sl-1", "sl-3"} {
+		b.apply(state.SetLive{Node: n, AtMS: 1})
+	}
+	if w := b.follow(); w.Kind != lead.WaitPeers {
+		t.Fatalf("waits for %s", w)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.follow()
+	for _, n := range []string{"sl-1", "sl-3"} {
+		b.apply(state.SetLive{Node: n, Live: true, AtMS: 1})
+	}
+	b.ready(1, 0, 1, 2, 3)
+	b.follow()
+	stall()
+	b.now = b.now.Add(10 * time.Second)
+	b.follow()
+	if plan := b.contract().Plan; plan == nil || len(plan.Participants) != 4 {
+		t.Errorf("plan %+v, want one of all", plan)
+	}
+}
