@@ -62,6 +62,12 @@ type Slots struct {
 	// participants, and the hub closes what it returned. The file must not count
 	// as private memory. An error says that it does not fit; nil: there is no room.
 	Spool func(bytes int64) (Spool, error)
+	// Stash is as Spool, for an owner that can merge as leaves come in, and must
+	// hold back some contributors while another stalls: what they send meanwhile
+	// goes there. It is called when the first such leaf comes, and little of the
+	// file may ever be written, so it should be sparse. An error, also of a later
+	// write, and nil cost traffic only: what is not kept is sent again.
+	Stash func(bytes int64) (Spool, error)
 }
 
 // Spool is a scratch file. Close removes it.
@@ -110,7 +116,8 @@ func (f *Failure) Unwrap() error { return f.cause }
 type Config struct {
 	StallTimeout time.Duration // no byte for so long on a stream that is owed one fails the attempt; 10 s
 	ParkTime     time.Duration // how long a stream may wait for its plan; 2 s
-	Grace        time.Duration // how long a failing side tries to say why; 1 s
+	Grace        time.Duration // how long a failing side tries to say why, and takes what is on its way; 1 s
+	Patience     time.Duration // how long a contributor is held back for another before Slots.Stash is used; 250 ms
 }
 
 func (c Config) withDefaults() Config {
@@ -122,6 +129,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Grace <= 0 {
 		c.Grace = time.Second
+	}
+	if c.Patience <= 0 {
+		c.Patience = 250 * time.Millisecond
 	}
 	return c
 }

@@ -23,6 +23,7 @@ type slot struct {
 	mu     sync.Mutex
 	b      []byte
 	writes map[int64]int
+	watch  func(k int) // called before the k-th write to a new place; may be nil
 }
 
 func newSlot(n int64) *slot { return &slot{b: make([]byte, n), writes: map[int64]int{}} }
@@ -36,6 +37,9 @@ func (s *slot) ReadAt(p []byte, off int64) (int, error) {
 func (s *slot) WriteAt(p []byte, off int64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.watch != nil {
+		s.watch(len(s.writes))
+	}
 	s.writes[off]++
 	return copy(s.b[off:], p), nil
 }

@@ -3,35 +3,37 @@ package exchange
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/swarmd/swarmd/merge"
 )
 
-// kept is what outlives a failed attempt besides the merged leaves. Spool,
+// kept is what outlives a failed attempt besides the merged leaves. Means,
 // distances and squares belong to the goroutine that merges the own shard;
-// hub and receivers touch the spool only when that is through, or behind a
-// leaf that it has marked. The rest is guarded by the progress's mutex.
+// hub and receivers touch the means only when that is through, or behind a
+// leaf that it has marked. The rest is guarded by the progress's mutex, but for
+// the stash, which guards itself.
 type kept struct {
-	spool     Spool
+	stash     *stash
+	means     Spool // an optimiser's input for the leaves of the own shard; nil: not made
 	distances *merge.Distances
 	squares   []float64 // by participant
 
-	spooled int            // leaves of the own shard, from its first, that are in the spool and in the distances
+	spooled int            // leaves of the own shard, from its first, that are in the stash and in the distances
 	sums    [][]float64    // distances by owner; nil: not known yet
 	states  []merge.Digest // of the optimiser's new state, by leaf; nil: the method has none
 }
 
-// release closes and thereby removes the spool.
+// release closes and thereby removes the scratch files.
 func (p *progress) release() {
-	if p.spool != nil {
-		_ = p.spool.Close() // It is scratch, and nobody could do anything about an error.
-		p.spool = nil
+	p.stash.release()
+	if p.means != nil {
+		_ = p.means.Close() // It is scratch, and nobody could do anything about an error.
+		p.means = nil
 	}
 }
 
-// count returns how many leaves of the own shard are in the spool.
+// count returns how many leaves of the own shard are in the distances.
 func (p *progress) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,6 +91,7 @@ func (p *progress) complete(r *Result) {
 
 // keep prepares a new round's progress for the method.
 func (r *run) keep(p *progress) {
+	p.stash = newStash(&r.Attempt)
 	if r.method.Distances() {
 		p.sums = make([][]float64, len(r.Participants))
 	}
@@ -100,79 +103,46 @@ func (r *run) keep(p *progress) {
 	}
 }
 
-// scratch is how an owner's spool is divided: for each leaf of the shard the
-// contributors' bytes one behind the other, then the leaves of the mean.
-type scratch struct {
-	layout *merge.Layout
-	shard  merge.Shard
-	others int // contributions of each leaf
-	means  int // 1 if merged leaves are spooled too
-}
-
-func (r *run) scratch() scratch {
-	s := scratch{layout: r.Layout, shard: r.Participants[r.Self].Shard}
+// openFiles makes the scratch files without which the method can't be carried out, unless the round has them.
+func (r *run) openFiles() error {
+	p := r.progress
 	if r.method.Distances() {
-		for _, i := range r.who {
-			if i != r.Self {
-				s.others++
-			}
+		if err := p.stash.ensure(); err != nil {
+			size, _ := p.stash.bytes()
+			return r.noRoom(size, err)
 		}
 	}
-	if r.stepping() {
-		s.means = 1
-	}
-	return s
-}
-
-func (s scratch) shardBytes() int64 {
-	return min(s.layout.Bytes(), s.layout.LeafOffset(s.shard.End())) - s.layout.LeafOffset(s.shard.First)
-}
-
-// bytes returns the spool's size, or an error if no file could be so large.
-func (s scratch) bytes() (int64, error) {
-	areas, each := int64(s.others+s.means), s.shardBytes()
-	if each > 0 && areas > math.MaxInt64/each {
-		return 0, fmt.Errorf("%d contributions of %d bytes", areas, each)
-	}
-	return areas * each, nil
-}
-
-// contribution returns where the leaf of the k-th other contributor lies.
-func (s scratch) contribution(leaf, k int) int64 {
-	before := s.layout.LeafOffset(leaf) - s.layout.LeafOffset(s.shard.First)
-	return before*int64(s.others) + int64(k)*int64(s.layout.LeafLen(leaf))
-}
-
-// mean returns where the merged leaf lies.
-func (s scratch) mean(leaf int) int64 {
-	return s.shardBytes()*int64(s.others) + s.layout.LeafOffset(leaf) - s.layout.LeafOffset(s.shard.First)
-}
-
-// openSpool makes the spool unless the round has it or needs none.
-func (r *run) openSpool() error {
-	size, err := r.scratch().bytes()
-	if err == nil && (size == 0 || r.progress.spool != nil) {
+	if !r.stepping() || p.means != nil {
 		return nil
 	}
-	if err == nil && r.slots.Spool == nil {
-		err = errors.New("no scratch space is given")
+	size := shardBytes(r.Layout, r.Participants[r.Self].Shard)
+	if r.slots.Spool == nil {
+		return r.noRoom(size, errNoStash)
 	}
-	if err == nil {
-		r.progress.spool, err = r.slots.Spool(size)
-	}
+	f, err := r.slots.Spool(size)
 	if err != nil {
-		r.progress.spool = nil
-		return fmt.Errorf("%s needs %d bytes of scratch space for the shard that this node owns: %w", r.method.Name(), size, err)
+		return r.noRoom(size, err)
 	}
+	p.means = f
 	return nil
 }
 
-// means reads merged leaves of the own shard from the spool at their offsets in
-// the flat vector, as if it were a slot.
+func (r *run) noRoom(size int64, err error) error {
+	return fmt.Errorf("%s needs %d bytes of scratch space for the shard that this node owns: %w", r.method.Name(), size, err)
+}
+
+// means are merged leaves of the own shard, at their offsets in the flat vector, as if they were a slot.
 type means struct{ r *run }
 
+// at returns where the file has what lies at an offset in the flat vector.
+func (m means) at(off int64) int64 {
+	return off - m.r.Layout.LeafOffset(m.r.Participants[m.r.Self].Shard.First)
+}
+
 func (m means) ReadAt(b []byte, off int64) (int, error) {
-	leaf := int(off / merge.LeafSize)
-	s := m.r.scratch()
-	return m.r.progress.spool.ReadAt(b, s.mean(leaf)+off%merge.LeafSize)
+	return m.r.progress.means.ReadAt(b, m.at(off))
+}
+
+func (m means) WriteAt(b []byte, off int64) (int, error) {
+	return m.r.progress.means.WriteAt(b, m.at(off))
 }

@@ -14,19 +14,24 @@ const ring = 4
 
 // inbound is the stream of one participant to this owner.
 type inbound struct {
+	given    bitmap        // own leaves that it need not send: merged before this attempt, or kept of what it sent
 	c        *conn         // set before arrived is closed
 	arrived  chan struct{} // closed when the stream is claimed
 	have     bitmap        // what the participant holds; set before greeted is closed
 	greeted  chan struct{}
-	full     chan []byte   // its leaves in order
+	full     chan piece    // its leaves in order, but for those in the stash
+	next     piece         // taken from full and not given back; of the goroutine that merges
 	free     chan []byte   // buffers that come back
+	stashed  chan struct{} // has an entry when a leaf went to the stash since the last look
+	settled  chan struct{} // closed when no more of its leaves is read
 	supplied chan struct{} // closed when nothing more is written
 }
 
-func newInbound() *inbound {
+func newInbound(given bitmap) *inbound {
 	return &inbound{
-		arrived: make(chan struct{}), greeted: make(chan struct{}), supplied: make(chan struct{}),
-		full: make(chan []byte, ring), free: make(chan []byte, ring),
+		given: given, arrived: make(chan struct{}), greeted: make(chan struct{}),
+		full: make(chan piece, ring), free: make(chan []byte, ring), stashed: make(chan struct{}, 1),
+		settled: make(chan struct{}), supplied: make(chan struct{}),
 	}
 }
 
@@ -49,11 +54,14 @@ func (r *run) claim(i int, c *conn) bool {
 func (r *run) serve(i int, c *conn) error {
 	in := r.inbound[i]
 	err := r.contribution(i, in)
+	if err != nil {
+		r.fail(i, "sends no more: "+plain(err), err)
+	}
+	close(in.settled)
 	if err == nil {
 		c.patient()
 		return nil
 	}
-	r.fail(i, "sends no more: "+plain(err), err)
 	r.leave(in)
 	return err
 }
@@ -83,30 +91,8 @@ func (r *run) contribution(i int, in *inbound) error {
 	if r.Participants[i].Weight == 0 {
 		return nil
 	}
-	made := 0
-	for k := range shard.Leaves {
-		if r.given.get(k) {
-			continue
-		}
-		var buf []byte
-		if made < ring {
-			buf = getLeaf()
-			made++
-		} else {
-			// The reader waits here when other contributors are behind; nothing is
-			// owed then, and no deadline runs.
-			select {
-			case buf = <-in.free:
-			case <-r.ctx.Done():
-				return r.ctx.Err()
-			}
-		}
-		if err := r.slice(i, in.c, shard.First+k, buf); err != nil {
-			return err
-		}
-		in.full <- buf // Never blocks: there are not more buffers than places.
-	}
-	return nil
+	t := &intake{run: r, i: i, in: in}
+	return t.all()
 }
 
 // slice reads one leaf of participant i into buf.
@@ -160,7 +146,8 @@ func (r *run) linger(i int, c *conn) (header, error) {
 // errPeerFailed ends a stream whose attempt failed.
 var errPeerFailed = errors.New("the attempt failed")
 
-// supply gives participant i the merged leaves of the own shard.
+// supply gives participant i the merged leaves of the own shard. It returns when nothing is taken from the participant any
+// more either.
 func (r *run) supply(i int, in *inbound) {
 	defer close(in.supplied)
 	t := time.NewTimer(r.hub.cfg.StallTimeout)
@@ -182,6 +169,7 @@ func (r *run) supply(i int, in *inbound) {
 	r.mu.Unlock()
 	if c != nil {
 		r.part(c)
+		<-in.settled // Soon: streams of an attempt that failed are bounded in time.
 	}
 }
 
@@ -189,7 +177,7 @@ func (r *run) supply(i int, in *inbound) {
 // says "alive" while it waits, so that the receiver does not blame this owner
 // for what a contributor owes.
 func (r *run) give(i int, in *inbound) {
-	err := in.c.write(r.given.appendFrame(nil), true)
+	err := in.c.write(in.given.appendFrame(nil), true)
 	if err == nil {
 		err = r.giveSums(in.c)
 	}
@@ -238,8 +226,8 @@ func (r *run) give(i int, in *inbound) {
 // awaits reports whether a leaf of participant i is needed still.
 func (r *run) awaits(i int, in *inbound) bool {
 	own := r.Participants[r.Self].Shard
-	return r.Participants[i].Weight > 0 && len(in.full) == 0 && !allSet(r.progress.held(own), own.Leaves) &&
-		!(r.method.Distances() && r.progress.count() == own.Leaves)
+	return r.Participants[i].Weight > 0 && len(in.full) == 0 &&
+		!allSet(r.progress.stash.held(i, r.progress.held(own)), own.Leaves)
 }
 
 // served is where receivers' leaves are read from.
@@ -290,7 +278,7 @@ func (r *run) own() {
 	if allSet(r.progress.held(own), own.Leaves) {
 		return
 	}
-	if err := r.openSpool(); err != nil {
+	if err := r.openFiles(); err != nil {
 		r.fail(r.Self, err.Error(), err)
 		return
 	}
@@ -319,15 +307,14 @@ func (r *run) ownLeaves() {
 		r.fail(r.Self, plain(err), err)
 		return
 	}
-	dst, local := getLeaf(), getLeaf()
+	dst, g := getLeaf(), r.newGatherer()
 	defer putLeaf(dst)
-	defer putLeaf(local)
+	defer g.release()
 	var committed, base []byte
 	if r.slots.Base != nil && r.method.UsesBase() && !r.stepping() {
 		committed = getLeaf()
 		defer putLeaf(committed)
 	}
-	sources := make([][]byte, len(r.who))
 	shard := r.Participants[r.Self].Shard
 	for k := range shard.Leaves {
 		if r.given.get(k) {
@@ -335,7 +322,7 @@ func (r *run) ownLeaves() {
 		}
 		leaf := shard.First + k
 		n := r.Layout.LeafLen(leaf)
-		if !r.gather(leaf, sources, local) {
+		if !g.gather(leaf) {
 			return
 		}
 		if committed != nil {
@@ -344,12 +331,12 @@ func (r *run) ownLeaves() {
 				return
 			}
 		}
-		if err := m.Leaf(leaf, dst[:n], sources, base); err != nil {
+		if err := m.Leaf(leaf, dst[:n], g.sources, base); err != nil {
 			r.mergeFailed(err)
 			return
 		}
-		squares := r.squares(leaf, sources, base)
-		r.giveBack(sources)
+		squares := r.squares(leaf, g.sources, base)
+		g.giveBack()
 		if r.put(leaf, dst[:n]) != nil {
 			return
 		}
@@ -357,6 +344,7 @@ func (r *run) ownLeaves() {
 			r.progress.squares[r.who[s]] += v
 		}
 	}
+	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
 
 // squares measures the contributors' updates over a leaf, if the method bounds them.
@@ -369,37 +357,6 @@ func (r *run) squares(leaf int, sources [][]byte, base []byte) []float64 {
 		sums[s] = merge.UpdateSquares(r.Layout, leaf, sources[s], base)
 	}
 	return sums
-}
-
-// gather takes one leaf of every contributor, in plan order.
-func (r *run) gather(leaf int, sources [][]byte, local []byte) bool {
-	n := r.Layout.LeafLen(leaf)
-	for s, i := range r.who {
-		if i == r.Self {
-			if err := readLeaf(r.slots.Local, r.Layout, leaf, local[:n]); err != nil {
-				r.fail(r.Self, fmt.Sprintf("read own weights: %v", err), err)
-				return false
-			}
-			sources[s] = local[:n]
-			continue
-		}
-		select {
-		case buf := <-r.inbound[i].full:
-			sources[s] = buf[:n]
-		case <-r.ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-// giveBack lets the contributors' buffers be filled again.
-func (r *run) giveBack(sources [][]byte) {
-	for s, i := range r.who {
-		if i != r.Self {
-			r.inbound[i].free <- sources[s][:merge.LeafSize]
-		}
-	}
 }
 
 func (r *run) mergeFailed(err error) {
@@ -416,7 +373,7 @@ func (r *run) mergeFailed(err error) {
 func (r *run) put(leaf int, b []byte) error {
 	r.keepRecent(leaf, b)
 	if r.stepping() {
-		if _, err := r.progress.spool.WriteAt(b, r.scratch().mean(leaf)); err != nil {
+		if _, err := (means{r}).WriteAt(b, r.Layout.LeafOffset(leaf)); err != nil {
 			return r.stepFailed("keep merged weights", err)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 )
 
 // phases are when the victim's links are cut, by what it does with its scratch file: with four nodes that own four leaves
-// each it writes twelve contributions, or four leaves of the mean.
+// each it writes twelve contributions, or four leaves of the mean. Or by how many leaves are in its slot.
 var phases = []struct {
 	name, method, op string
 	k                int
@@ -34,6 +34,10 @@ var phases = []struct {
 	{"merge", "fedadam", "write", 1},
 	{"give", "fedadam", "write", 2},
 	{"last", "fedadam", "write", 3},
+	{"first", "mean", "slot", 0},
+	{"middle", "mean", "slot", 7},
+	{"middle", "normclip", "slot", 5},
+	{"late", "coordmedian", "slot", 12},
 }
 
 // broken runs attempt 1 of a training whose victim is cut off at a phase, and returns what goes on after the cut.
@@ -50,6 +54,11 @@ func broken(t *testing.T, phase int) (*training, *swarm, exchange.Attempt, *atom
 			dead.Store(true)
 		}
 	}
+	tr.merged[victim].watch = func(k int) {
+		if p.op == "slot" && k == p.k {
+			dead.Store(true)
+		}
+	}
 	s.through(newNetwork(func(from, to, _ int) verdict {
 		if dead.Load() && (from == victim || to == victim) {
 			return cut
@@ -58,33 +67,40 @@ func broken(t *testing.T, phase int) (*training, *swarm, exchange.Attempt, *atom
 	}))
 	a := tr.plan(attempt(t, l, 1, 1, 2, 1, 3))
 	out := s.runAll(t.Context(), a, tr.local, tr.merged)
-	tr.spools[victim].watch = nil
+	tr.spools[victim].watch, tr.merged[victim].watch = nil, nil
 	dead.Store(false)
 	return tr, s, a, &dead, out
 }
 
 // missing is how many bytes of leaves another attempt with the same nodes must move.
 func (tr *training) missing(a exchange.Attempt) (bytes uint64) {
+	others := len(a.Participants) - 1
 	for i, p := range a.Participants {
-		gathered := 0
+		kept := make([]int, tr.layout.Leaves())
+		if f := tr.contributions(i).last; f != nil {
+			for off := range f.writes {
+				kept[p.Shard.First+int(off/int64(others*merge.LeafSize))]++
+			}
+		}
 		for leaf := range tr.layout.Leaves() {
-			held := tr.merged[i].writes[tr.layout.LeafOffset(leaf)] > 0
-			own := leaf >= p.Shard.First && leaf < p.Shard.End()
 			switch {
-			case own && held && !tr.method.Distances():
-				gathered++
-			case !own && !held:
+			case tr.merged[i].writes[tr.layout.LeafOffset(leaf)] > 0:
+			case leaf >= p.Shard.First && leaf < p.Shard.End():
+				bytes += uint64(tr.layout.LeafLen(leaf) * (others - kept[leaf]))
+			default:
 				bytes += uint64(tr.layout.LeafLen(leaf))
 			}
 		}
-		if f := tr.spools[i].last; f != nil && tr.method.Distances() {
-			gathered = len(f.writes) / (len(a.Participants) - 1)
-		}
-		for leaf := p.Shard.First + gathered; leaf < p.Shard.End(); leaf++ {
-			bytes += uint64(tr.layout.LeafLen(leaf) * (len(a.Participants) - 1))
-		}
 	}
 	return bytes
+}
+
+// contributions are the files where a node keeps what others send.
+func (tr *training) contributions(i int) *spools {
+	if tr.method.Distances() {
+		return tr.spools[i]
+	}
+	return tr.stashes[i]
 }
 
 // once holds that nothing was written twice to any slot or scratch file of one set of nodes.
@@ -96,11 +112,14 @@ func (tr *training) once() {
 				tr.t.Errorf("participant %d wrote at %d of its slot %d times", i, off, k)
 			}
 		}
-		if tr.spools[i].opened > 1 {
-			tr.t.Errorf("participant %d made %d scratch files", i, tr.spools[i].opened)
-		}
-		if f := tr.spools[i].last; f != nil {
-			for off, k := range f.writes {
+		for _, sp := range []*spools{tr.spools[i], tr.stashes[i]} {
+			if sp.opened > 1 {
+				tr.t.Errorf("participant %d made %d scratch files of one kind", i, sp.opened)
+			}
+			if sp.last == nil {
+				continue
+			}
+			for off, k := range sp.last.writes {
 				if k != 1 {
 					tr.t.Errorf("participant %d wrote at %d of its scratch file %d times", i, off, k)
 				}
@@ -165,6 +184,7 @@ func TestASmallerSetStartsOver(t *testing.T) {
 				rest := *tr
 				rest.local, rest.merged = without(tr.local), without(tr.merged)
 				rest.spools = append(tr.spools[:victim:victim], tr.spools[victim+1:]...)
+				rest.stashes = append(tr.stashes[:victim:victim], tr.stashes[victim+1:]...)
 				for _, m := range rest.merged {
 					clear(m.b)
 				}
@@ -255,6 +275,11 @@ func TestNoScratchFileIsLeftBehind(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tr, s, a, _, _ := broken(t, k)
 					end(t, tr, s, a)
+					for i, sp := range tr.stashes {
+						if sp.open != 0 || sp.opened > 1 || len(sp.wrong) > 0 {
+							t.Errorf("participant %d: %d stashes made, %d open; %v", i, sp.opened, sp.open, sp.wrong)
+						}
+					}
 					for i, sp := range tr.spools {
 						if sp.open != 0 || sp.opened != 1 || len(sp.wrong) > 0 {
 							t.Errorf("participant %d: %d scratch files made, %d open; %v", i, sp.opened, sp.open, sp.wrong)

@@ -32,7 +32,7 @@ type run struct {
 	done   chan struct{} // closed when Run returns, under the hub's mutex
 
 	progress *progress
-	given    bitmap     // own leaves merged or spooled before this attempt: no contribution is needed
+	given    bitmap     // own leaves merged before this attempt: no contribution is needed
 	inbound  []*inbound // by participant; nil for self and when nothing is owned
 	recent   recent     // what was merged last
 	wg       sync.WaitGroup
@@ -74,9 +74,9 @@ func (r *run) prepare(p *progress) {
 	own := r.Participants[r.Self].Shard
 	r.given = p.held(own)
 	if r.method.Distances() {
-		for k := range p.count() {
-			r.given.set(k)
-		}
+		p.stash.use(r.slots.Spool)
+	} else {
+		p.stash.use(r.slots.Stash)
 	}
 	r.inbound = make([]*inbound, len(r.Participants))
 	if own.Leaves == 0 {
@@ -84,7 +84,7 @@ func (r *run) prepare(p *progress) {
 	}
 	for i := range r.Participants {
 		if i != r.Self {
-			r.inbound[i] = newInbound()
+			r.inbound[i] = newInbound(p.stash.held(i, p.held(own)))
 		}
 	}
 }
@@ -105,6 +105,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	}
 	r.wg.Wait()
 	r.recent.close()
+	r.keepRings()
 
 	r.mu.Lock()
 	r.ended = true

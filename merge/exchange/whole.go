@@ -7,11 +7,11 @@ import (
 )
 
 // ownWhole merges the own shard by a method that needs to know all about the
-// contributors' whole models first: contributions go to the spool while their
+// contributors' whole models first: contributions go to the stash while their
 // distances are summed, owners exchange the sums, and then leaf by leaf is
-// merged from the spool.
+// merged from there.
 func (r *run) ownWhole() {
-	if !r.spoolAll() {
+	if !r.stashAll() {
 		return
 	}
 	total := r.total()
@@ -23,12 +23,9 @@ func (r *run) ownWhole() {
 		r.fail(r.Self, plain(err), err)
 		return
 	}
-	buffers := make([][]byte, len(r.who)+1)
-	for i := range buffers {
-		buffers[i] = getLeaf()
-		defer putLeaf(buffers[i])
-	}
-	dst, sources := buffers[len(r.who)], make([][]byte, len(r.who))
+	dst, g := getLeaf(), r.newGatherer()
+	defer putLeaf(dst)
+	defer g.release()
 	shard := r.Participants[r.Self].Shard
 	for leaf := shard.First; leaf < shard.End(); leaf++ {
 		if ready, _ := r.progress.ready(leaf); ready {
@@ -38,11 +35,10 @@ func (r *run) ownWhole() {
 			return
 		}
 		n := r.Layout.LeafLen(leaf)
-		if err := r.unspool(leaf, sources, buffers); err != nil {
-			r.fail(r.Self, fmt.Sprintf("read contributions: %v", err), err)
+		if !g.gather(leaf) { // all from files
 			return
 		}
-		if err := m.Leaf(leaf, dst[:n], sources, nil); err != nil {
+		if err := m.Leaf(leaf, dst[:n], g.sources, nil); err != nil {
 			r.mergeFailed(err)
 			return
 		}
@@ -50,34 +46,31 @@ func (r *run) ownWhole() {
 			return
 		}
 	}
-	if !r.stepping() {
-		r.progress.release() // From here the slot has all that another attempt could need.
-	}
+	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
 
-// spoolAll takes all contributions that are not in the spool yet, and makes the
-// own share of the distances of them.
-func (r *run) spoolAll() bool {
+// stashAll takes all contributions, of which there may be some in the stash, and makes the own share of the distances of
+// them.
+func (r *run) stashAll() bool {
 	p := r.progress
 	if p.distances == nil {
 		p.distances = merge.NewDistances(r.Layout, len(r.who))
 	}
 	shard := r.Participants[r.Self].Shard
-	local := getLeaf()
-	defer putLeaf(local)
-	sources := make([][]byte, len(r.who))
+	g := r.newGatherer()
+	defer g.release()
 	for k := p.count(); k < shard.Leaves; k++ {
 		leaf := shard.First + k
-		if !r.gather(leaf, sources, local) {
+		if !g.gather(leaf) {
 			return false
 		}
-		err := r.spool(leaf, sources)
+		err := g.keep(leaf)
 		if err != nil {
 			r.fail(r.Self, fmt.Sprintf("keep contributions: %v", err), err)
 			return false
 		}
-		err = p.distances.Add(leaf, sources)
-		r.giveBack(sources)
+		err = p.distances.Add(leaf, g.sources)
+		g.giveBack()
 		if err != nil {
 			p.distances = nil // Its sums are of no use.
 			p.setCount(0)
@@ -93,36 +86,15 @@ func (r *run) spoolAll() bool {
 	return true
 }
 
-// spool writes one leaf of all other contributors.
-func (r *run) spool(leaf int, sources [][]byte) error {
-	s, k := r.scratch(), 0
-	for i, who := range r.who {
-		if who == r.Self {
+// keep writes what came of one leaf of the others to the stash.
+func (g *gatherer) keep(leaf int) error {
+	for s, i := range g.who {
+		if !g.ringed[s] {
 			continue
 		}
-		if _, err := r.progress.spool.WriteAt(sources[i], s.contribution(leaf, k)); err != nil {
+		if err := g.progress.stash.put(i, leaf, g.sources[s]); err != nil {
 			return err
 		}
-		k++
-	}
-	return nil
-}
-
-// unspool reads one leaf of every contributor, its own from its slot.
-func (r *run) unspool(leaf int, sources, buffers [][]byte) error {
-	s, k, n := r.scratch(), 0, r.Layout.LeafLen(leaf)
-	for i, who := range r.who {
-		sources[i] = buffers[i][:n]
-		if who == r.Self {
-			if err := readLeaf(r.slots.Local, r.Layout, leaf, sources[i]); err != nil {
-				return err
-			}
-			continue
-		}
-		if m, err := r.progress.spool.ReadAt(sources[i], s.contribution(leaf, k)); m < n {
-			return short(err)
-		}
-		k++
 	}
 	return nil
 }

@@ -1,0 +1,94 @@
+package exchange
+
+import "fmt"
+
+// gatherer brings the contributions of one leaf together, from the rings, the stash and the own slot. It belongs to the
+// goroutine that merges.
+type gatherer struct {
+	*run
+	sources [][]byte // of the leaf gathered last, in plan order
+	ringed  []bool   // whose bytes are in a buffer of its ring
+	buffers [][]byte // for what is read from files; nil while it was not needed
+}
+
+func (r *run) newGatherer() *gatherer {
+	n := len(r.who)
+	return &gatherer{run: r, sources: make([][]byte, n), ringed: make([]bool, n), buffers: make([][]byte, n)}
+}
+
+func (g *gatherer) release() {
+	for _, b := range g.buffers {
+		if b != nil {
+			putLeaf(b)
+		}
+	}
+}
+
+// gather takes one leaf of every contributor, in plan order. The caller gives them back. It returns false when the attempt
+// has ended.
+func (g *gatherer) gather(leaf int) bool {
+	for s, i := range g.who {
+		if i == g.Self {
+			b := g.buffer(s, leaf)
+			if err := readLeaf(g.slots.Local, g.Layout, leaf, b); err != nil {
+				g.fail(g.Self, fmt.Sprintf("read own weights: %v", err), err)
+				return false
+			}
+			g.sources[s] = b
+			continue
+		}
+		if !g.take(s, leaf) {
+			return false
+		}
+	}
+	return true
+}
+
+// take waits for the leaf of a contributor. Leaves come in order, each either to the ring or, known before any later one
+// is in the ring, to the stash.
+func (g *gatherer) take(s, leaf int) bool {
+	i := g.who[s]
+	in := g.inbound[i]
+	for {
+		if g.progress.stash.has(i, leaf) {
+			b := g.buffer(s, leaf)
+			if err := g.progress.stash.get(i, leaf, b); err != nil {
+				g.fail(g.Self, fmt.Sprintf("read contributions: %v", err), err)
+				return false
+			}
+			g.sources[s], g.ringed[s] = b, false
+			return true
+		}
+		if in.next.buf != nil && in.next.leaf == leaf {
+			g.sources[s], g.ringed[s] = in.next.buf[:g.Layout.LeafLen(leaf)], true
+			return true
+		}
+		if in.next.buf != nil { // A later one: this one was stashed in between.
+			continue
+		}
+		select {
+		case in.next = <-in.full:
+		case <-in.stashed:
+		case <-g.ctx.Done():
+			return false
+		}
+	}
+}
+
+func (g *gatherer) buffer(s, leaf int) []byte {
+	if g.buffers[s] == nil {
+		g.buffers[s] = getLeaf()
+	}
+	return g.buffers[s][:g.Layout.LeafLen(leaf)]
+}
+
+// giveBack lets the contributors' buffers be filled again.
+func (g *gatherer) giveBack() {
+	for s, i := range g.who {
+		if g.ringed[s] {
+			in := g.inbound[i]
+			in.free <- in.next.buf
+			in.next, g.ringed[s] = piece{}, false
+		}
+	}
+}
