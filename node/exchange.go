@@ -70,6 +70,9 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	if job.Spool != nil {
 		slots.Spool = func(bytes int64) (exchange.Spool, error) { return job.Spool(bytes) }
 	}
+	if job.Stash != nil {
+		slots.Stash = func(bytes int64) (exchange.Spool, error) { return job.Stash(bytes) }
+	}
 	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int) (exchange.Stream, error) {
 		return x.Network.OpenMerge(ctx, p.Participants[i])
 	})

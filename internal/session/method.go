@@ -91,6 +91,15 @@ func (s *session) spool(bytes int64) (Spool, error) {
 	return f, nil
 }
 
+// stash makes a scratch file that costs only what is written.
+func (s *session) stash(bytes int64) (Spool, error) {
+	f, err := s.engine.scratch().sparse(bytes)
+	if err != nil { // never a nil *os.File in an interface
+		return nil, err
+	}
+	return f, nil
+}
+
 // inBytes is a size for people.
 func inBytes(n int64) string {
 	const kib = 1 << 10

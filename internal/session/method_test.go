@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
@@ -264,6 +266,41 @@ func TestMethodThatDoesNotFitIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStashReservesNothing holds that a file for what may come has its length, and takes space as it is written.
+func TestStashReservesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.scratchDir = t.TempDir()
+		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+			const size = 1 << 36
+			f, err := job.Stash(size)
+			if err != nil {
+				t.Error(err)
+				return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: err.Error()}
+			}
+			defer func() { _ = f.Close() }()
+			_, err = f.WriteAt([]byte("x"), size-1)
+			b := make([]byte, 2)
+			if _, readErr := f.ReadAt(b, size-2); err != nil || readErr != nil || b[0] != 0 || b[1] != 'x' {
+				t.Error(err, readErr, b)
+			}
+			var st unix.Stat_t
+			if err := unix.Fstat(int(f.(*os.File).Fd()), &st); err != nil || st.Blocks > 1<<10 {
+				t.Errorf("%v, %d blocks are taken", err, st.Blocks)
+			}
+			if left, _ := os.ReadDir(w.scratchDir); len(left) > 0 {
+				t.Errorf("the file has a name: %v", left)
+			}
+			return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: "enough"}
+		}
+		e, id, _ := start(t, w)
+		syncCall(t, e, id, 1)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		synctest.Wait()
+		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+	})
 }
 
 // TestSpoolIsScratch holds that an attempt gets a file of the length it asks for.

@@ -60,6 +60,8 @@ type Job struct {
 	// Spool makes a scratch file for methods that can't merge as bytes come in. It is called at most once per round and set
 	// of participants, the exchange closes what it returned, and an error says that it does not fit; nil: there is no room.
 	Spool func(bytes int64) (Spool, error)
+	// Stash is as Spool, for any method: a file of which little may ever be written, and which reserves nothing.
+	Stash func(bytes int64) (Spool, error)
 }
 
 // Spool is a scratch file whose bytes do not count as private memory. Close removes it.

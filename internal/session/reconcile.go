@@ -189,7 +189,7 @@ func (s *session) followPlanLocked() {
 	}
 	job := Job{
 		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(),
-		Spool: s.spool,
+		Spool: s.spool, Stash: s.stash,
 	}
 	if s.held.exists() {
 		job.Base = s.slots.Committed()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +62,23 @@ func (sc scratch) file(bytes int64) (*os.File, error) {
 		f, err := nameless(dir)
 		if err == nil {
 			if err = reserve(f, bytes); err == nil {
+				return f, nil
+			}
+			err = errors.Join(err, f.Close())
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
+	}
+	return nil, oneLine(errs)
+}
+
+// sparse makes a file without a name of so many bytes that takes no space before it is written. It is on disk where that is
+// possible: what a file system in memory holds can not be written back when memory is short.
+func (sc scratch) sparse(bytes int64) (*os.File, error) {
+	var errs []error
+	for _, dir := range slices.Backward(sc.places()) {
+		f, err := nameless(dir)
+		if err == nil {
+			if err = f.Truncate(bytes); err == nil {
 				return f, nil
 			}
 			err = errors.Join(err, f.Close())
