@@ -413,3 +413,21 @@ func TestStreamEndsWithTheSVID(t *testing.T) {
 	}
 	wantReason(t, "expired", stream.Err(), "SVID_EXPIRED")
 }
+
+// TestReportsAreBounded: what a report says of a merge is kept for as long as its session, so it is no longer than a merge's.
+func TestReportsAreBounded(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 1)); err != nil {
+		t.Fatal(err)
+	}
+	for name, done := range map[string]*swarmv1.Done{
+		"squares": {UpdateSquares: make([]float64, state.MaxMinPeers+1)},
+		"state":   {StateDigest: strings.Repeat("0", 129)},
+	} {
+		msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: done}}}
+		if _, err := a.sessions().Report(t.Context(), with(a, msg)); err == nil || !strings.Contains(err.Error(), "out of bounds") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
