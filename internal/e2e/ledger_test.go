@@ -49,7 +49,7 @@ func TestLedgerOfATraining(t *testing.T) {
 		}
 	}
 	code, out := w.tool("swarmctl", "verify", "ledger", file, "--bundle", ca)
-	if code != 0 || !strings.Contains(out, "rounds of 1 contracts are signed by sl-1, sl-2") {
+	if code != 0 || !strings.Contains(out, "of 1 contract signed by sl-1, sl-2") {
 		t.Errorf("verify: %d %s", code, out)
 	}
 	var report struct {

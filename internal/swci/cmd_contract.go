@@ -241,7 +241,7 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))
 	}
 	if st.GetWaiting() != "" {
-		fmt.Fprintf(w, "waiting    %s (%s)\n", oneLine(st.GetWaiting()), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s"))
+		fmt.Fprintf(w, "waiting    %s (%s)\n", oneLine(strings.TrimPrefix(st.GetWaiting(), "waiting ")), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s"))
 	}
 	for _, warning := range st.GetWarnings() {
 		fmt.Fprintf(w, "warning    %s\n", oneLine(warning))

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -112,7 +114,7 @@ func getLedger(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, ledgerCopyJSON{out, n, counted.lines})
 		}
-		fmt.Fprintf(s.Env.Stdout, "wrote %d records (%d bytes) to %s\ncheck it with: swarmctl verify ledger %s --bundle CA.pem\n", counted.lines, n, out, out)
+		fmt.Fprintf(s.Env.Stdout, "wrote %s (%d bytes) to %s\ncheck it with: swarmctl verify ledger %s --bundle CA.pem\n", many(counted.lines, "record"), n, out, out)
 		return nil
 	})
 }
@@ -212,7 +214,7 @@ func getBundle(ctx context.Context, s *Session, args Args) error {
 			return err
 		}
 		if !s.JSON {
-			fmt.Fprintf(s.Env.Stdout, "wrote the CA certificates of %d trust domains to %s\n", len(found.TrustDomains), out)
+			fmt.Fprintf(s.Env.Stdout, "wrote the CA certificates of %s to %s\n", many(len(found.TrustDomains), "trust domain"), out)
 		}
 	} else if !s.JSON {
 		fmt.Fprint(s.Env.Stdout, text.String())
@@ -232,7 +234,7 @@ func readBundles(files []string) ([]*x509.Certificate, error) {
 	for _, file := range files {
 		found, err := certs.ReadCertificates(file)
 		if err != nil {
-			return nil, err
+			return nil, exit.New(exit.Usage, "name a PEM file of CA certificates, such as swarmctl get bundle writes", "--bundle: %w", err)
 		}
 		out = append(out, found...)
 	}
@@ -244,12 +246,16 @@ func verifyLedger(_ context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
+	head := strings.ToLower(args.Opts.String("head"))
+	if raw, err := hex.DecodeString(head); head != "" && (err != nil || len(raw) != sha256.Size) {
+		return exit.New(exit.Usage, "give the 64 hex digits that verify ledger prints as the head", "--head %q is not valid", head)
+	}
 	f, err := os.Open(args.Value("FILE"))
 	if err != nil {
 		return &exit.Error{Status: exit.NotFound, Err: fmt.Errorf("verify ledger: %w", err), Hint: "swarmctl get ledger makes a copy"}
 	}
 	defer f.Close()
-	report, err := audit.Verify(f, audit.Options{Authorities: authorities, Head: strings.ToLower(args.Opts.String("head"))})
+	report, err := audit.Verify(f, audit.Options{Authorities: authorities, Head: head})
 	if err != nil {
 		return fmt.Errorf("verify ledger: %w", err)
 	}
@@ -262,7 +268,7 @@ func verifyLedger(_ context.Context, s *Session, args Args) error {
 		return err
 	}
 	return exit.New(exit.Failed, "compare the copy with another SN's; if they agree the SNs do not tell the truth, or the wrong --bundle was given",
-		"the ledger is not good: %d problems, the first in record %d", len(report.Problems)+report.More, report.Problems[0].Record)
+		"the ledger is not good: %s, the first in record %d", many(len(report.Problems)+report.More, "problem"), report.Problems[0].Record)
 }
 
 // auditedJSON is `verify ledger FILE -o json`.
@@ -363,16 +369,25 @@ func printVerified(w io.Writer, r *audit.Report) error {
 	if !r.Good() {
 		return nil
 	}
-	fmt.Fprintf(w, "verified: the chain of %d records is whole", r.Records)
+	fmt.Fprintf(w, "verified: the chain of %s is whole", many(int(r.Records), "record")) //nolint:gosec // they were counted one by one
 	if r.Rounds > 0 {
-		fmt.Fprintf(w, "; %d rounds of %d contracts are signed by %s", r.Rounds, contracts, oneLine(strings.Join(signers, ", ")))
+		fmt.Fprintf(w, "; %s of %s signed by %s", many(r.Rounds, "round"), many(contracts, "contract"), oneLine(strings.Join(signers, ", ")))
 	}
 	fmt.Fprintf(w, "\nswarm %s, head %s\n", oneLine(r.SwarmID), r.Head)
 	if r.Unwitnessed > 0 {
-		fmt.Fprintf(w, "the last %d records are no round's past yet: but for signed rounds among them the SNs alone vouch for these (compare with --head)\n", r.Unwitnessed)
+		fmt.Fprintf(w, "not yet witnessed by a later round: the last %s; but for signatures in them only the SNs vouch for these (compare heads: --head)\n",
+			many(int(r.Unwitnessed), "record")) //nolint:gosec // they were counted one by one
 	}
 	if r.Late {
 		fmt.Fprintln(w, "the swarm had trained before its ledger began: nothing is proven of that time")
 	}
 	return nil
+}
+
+// many is a number with its noun.
+func many(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -90,6 +90,12 @@ func TestVerifyLedgerOfOneRecord(t *testing.T) {
 	if _, _, err := certRun(t, "verify", "ledger", file+"x", "--bundle", filepath.Join(ca, "ca.pem")); exit.Code(err) != exit.NotFound {
 		t.Errorf("without a file: %v", err)
 	}
+	if _, _, err := certRun(t, append(verify, "--head", "abc")...); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "--head") {
+		t.Errorf("half a head: %v", err)
+	}
+	if _, _, err := certRun(t, "verify", "ledger", file, "--bundle", file); exit.Code(err) != exit.Usage || exit.Hint(err) == "" {
+		t.Errorf("a bundle without certificates: %v, hint %q", err, exit.Hint(err))
+	}
 	out, _, err = certRun(t, append(verify, "--head", strings.Repeat("0", 64), "-o", "json")...)
 	var got struct {
 		Good     bool

@@ -214,11 +214,24 @@ func pickModel(contract string, list *swarmv1.ListModelsResponse, round uint64, 
 	case len(found) == 0 && list.GetNote() != "":
 		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "%s", oneLine(list.GetNote()))
 	case len(found) == 0:
-		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "no node that runs holds that model of contract %s", contract)
+		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "no node that runs holds %s of contract %s", asked(round, digest), contract)
 	case digest != "" && found[len(found)-1].GetDigest() != found[0].GetDigest():
 		return nil, exit.New(exit.Usage, "give more of the digest", "%d models begin with %s", len(found), digest)
 	}
 	return found[0], nil
+}
+
+// asked says which model was asked for.
+func asked(round uint64, digest string) string {
+	switch {
+	case round != 0 && digest != "":
+		return "a model of round " + utoa(round) + " whose digest begins with " + oneLine(digest)
+	case round != 0:
+		return "the model of round " + utoa(round)
+	case digest != "":
+		return "a model whose digest begins with " + oneLine(digest)
+	}
+	return "a model"
 }
 
 // writeAside has a file written under a name of its own and puts it in place when it is whole.
@@ -259,7 +272,7 @@ func verifyModel(ctx context.Context, s *Session, args Args) error {
 	path := args.Value("FILE")
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("verify model: %w", err)
+		return exit.New(exit.NotFound, "swarmctl get model writes one", "verify model: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	m, err := readTensorHeader(f)
@@ -271,7 +284,7 @@ func verifyModel(ctx context.Context, s *Session, args Args) error {
 		err = fmt.Errorf("its tensors have digest %s, its metadata say %s: it was changed", got, m.Digest)
 	}
 	if err != nil {
-		return exit.New(exit.Failed, "", "verify model %s: %w", path, err)
+		return exit.New(exit.Failed, "fetch it again: swarmctl get model", "verify model %s: %w", path, err)
 	}
 	by, err := committedBy(ctx, s, args.Opts, m)
 	if err != nil {

@@ -138,7 +138,7 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 				Walls:    "container, no network",
 			}, {Node: "sl-1\x1b[2J", State: "open", Walls: "container, open: network lan\x1b[2J"}},
 		},
-		Waiting: "1 more peer", WaitingSinceUnixMs: 5_000,
+		Waiting: "waiting for 1 more peer", WaitingSinceUnixMs: 5_000,
 		Explanation: []string{"contract c, run 1, is training: round 5 is due", "waiting for 1 more peer\x1b[2J"},
 	}, nil
 }
@@ -202,7 +202,7 @@ c     training  1    4      2          2     0
 phase      training
 terms      method mean, min peers 2
 committed  round 4, model 0123456789ab, from sl-0, sl-1
-waiting    1 more peer (6s)
+waiting    for 1 more peer (6s)
 
 NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WEIGHT  WALLS                         NOTE
 sl-0  open   ready  4      1/3    0.5000  -       0       container, no network         -
@@ -214,7 +214,7 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
   "run": 1,
   "phase": "training",
   "round": 4,
-  "waiting": "1 more peer",
+  "waiting": "waiting for 1 more peer",
   "explanation": [
     "contract c, run 1, is training: round 5 is due",
     "waiting for 1 more peer\u001b[2J"

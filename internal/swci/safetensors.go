@@ -222,7 +222,10 @@ func digestTensors(r io.Reader, l *merge.Layout) (string, error) {
 		}
 		_, _ = d.Write(make([]byte, l.Offset(i)-at)) // at most seven
 		if _, err := io.CopyN(&d, in, n); err != nil {
-			return "", fmt.Errorf("tensor %q is cut off: %w", t.Name, err)
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the file ends within it")
+			}
+			return "", fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		at = l.Offset(i) + n
 	}
