@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,6 +112,9 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("create contract %q: %w", name, err)
 		}
+		if err := s.warnOfUnknown(ctx, api, c.GetRules().GetRequired()); err != nil {
+			return err
+		}
 		if s.JSON {
 			return printJSON(s.Env.Stdout, ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())})
 		}
@@ -122,6 +126,23 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 		fmt.Fprintf(s.Env.Stdout, "contract %s: %s\n", oneLine(c.GetName()), oneLine(text))
 		return nil
 	})
+}
+
+// warnOfUnknown says which required SLs never registered: rightly so before they are started, or a name is misspelt.
+func (s *Session) warnOfUnknown(ctx context.Context, api API, required []string) error {
+	if len(required) == 0 {
+		return nil
+	}
+	nodes, err := api.ListNodes(ctx)
+	if err != nil {
+		return fmt.Errorf("the rules are set, but whether all required SLs are known is not: list nodes: %w", err)
+	}
+	for _, name := range required {
+		if !slices.ContainsFunc(nodes, func(n *swarmv1.Node) bool { return n.GetName() == name && n.GetRole() == "sl" }) {
+			fmt.Fprintf(s.Env.Stderr, "swarmctl: no SL %s has registered yet: no round is planned before it takes part\n", oneLine(name))
+		}
+	}
+	return nil
 }
 
 // rulesOf reads the rules from the options.
