@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -179,5 +180,44 @@ func TestReadsAheadOnlyWhatIsThere(t *testing.T) {
 	got, lost := p2p.ReadWire(b)
 	if got != "abcde" || !lost {
 		t.Errorf("read %q, end noticed: %v", got, lost)
+	}
+}
+
+// Connections that have not shown their parents are few for each peer, and those of who has a stolen node key and an SVID of
+// his own are not the node's.
+func TestSilentConnectionsAreFewAndOnlyTheirPeers(t *testing.T) {
+	sw := p2ptest.New(t, func(c *embedded.Config) { c.Paths = map[string][]string{"other": {"/swarm/sl/thief"}} })
+	sn, cfg := sw.Host(identity.RoleSN, swarmA), sw.Config(identity.RoleSL, swarmA)
+	serveEcho(sn, anyRole)
+	sl := p2ptest.Start(t, cfg)
+	cfg.Source = sw.Source("other", "thief")
+	thief := p2ptest.Start(t, cfg) // the node's key
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const most = 16
+	for range most + 4 {
+		if err := p2p.Silent(ctx, thief, p2ptest.AddrOf(t, sn)); err != nil {
+			t.Fatal(err)
+		}
+		if n := p2p.Vouching(sn); n > most {
+			t.Errorf("%d wait", n)
+		}
+	}
+	for p2p.Vouching(sn) == 0 {
+		runtime.Gosched()
+	}
+	s, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p2p.Shared(s) {
+		t.Error("the thief's connections keep the node from one of its own")
+	}
+	roundTrip(t, s, "mine")
+	cancel()
+	for end := time.Now().Add(10 * time.Second); p2p.Vouching(sn) > 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("closed connections are still waited for")
+		}
 	}
 }

@@ -133,3 +133,31 @@ func ReadWire(c net.Conn) (got string, lost bool) {
 		}
 	}
 }
+
+// Silent dials a connection for one stream that shows no parent, until ctx ends.
+func Silent(ctx context.Context, h *Host, to Addr) error {
+	raw, err := dialTCP(ctx, to.HostPort())
+	if err != nil {
+		return err
+	}
+	mc, err := manet.WrapNetConn(raw)
+	if err != nil {
+		return err
+	}
+	up, err := h.upgrader.Upgrade(context.WithValue(ctx, aloneKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { _ = up.Close() })
+	return nil
+}
+
+// Vouching returns how many incoming connections of all peers have not shown their parents yet.
+func Vouching(h *Host) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.vouching {
+		n += k
+	}
+	return n
+}

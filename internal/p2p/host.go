@@ -98,7 +98,7 @@ type Host struct {
 	mu       sync.Mutex
 	services map[protocol.ID]service
 	conns    map[peer.ID][]*conn // newest last; without those that carry one stream, which their parents know
-	vouching map[peer.ID]int     // incoming connections that have not shown their parent yet
+	vouching map[Peer]int        // incoming connections that have not shown their parent yet
 	closed   bool
 }
 
@@ -129,7 +129,7 @@ func NewHost(cfg Config) (*Host, error) {
 		protocols: mss.NewMultistreamMuxer[protocol.ID](),
 		services:  map[protocol.ID]service{},
 		conns:     map[peer.ID][]*conn{},
-		vouching:  map[peer.ID]int{},
+		vouching:  map[Peer]int{},
 	}
 	h.protocols.AddHandler(ReauthProtocol, nil)
 	for _, addr := range cfg.ListenAddrs {

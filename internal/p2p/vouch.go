@@ -200,13 +200,18 @@ func (h *Host) serveAlone(up libtransport.CapableConn) {
 	h.serveStream(c, s)
 }
 
-// takeVouchOnce bounds how many connections of one peer are about to show their parents, as maxPerPeer does the others.
+// takeVouchOnce bounds how many connections of one peer are about to show their parents, as maxPerPeer does the others: a
+// thief of a node key with an SVID of his own takes no place of the node's.
 func (h *Host) takeVouchOnce(up libtransport.CapableConn) (*conn, error) {
-	id := up.RemotePeer()
+	a, proven, err := aloneParts(up)
+	if err != nil {
+		return nil, err
+	}
+	who := Peer{ID: proven.peer.ID, Identity: proven.peer.Identity} // not the swarm, which is its own word
 	h.mu.Lock()
-	busy := h.vouching[id] >= maxPerPeer
+	busy := h.vouching[who] >= maxPerPeer
 	if !busy {
-		h.vouching[id]++
+		h.vouching[who]++
 	}
 	h.mu.Unlock()
 	if busy {
@@ -215,19 +220,15 @@ func (h *Host) takeVouchOnce(up libtransport.CapableConn) (*conn, error) {
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.vouching[id]--; h.vouching[id] == 0 {
-			delete(h.vouching, id)
+		if h.vouching[who]--; h.vouching[who] == 0 {
+			delete(h.vouching, who)
 		}
 	}()
-	return h.takeVouch(up)
+	return h.takeVouch(up, a, proven)
 }
 
 // takeVouch finds the parent of an incoming connection and hangs it there.
-func (h *Host) takeVouch(up libtransport.CapableConn) (*conn, error) {
-	a, proven, err := aloneParts(up)
-	if err != nil {
-		return nil, err
-	}
+func (h *Host) takeVouch(up libtransport.CapableConn, a *aloneConn, proven *provenKey) (*conn, error) {
 	_ = a.secure.SetDeadline(time.Now().Add(acceptTimeout))
 	var name, theirs vouch
 	if _, err := io.ReadFull(a.secure, name[:]); err != nil {
