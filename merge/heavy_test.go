@@ -18,9 +18,16 @@ func TestHeavyLiarsWinNothing(t *testing.T) {
 		peers  int
 		heavy  uint32 // weight of the liar, the others have 100 each
 	}{
-		{"krum(f=1)", 5, math.MaxUint32}, {"multikrum(f=1)", 5, math.MaxUint32}, {"bulyan(f=1)", 7, math.MaxUint32},
-		{"krum(f=1)", 5, 100}, {"multikrum(f=1)", 5, 100}, {"bulyan(f=1)", 7, 100},
-		{"coordmedian", 5, 399}, {"geomedian", 5, 399}, {"normclip", 5, 399}, {"trimmedmean(share=0.49)", 5, 380},
+		{"krum(f=1)", 5, math.MaxUint32},
+		{"multikrum(f=1)", 5, math.MaxUint32},
+		{"bulyan(f=1)", 7, math.MaxUint32},
+		{"krum(f=1)", 5, 100},
+		{"multikrum(f=1)", 5, 100},
+		{"bulyan(f=1)", 7, 100},
+		{"coordmedian", 5, 399},
+		{"geomedian", 5, 399},
+		{"normclip", 5, 399},
+		{"trimmedmean(share=0.49)", 5, 380},
 	} {
 		for _, lie := range []float64{1e6, -1e6, 1e30, 100} {
 			var models [][]byte
