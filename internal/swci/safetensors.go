@@ -198,15 +198,17 @@ func (w *vectorWriter) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// span is where the next tensor lies that has bytes left.
+// span is where the next tensor lies that has bytes left. Behind the last one only padding is left, as a tensor without
+// elements can make it.
 func (w *vectorWriter) span() (begin, end int64) {
-	for ; ; w.tensor++ {
+	for ; w.tensor < w.layout.Len(); w.tensor++ {
 		t := w.layout.Tensor(w.tensor)
 		begin = w.layout.Offset(w.tensor)
 		if end = begin + t.Elements()*int64(t.DType.Size()); end > w.at && end > begin {
 			return begin, end
 		}
 	}
+	return w.layout.Bytes(), w.layout.Bytes()
 }
 
 // digestTensors reads the tensors of a model behind its header and returns the digest of the flat vector that they make.
