@@ -42,6 +42,19 @@ func (f *frames) total(from, to int) (n int) {
 	return n
 }
 
+// begun reports whether node 0's contributions to the others are under way: a stream that comes when the attempt is over
+// already is refused with what is on it.
+func (f *frames) begun(a exchange.Attempt) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, to := range []int{1, 2} {
+		if f.sent[leafSent{0, to, a.Participants[to].Shard.First + 1}] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 type tap struct {
 	exchange.Stream
 	out, in framer
@@ -100,17 +113,18 @@ func severed(t *testing.T, text string, v verdict, bytes int) (*training, *swarm
 	tr := newTraining(t, canonical(t, text), l, stashNodes, true, rand.New(rand.NewPCG(1, 1)))
 	tr.local = local
 	s := tr.join(newSwarm(t, stashNodes, exchange.Config{}))
+	f := new(frames)
+	a := tr.plan(attempt(t, l, 1, 2, 1, 3))
 	judge := after(1, bytes, v)
 	net := newNetwork(func(from, to, moved int) verdict {
-		if from+to != 3 || from == 0 || to == 0 {
+		if from+to != 3 || from == 0 || to == 0 || !f.begun(a) {
 			return pass
 		}
 		return judge(from, to, moved)
 	})
 	s.through(net)
-	f := new(frames)
 	f.watch(s)
-	return tr, s, net, f, tr.plan(attempt(t, l, 1, 2, 1, 3))
+	return tr, s, net, f, a
 }
 
 // TestLivePeersSendNothingAgain holds that a link that fails costs only what was on it: who is not at its ends has sent all
