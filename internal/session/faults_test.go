@@ -103,8 +103,8 @@ func TestLingerTellsTheContract(t *testing.T) {
 		if _, err := e.Close(t.Context(), id, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Linger(t.Context()); err != nil || w.ended != "finished" {
-			t.Fatalf("left with %v, the contract heard %q", err, w.ended)
+		if err := e.Linger(t.Context()); err != nil || w.told() != "finished" {
+			t.Fatalf("left with %v, the contract heard %q", err, w.told())
 		}
 	})
 }
@@ -117,10 +117,10 @@ func TestEndReasonIsCutBetweenCharacters(t *testing.T) {
 		if err := e.ProgramExited(t.Context(), 1, "x"+strings.Repeat("é", 4096)); err != nil {
 			t.Fatal(err)
 		}
-		if !utf8.ValidString(w.ended) || len(w.ended) < 4000 {
-			t.Fatalf("the contract was told %d bytes, valid %t", len(w.ended), utf8.ValidString(w.ended))
+		if !utf8.ValidString(w.told()) || len(w.told()) < 4000 {
+			t.Fatalf("the contract was told %d bytes, valid %t", len(w.told()), utf8.ValidString(w.told()))
 		}
-		if _, err := proto.Marshal(&swarmv1.EndSessionRequest{Reason: w.ended}); err != nil {
+		if _, err := proto.Marshal(&swarmv1.EndSessionRequest{Reason: w.told()}); err != nil {
 			t.Fatal(err)
 		}
 	})

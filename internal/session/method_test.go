@@ -237,8 +237,8 @@ func TestBadWeightsAreFoundBeforeTheyAreOffered(t *testing.T) {
 		if !errors.As(a.err, &why) || why.Code != "NOT_FINITE" || !strings.Contains(why.Message, `tensor "w" element 1 is NaN`) {
 			t.Fatalf("program got %v", a.err)
 		}
-		if w.said().GetReady() != nil || !strings.Contains(w.ended, "NaN") {
-			t.Errorf("the swarm heard %v, %q", w.said(), w.ended)
+		if w.said().GetReady() != nil || !strings.Contains(w.told(), "NaN") {
+			t.Errorf("the swarm heard %v, %q", w.said(), w.told())
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestMethodThatDoesNotFitIsRefused(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 				time.Sleep(time.Minute)
-				if w.ended == "" {
+				if w.told() == "" {
 					t.Error("the contract goes on waiting for the session")
 				}
 			})

@@ -35,8 +35,8 @@ func TestOwnBadWeightsEndTheSession(t *testing.T) {
 				got := syncCall(t, e, id, 1)
 				w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
 				synctest.Wait()
-				if w.ended != test.ended {
-					t.Fatalf("contract was told %q, want %q", w.ended, test.ended)
+				if w.told() != test.ended {
+					t.Fatalf("contract was told %q, want %q", w.told(), test.ended)
 				}
 				if test.ended == "" {
 					if w.said().GetFailed().GetBlamed() != "me" {

@@ -360,8 +360,8 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 			if _, err := call(l, func(ctx context.Context, e *session.Engine) (any, error) { return nil, e.Linger(ctx) }); err != nil {
 				t.Errorf("linger: %v", err)
 			}
-			if o, err := l.current().engine.Outcome(); o != session.Finished || w.ended != "finished" {
-				t.Errorf("outcome %v, %v, the contract was told %q", o, err, w.ended)
+			if o, err := l.current().engine.Outcome(); o != session.Finished || w.told() != "finished" {
+				t.Errorf("outcome %v, %v, the contract was told %q", o, err, w.told())
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -492,8 +492,8 @@ func TestWeightFilesAreGone(t *testing.T) {
 			t.Errorf("got %v, want SLOTS_LOST", err)
 		}
 		synctest.Wait()
-		if !strings.Contains(w.ended, "weight files") {
-			t.Errorf("the contract was told %q", w.ended)
+		if !strings.Contains(w.told(), "weight files") {
+			t.Errorf("the contract was told %q", w.told())
 		}
 	})
 }

@@ -111,6 +111,13 @@ func (w *swarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
 	return nil
 }
 
+// told is the reason of the last end that the contract heard of.
+func (w *swarm) told() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
+}
+
 func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -372,8 +379,8 @@ func TestCloseGivesTheFinalModel(t *testing.T) {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		synctest.Wait()
-		if o, _ := e.Outcome(); o != session.Finished || w.ended != "finished" {
-			t.Fatalf("outcome %v, ended %q", o, w.ended)
+		if o, _ := e.Outcome(); o != session.Finished || w.told() != "finished" {
+			t.Fatalf("outcome %v, ended %q", o, w.told())
 		}
 		lingered := make(chan error, 1)
 		go func() { lingered <- e.Linger(t.Context()) }()
