@@ -93,7 +93,9 @@ def test_infinity_past_the_program(pair: RealSwarm) -> None:
 
     text = 'tensor "layer.weight" element 99999 is +Inf'
     mine, _, _ = together(
-        error_of(lambda: program(0)), error_of(lambda: program(1)), lambda: reset_when(pair, "inf", f"failed: not finite: {text}")
+        error_of(lambda: program(0)),
+        error_of(lambda: program(1)),
+        lambda: reset_when(pair, "inf", f"failed: not finite: {text}"),
     )
     assert isinstance(mine, errors.NotFiniteError)
     assert text in mine.message
