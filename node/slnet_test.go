@@ -51,7 +51,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 		}
 	}
 	// With the right one the acceptor judges; it has no session.
-	if refused, ok := errors.AsType[*p2p.RefusedError](fetch(own)); !ok || !strings.Contains(refused.Error(), "not enrolled") {
+	if refused, ok := errors.AsType[*p2p.RefusedError](fetch(own)); !ok || !strings.Contains(refused.Error(), "no session of contract c here") {
 		t.Errorf("fetch: %v", refused)
 	}
 	s, err := network.OpenMerge(t.Context(), to(own))
