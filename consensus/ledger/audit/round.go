@@ -151,15 +151,25 @@ func (a *auditor) tiles(r ledger.Round) {
 
 func (a *auditor) over(o ledger.Over) {
 	c := a.course(o.Contract, o.Run)
-	switch late := a.report.Late && c.shown.Rounds == 0; {
-	case o.Run != c.shown.Run:
-		a.bad("run", "contract %s is in run %d, not %d", o.Contract, c.shown.Run, o.Run)
-	case o.Round != c.shown.LastRound && !late:
-		a.bad("round", "the last round of contract %s is %d, not %d", o.Contract, c.shown.LastRound, o.Round)
-	case o.Model != c.models[o.Round] && !late:
-		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", o.Round, o.Contract, c.models[o.Round], o.Model)
-	}
+	a.newest(c, o.Contract, o.Run, o.Round, o.Model)
 	c.shown.Over, c.shown.LastRound, c.shown.Model = true, o.Round, o.Model
+}
+
+// newest holds that a record speaks of the contract's last round and of the model that it made. A copy that begins late does
+// not show what was before.
+func (a *auditor) newest(c *course, contract string, run, round uint64, model string) (good bool) {
+	late := a.report.Late && c.shown.Rounds == 0
+	switch {
+	case run != c.shown.Run:
+		a.bad("run", "contract %s is in run %d, not %d", contract, c.shown.Run, run)
+	case round != c.shown.LastRound && !late:
+		a.bad("round", "the last round of contract %s is %d, not %d", contract, c.shown.LastRound, round)
+	case model != c.models[round] && !late:
+		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", round, contract, c.models[round], model)
+	default:
+		return true
+	}
+	return false
 }
 
 func (a *auditor) reset(r ledger.Reset) {
@@ -173,14 +183,8 @@ func (a *auditor) reset(r ledger.Reset) {
 
 func (a *auditor) lost(l ledger.LostModel) {
 	c := a.course(l.Contract, l.Run)
-	switch late := a.report.Late && c.shown.Rounds == 0; {
-	case l.Run != c.shown.Run:
-		a.bad("run", "contract %s is in run %d, not %d", l.Contract, c.shown.Run, l.Run)
-	case l.Round != c.shown.LastRound && !late:
-		a.bad("round", "the last round of contract %s is %d, not %d", l.Contract, c.shown.LastRound, l.Round)
-	case l.Model != c.models[l.Round] && !late:
-		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", l.Round, l.Contract, c.models[l.Round], l.Model)
-	case l.Resumed >= l.Round || l.Resumed > 0 && c.models[l.Resumed] == "" && !a.report.Late:
+	if a.newest(c, l.Contract, l.Run, l.Round, l.Model) &&
+		(l.Resumed >= l.Round || l.Resumed > 0 && c.models[l.Resumed] == "" && !a.report.Late) {
 		a.bad("resumed", "there is no model of round %d to go back to", l.Resumed)
 	}
 	// What is lost takes the number of a round, which is that of the older model from then on.
