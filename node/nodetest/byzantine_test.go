@@ -277,8 +277,6 @@ func TestSwarmsWithLiars(t *testing.T) {
 // TestSwarmsWithLiarsForMinutes is all of TestLiarsDoNotHarmRobustMethods
 // through whole swarms.
 func TestSwarmsWithLiarsForMinutes(t *testing.T) {
-	if os.Getenv("SWARM_TEST_LONG") == "" {
-		t.Skip("takes minutes: set SWARM_TEST_LONG, or make test-long")
-	}
+	long(t)
 	matrix(t, swarmed)
 }
