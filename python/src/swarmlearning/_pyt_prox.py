@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from swarmlearning._prox import Pull
 from swarmlearning.errors import ParameterError
 
 
-class Proximal:
+class Proximal(Pull):
     """The term mu/2 · ‖w - w_merged‖² over the trainable parameters that are merged.
 
     With hook its gradient, mu · (w - w_merged), is added to each parameter's in every backward pass, as if the term

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Optional
 
+from swarmlearning._prox import Pull
 from swarmlearning.errors import ParameterError
 
 
-class Proximal:
+class Proximal(Pull):
     """The term mu/2 · ‖w - w_merged‖² over the trainable weights that are merged.
 
     With hook its gradient, mu · (w - w_merged), is added to those that the compiled model's optimizer applies, once a

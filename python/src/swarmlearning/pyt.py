@@ -14,7 +14,6 @@ callback.on_train_end()
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Optional
 
 import numpy as np
@@ -88,33 +87,24 @@ class SwarmCallback:
 
     def on_train_begin(self) -> None:
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.train_begin()
 
     def on_batch_end(self, batch: Optional[int] = None) -> None:
         """Count a batch; blocks for a merge when it is time for one."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.batch_end()
 
     def on_epoch_end(self, epoch: Optional[int] = None) -> None:
         """Count an epoch; measures the model if validation data was given."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.epoch_end()
 
     def on_train_end(self) -> None:
         """Blocks until the swarm has finished and loads the final model."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.train_end()
         self._proximal.release()
-
-    @contextmanager
-    def _pulling(self) -> Iterator[None]:
-        """Pull no more towards a merged model when the swarm has failed."""
-        try:
-            yield
-        except BaseException:
-            self._proximal.release()
-            raise
 
 
 _SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs", "adsValBatchSize")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -94,7 +93,7 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """Join the swarm; blocks until minPeers are there and loads the first merged model."""
         if self._adapter.model is None:
             raise ParameterError("model: is missing", "give the callback to fit(callbacks=[...]), or give model=")
-        with self._pulling():
+        with self._proximal.released_on_failure():
             if not self._engine.loopback:
                 self._proximal.attach(self._adapter.model)
             self._engine.train_begin()
@@ -102,7 +101,7 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_batch_end(self, batch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Count a batch; blocks for a merge when it is time for one."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.batch_end()
         self._stop_if_over()
 
@@ -112,23 +111,14 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Count an epoch; measures the model if validation data was given."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.epoch_end()
 
     def on_train_end(self, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Blocks until the swarm has finished and loads the final model."""
-        with self._pulling():
+        with self._proximal.released_on_failure():
             self._engine.train_end()
         self._proximal.release()
-
-    @contextmanager
-    def _pulling(self) -> Iterator[None]:
-        """Pull no more towards a merged model when the swarm has failed."""
-        try:
-            yield
-        except BaseException:
-            self._proximal.release()
-            raise
 
     def _stop_if_over(self) -> None:
         if self._engine.training_over:
