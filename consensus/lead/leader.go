@@ -185,10 +185,25 @@ func (l *Leader) step(ctx context.Context) {
 	}
 }
 
+// scan takes a contract's reports, and after them the newest view. In this order the view holds whatever was committed before
+// a report came: who is heard to be ready since it has closed is seen closed, or one round too many would follow. The
+// contract is nil when there is none.
+func (l *Leader) scan(name string) (view *state.State, c *state.Contract, reports map[string]Report) {
+	known := l.raft.View().Contracts[name]
+	if known == nil {
+		return nil, nil, nil
+	}
+	reports = l.reports.Of(known)
+	view = l.raft.View()
+	if c = view.Contracts[name]; c != nil && c.Run != known.Run {
+		clear(reports) // of the run before
+	}
+	return view, c, reports
+}
+
 // decide runs Decide for one contract, on the newest view, and keeps what it says.
 func (l *Leader) decide(name string, now time.Time) state.Command {
-	view := l.raft.View()
-	c := view.Contracts[name]
+	view, c, reports := l.scan(name)
 	if c == nil {
 		return nil
 	}
@@ -201,7 +216,7 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 	}
 	known.remember(c)
 	d := Decide(Inputs{
-		Now: now, View: view, Contract: name, Reports: l.reports.Of(c), Memory: known.memory, Config: l.cfg,
+		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg,
 		Recent: known.recent,
 	})
 	known.memory, known.waiting = d.Memory, d.Waiting

@@ -33,6 +33,53 @@ func TestManyRoundsToTheFinalOne(t *testing.T) {
 	})
 }
 
+// TestLastCloseComesWhileTheLeaderLooks has the last peer close, and report it, at each moment at which the leader looks at
+// the state: the round that follows is the final one, whatever it had seen by then.
+func TestLastCloseComesWhileTheLeaderLooks(t *testing.T) {
+	for at := 1; at <= 8; at++ {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			inSwarm(t, 2, func(s *swarm) {
+				report := func(p *peer, ready *lead.Ready, done *lead.Done) {
+					s.current().Record(lead.Report{Session: p.session, Contract: contractName, Run: 1, Node: p.node, Ready: ready, Done: done})
+				}
+				merge := func() {
+					s.run(time.Second)
+					for _, p := range s.peers {
+						digest := fmt.Sprintf("%064x", s.contract().Round()+1)
+						report(p, nil, &lead.Done{Round: s.contract().Round() + 1, Attempt: 1, ModelDigest: digest, ShardDigests: []string{digest}})
+					}
+					s.run(time.Second)
+				}
+				leave := func(p *peer) {
+					base := s.contract().Committed
+					s.do(state.CloseSession{Session: p.session, Contract: contractName, Run: 1, Seq: 1})
+					report(p, &lead.Ready{Seq: 2, BaseRound: base.Round, BaseDigest: base.Digest, Weight: 1}, nil)
+				}
+				s.run(100 * time.Millisecond) // The leader knows that it leads.
+				for _, p := range s.peers {
+					s.do(p.open)
+					report(p, &lead.Ready{Seq: 1, Weight: 1}, nil)
+				}
+				merge()
+				leave(s.peers[0])
+				s.run(time.Second)
+				looks := 0
+				s.log.onLook(func() {
+					if looks++; looks == at {
+						s.log.onLook(nil)
+						leave(s.peers[1])
+					}
+				})
+				s.run(time.Second)
+				merge()
+				if c := s.contract(); !c.Over || c.Round() != 2 {
+					t.Errorf("over %t after round %d, want the end with round 2", c.Over, c.Round())
+				}
+			})
+		})
+	}
+}
+
 func TestDeadPeerIsLeftOutAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -26,6 +26,7 @@ type fakeLog struct {
 	applied []state.Command
 	refused int // proposals that Apply rejected
 	leader  atomic.Bool
+	looked  func() // called after a state was taken by View, before it is returned; may be nil
 }
 
 var errNoLeader = errors.New("no leader")
@@ -40,8 +41,19 @@ func (l *fakeLog) IsLeader() bool { return l.leader.Load() }
 
 func (l *fakeLog) View() *state.State {
 	l.mu.Lock()
+	view, looked := l.s, l.looked
+	l.mu.Unlock()
+	if looked != nil {
+		looked()
+	}
+	return view
+}
+
+// onLook has View call a function.
+func (l *fakeLog) onLook(looked func()) {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.s
+	l.looked = looked
 }
 
 func (l *fakeLog) Changed() <-chan struct{} {
