@@ -22,6 +22,7 @@ type Slot struct {
 	path string
 	size int64
 	file *os.File
+	view mapping // of file
 }
 
 var (
@@ -55,6 +56,9 @@ func (s *Slot) ReadAt(p []byte, off int64) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
+	if s.view.read(p, off) {
+		return len(p), nil
+	}
 	n, err := s.file.ReadAt(p, off)
 	if errors.Is(err, io.EOF) && off+int64(n) < s.size {
 		// Truncated between the check and the read.
@@ -71,6 +75,12 @@ func (s *Slot) WriteAt(p []byte, off int64) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
+	if s.view.write(p, off) {
+		return len(p), nil
+	}
+	if err := s.check(); err != nil {
+		return 0, err // Truncated since: a write would extend the file again.
+	}
 	return s.file.WriteAt(p, off)
 }
 
@@ -82,8 +92,11 @@ func (s *Slot) close() error {
 			err = os.Remove(s.path)
 		}
 	}
-	return errors.Join(err, s.file.Close())
+	return errors.Join(err, s.free())
 }
+
+// free gives back what the daemon holds of the file, which stays.
+func (s *Slot) free() error { return errors.Join(s.view.close(), s.file.Close()) }
 
 // Slots are the three weight files of one session. Safe for concurrent use.
 type Slots struct {
@@ -149,6 +162,7 @@ func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
 		if slot.file, err = allocate(slot.path, bytes); err != nil {
 			return nil, errors.Join(fmt.Errorf("create weight file %s: %w", slot.path, err), s.Close())
 		}
+		slot.view.open(slot.file, slot.size)
 		*into = slot
 		if err := at.Owner.own(slot.path); err != nil {
 			return nil, errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.Close())
@@ -186,6 +200,9 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 			return nil, errors.Join(err, s.abandon())
 		}
 	}
+	for _, slot := range s.files() {
+		(*slot).view.open((*slot).file, bytes)
+	}
 	switch committed {
 	case s.merged[0].name:
 		s.committed = 0
@@ -203,7 +220,7 @@ func (s *Slots) abandon() error {
 	var errs []error
 	for _, slot := range s.files() {
 		if *slot != nil {
-			errs = append(errs, (*slot).file.Close())
+			errs = append(errs, (*slot).free())
 		}
 	}
 	return errors.Join(errs...)
