@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxBurst is how many bytes of TLS records go to the kernel at a time: what one segment of loopback or of a card with
-	// segmentation offload carries, four records.
-	maxBurst = 64<<10 + 4*recordOverhead
+	// maxBurst is how many bytes of TLS records go to the kernel at a time: about what one segment of loopback or of a card
+	// with segmentation offload carries, four full records and a short one.
+	maxBurst = 64<<10 + 5*recordOverhead + 64
 	// recordOverhead is what TLS 1.3 adds to a record: header, content type and tag.
 	recordOverhead = 5 + 1 + 16
 	// maxRecord is how much plaintext one record takes.
