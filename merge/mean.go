@@ -10,102 +10,101 @@ var mean = spec{
 }
 
 func meanOf(_ values, in Contributors) leafFunc {
-	weights := in.Weights
-	return func(w *work) error { return meanLeaf(w.dst, w.sources, weights, w.segments) }
+	return newMeaner(in.Weights, fastest).leaf
 }
 
-// block is how many elements are accumulated at a time: accumulator, scratch
-// and source block stay in the L1 cache together.
-const block = 1024
+const (
+	// block is how many elements are accumulated at a time: the accumulator stays in the L1 cache.
+	block = 1024
+	// group is how many sources are added at a time. Processors foresee about as many streams.
+	group = 8
+)
 
-// meanLeaf is the weighted mean Σwx / Σw. Floating point types of up to 32 bits
+// meaner is the weighted mean Σwx / Σw. Floating point types of up to 32 bits
 // accumulate in float32, the others in float64; integers round half to even and
 // saturate; bool is true when more than half of the weight says so.
-func meanLeaf(dst []byte, sources [][]byte, weights []uint32, segments []Segment) error {
-	for _, s := range segments {
+type meaner struct {
+	kernel  kernel
+	weights []uint32
+	floats  []float32 // weights
+	sum     float32   // of the weights
+	acc     [block]float32
+	rows    [group][]float32
+	scratch [group][block]float32
+}
+
+func newMeaner(weights []uint32, k kernel) *meaner {
+	m := &meaner{kernel: k, weights: weights, sum: float32(weightSum(weights))}
+	for _, w := range weights {
+		m.floats = append(m.floats, float32(w))
+	}
+	return m
+}
+
+func (m *meaner) leaf(w *work) error {
+	defer clear(m.rows[:])
+	for _, s := range w.segments {
 		var bad int
 		switch s.DType {
 		case Float32, Float16, BFloat16:
-			bad = mean32(dst, sources, weights, s)
+			bad = m.segment(w.dst, w.sources, s)
 		default:
-			bad = mean64(dst, sources, weights, s)
+			bad = mean64(w.dst, w.sources, m.weights, s)
 		}
 		if bad >= 0 {
-			return blame(sources, weights, s.DType, bad)
+			return blame(w.sources, m.weights, s.DType, bad)
 		}
 	}
 	return nil
 }
 
-// mean32 returns the leaf offset of the first element that is not finite, or -1.
-func mean32(dst []byte, sources [][]byte, weights []uint32, s Segment) int {
-	var acc, scratch [block]float32
-	sum := float32(weightSum(weights))
+// segment merges types of up to 32 bits. It returns the leaf offset of the
+// first element that is not finite, or -1.
+func (m *meaner) segment(dst []byte, sources [][]byte, s Segment) int {
 	size := s.DType.Size()
 	for at := s.Start; at < s.End; at += block * size {
 		end := min(at+block*size, s.End)
-		a := acc[:(end-at)/size]
-		for i, src := range sources {
-			x := load32(s.DType, src[at:end], scratch[:])
-			if i == 0 {
-				scale32(a, x, float32(weights[i]))
-			} else {
-				addScaled32(a, x, float32(weights[i]))
+		a := m.acc[:(end-at)/size]
+		inPlace := false
+		if s.DType == Float32 {
+			if v := view[float32](dst[at:end]); v != nil {
+				a, inPlace = v, true
 			}
 		}
-		if finish32(a, sum) {
+		if !m.accumulate(a, sources, s.DType, at, end) {
 			for i, v := range a {
 				if !finite32(v) {
 					return at + i*size
 				}
 			}
 		}
-		store32(s.DType, dst[at:end], a)
+		if !inPlace {
+			store32(s.DType, dst[at:end], a)
+		}
 	}
 	return -1
 }
 
-// The explicit float32 conversions forbid the compiler to fuse multiply and
-// add, which some architectures would do and others not.
-
-func scale32(a, x []float32, w float32) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] = float32(w * x[i])
+// accumulate reports whether all of a is finite.
+func (m *meaner) accumulate(a []float32, sources [][]byte, d DType, at, end int) (finite bool) {
+	for first := 0; first < len(sources); first += group {
+		last := min(first+group, len(sources))
+		rows := m.rows[:last-first]
+		for i := range rows {
+			rows[i] = load32(d, sources[first+i][at:end], m.scratch[i][:])
+		}
+		var sum float32 // only behind the last group is divided
+		if last == len(sources) {
+			sum = m.sum
+		}
+		finite = m.kernel.run(a, rows, m.floats[first:last], first > 0, sum)
 	}
-}
-
-func addScaled32(a, x []float32, w float32) {
-	x = x[:len(a)]
-	for len(a) >= 4 {
-		a0, x0 := a[:4:4], x[:4:4]
-		a0[0] += float32(w * x0[0])
-		a0[1] += float32(w * x0[1])
-		a0[2] += float32(w * x0[2])
-		a0[3] += float32(w * x0[3])
-		a, x = a[4:], x[4:]
-	}
-	x = x[:len(a)]
-	for i := range a {
-		a[i] += float32(w * x[i])
-	}
-}
-
-// finish32 divides by the sum and reports whether any result is not finite:
-// adding one to an exponent of all ones carries into the sign bit.
-func finish32(a []float32, sum float32) bool {
-	var carry uint32
-	for i := range a {
-		v := a[i] / sum
-		a[i] = v
-		carry |= math.Float32bits(v)&0x7fffffff + 0x00800000
-	}
-	return carry>>31 != 0
+	return finite
 }
 
 func finite32(v float32) bool { return math.Float32bits(v)&0x7f800000 != 0x7f800000 }
 
-// mean64 is mean32 for float64, integers and bool.
+// mean64 is meaner.segment for float64, integers and bool.
 func mean64(dst []byte, sources [][]byte, weights []uint32, s Segment) int {
 	var acc, scratch [block]float64
 	sum := float64(weightSum(weights))

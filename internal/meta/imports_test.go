@@ -67,7 +67,7 @@ var pure = map[string][]string{
 	"consensus/ledger": {"bytes", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
-		"math/big", "math/bits", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "lukechampine.com/blake3/guts",
+		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "lukechampine.com/blake3/guts",
 	},
 	"internal/bridge/wire": {"encoding/json", "errors", "fmt", "strconv", "strings"},
 }
