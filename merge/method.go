@@ -118,6 +118,7 @@ func Explain(method string) (doc string, parameters []Parameter) {
 type Method struct {
 	spec   *spec
 	values values
+	wire   DType // zero: elements travel in their own type
 	text   string
 }
 
@@ -133,9 +134,9 @@ func Methods() []string {
 
 // ParseMethod reads a method's name and, in parentheses, parameters as
 // name=value with commas between. Case and blanks do not matter, nor does the
-// order; a parameter that is left out takes its default. Errors wrap ErrMethod
-// and name the known methods, or the parameter and its range. The text may be
-// hostile.
+// order; a parameter that is left out takes its default. Every method takes
+// wire beside its own: see Method.Wire. Errors wrap ErrMethod and name the known
+// methods, or the parameter and its range. The text may be hostile.
 func ParseMethod(text string) (*Method, error) {
 	if len(text) > MaxMethod {
 		return nil, fmt.Errorf("%w: %d characters, at most %d are allowed", ErrMethod, len(text), MaxMethod)
@@ -155,53 +156,59 @@ func ParseMethod(text string) (*Method, error) {
 		}
 		given = inner
 	}
-	v, err := s.parse(given)
+	v, wire, err := s.parse(given)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrMethod, s.name, err)
 	}
-	return &Method{spec: s, values: v, text: s.format(v)}, nil
+	return &Method{spec: s, values: v, wire: wire, text: s.format(v, wire)}, nil
 }
 
-func (s *spec) parse(text string) (values, error) {
-	out := make(values, len(s.params))
+func (s *spec) parse(text string) (out values, wire DType, err error) {
+	out = make(values, len(s.params))
 	for i := range s.params {
 		out[i] = s.params[i].initial
 	}
 	if strings.TrimSpace(text) == "" {
-		return out, nil
+		return out, 0, nil
 	}
 	seen := make([]bool, len(s.params))
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
+		if name == wireParam {
+			if wire != 0 {
+				return nil, 0, fmt.Errorf("parameter %q is given twice", name)
+			}
+			if wire, err = parseWire(value); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
 		i := slices.IndexFunc(s.params, func(p param) bool { return p.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no parameter %q: %s", clip(name, 32), s.known())
+			return nil, 0, fmt.Errorf("no parameter %q: %s", clip(name, 32), s.known())
 		}
 		if seen[i] {
-			return nil, fmt.Errorf("parameter %q is given twice", name)
+			return nil, 0, fmt.Errorf("parameter %q is given twice", name)
 		}
 		seen[i] = true
 		p := &s.params[i]
 		v, err := decimal(value)
 		if err != nil || !p.check(v) {
-			return nil, fmt.Errorf("parameter %s is %q: want %s", name, clip(value, 32), p.span())
+			return nil, 0, fmt.Errorf("parameter %s is %q: want %s", name, clip(value, 32), p.span())
 		}
 		out[i] = v
 	}
-	return out, nil
+	return out, wire, nil
 }
 
 // known names the parameters that there are.
 func (s *spec) known() string {
-	if len(s.params) == 0 {
-		return "it has none"
-	}
-	names := make([]string, len(s.params))
+	names := make([]string, len(s.params), len(s.params)+1)
 	for i := range s.params {
 		names[i] = s.params[i].name
 	}
-	return "use " + strings.Join(names, ", ")
+	return "use " + strings.Join(append(names, wireParam), ", ")
 }
 
 // decimal reads a finite decimal number; -0 becomes 0.
@@ -213,25 +220,23 @@ func decimal(text string) (float64, error) {
 	return v + 0, err
 }
 
-func (s *spec) format(v values) string {
-	if len(v) == 0 {
+func (s *spec) format(v values, wire DType) string {
+	var given []string
+	for i := range v {
+		given = append(given, s.params[i].name+"="+number(v[i]))
+	}
+	if wire != 0 {
+		given = append(given, wireParam+"="+wire.String())
+	}
+	if given == nil {
 		return s.name
 	}
-	b := append([]byte(s.name), '(')
-	for i := range v {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, s.params[i].name...)
-		b = append(b, '=')
-		b = strconv.AppendFloat(b, v[i], 'g', -1, 64)
-	}
-	return string(append(b, ')'))
+	return s.name + "(" + strings.Join(given, ",") + ")"
 }
 
 // String returns the canonical form: the name, and all parameters in the
-// registry's order with the shortest form of each number. ParseMethod reads it
-// back; equal methods have equal forms.
+// registry's order with the shortest form of each number, wire last if it is
+// given. ParseMethod reads it back; equal methods have equal forms.
 func (m *Method) String() string { return m.text }
 
 // Name returns the name alone.

@@ -30,6 +30,9 @@ func TestParseMethod(t *testing.T) {
 		"FedYogi(lr=.1,tau=1e-9)":       "fedyogi(lr=0.1,beta1=0.9,beta2=0.99,tau=1e-09)",
 		"diloco":                        "diloco(lr=0.7,momentum=0.9)",
 		"fedavgm(momentum=0,lr=0.5e+0)": "fedavgm(lr=0.5,momentum=0)",
+		"mean( Wire = BFloat16 )":       "mean(wire=bfloat16)",
+		"krum(wire=float16)":            "krum(f=1,wire=float16)",
+		"multikrum(m=3,wire=float16)":   "multikrum(f=1,m=3,wire=float16)",
 	} {
 		m, err := merge.ParseMethod(in)
 		if err != nil {
@@ -41,28 +44,34 @@ func TestParseMethod(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":                          "use one of bulyan, coordmedian, diloco, fedadam",
-		"medoid":                    `"medoid"`,
-		"mean(":                     "parenthesis",
-		"mean(share=1)":             "it has none",
-		"mean)":                     "use one of",
-		"krum(g=1)":                 "use f",
-		"krum(f=1,f=1)":             "twice",
-		"krum(f=1,)":                `no parameter ""`,
-		"krum(f)":                   "a whole number from 0 to 2046",
-		"krum(f=1.5)":               "a whole number from 0 to 2046",
-		"krum(f=-1)":                "a whole number",
-		"trimmedmean(share=0.5)":    "a number from 0 to 0.49",
-		"trimmedmean(share=nan)":    "a number from 0 to 0.49",
-		"normclip(factor=0)":        "a number above 0 to 1e+06",
-		"normclip(factor=0x1p4)":    "a number above 0",
-		"normclip(cap=Inf)":         "a number from 0",
-		"normclip(cap=1e999)":       "a number from 0",
-		"fedavgm(momentum=1)":       "a number from 0 to below 1",
-		strings.Repeat("m", 257):    "257 characters",
-		"krum(f=1) and more":        "parenthesis",
-		"krum(f=1)(f=2)":            `"1)(f=2"`,
-		"fedadam(lr=1,beta1=0.9_9)": "beta1",
+		"":                                "use one of bulyan, coordmedian, diloco, fedadam",
+		"medoid":                          `"medoid"`,
+		"mean(":                           "parenthesis",
+		"mean(share=1)":                   `no parameter "share": use wire`,
+		"krum(g=1,wire=float16)":          "use f, wire",
+		"mean(wire=float8)":               `wire is "float8": want bfloat16 or float16`,
+		"mean(wire=1)":                    "want bfloat16 or float16",
+		"mean(wire)":                      "want bfloat16 or float16",
+		"mean(wire=float32)":              "leave it out",
+		"mean(wire=float16,wire=float16)": "twice",
+		"mean)":                           "use one of",
+		"krum(g=1)":                       "use f, wire",
+		"krum(f=1,f=1)":                   "twice",
+		"krum(f=1,)":                      `no parameter ""`,
+		"krum(f)":                         "a whole number from 0 to 2046",
+		"krum(f=1.5)":                     "a whole number from 0 to 2046",
+		"krum(f=-1)":                      "a whole number",
+		"trimmedmean(share=0.5)":          "a number from 0 to 0.49",
+		"trimmedmean(share=nan)":          "a number from 0 to 0.49",
+		"normclip(factor=0)":              "a number above 0 to 1e+06",
+		"normclip(factor=0x1p4)":          "a number above 0",
+		"normclip(cap=Inf)":               "a number from 0",
+		"normclip(cap=1e999)":             "a number from 0",
+		"fedavgm(momentum=1)":             "a number from 0 to below 1",
+		strings.Repeat("m", 257):          "257 characters",
+		"krum(f=1) and more":              "parenthesis",
+		"krum(f=1)(f=2)":                  `"1)(f=2"`,
+		"fedadam(lr=1,beta1=0.9_9)":       "beta1",
 	} {
 		if m, err := merge.ParseMethod(in); !errors.Is(err, merge.ErrMethod) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, %v, want ErrMethod with %q", in, m, err, want)
@@ -76,6 +85,7 @@ func FuzzParseMethod(f *testing.F) {
 	}
 	f.Add("FedAdam( tau=1e-3, LR=0.10 )")
 	f.Add("krum(f=+1)")
+	f.Add("krum(wire=float16,f=2)")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := merge.ParseMethod(text)
 		if err != nil {

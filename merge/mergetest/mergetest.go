@@ -3,6 +3,7 @@
 package mergetest
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -12,9 +13,17 @@ import (
 // Merge merges the models of contributors with these weights, all above 0, by
 // the method. base is the last committed model and state its optimiser state;
 // nil means that there is none. It returns the model and the new state, which
-// is nil for a method without. Norms are those of the models around base.
+// is nil for a method without. Norms are those of the models around base, as
+// others have them.
 // Errors are those of package merge.
 func Merge(m *merge.Method, l *merge.Layout, weights []uint32, models [][]byte, base, state []byte) (model, newState []byte, err error) {
+	wire := m.NewCodec(l)
+	if base == nil {
+		wire = nil // There is nothing to count from.
+	}
+	if models, err = Travel(wire, l, base, models...); err != nil {
+		return nil, nil, err
+	}
 	in := merge.Contributors{Weights: weights}
 	if m.Distances() {
 		if in.Distances, err = distances(l, models); err != nil {
@@ -34,6 +43,11 @@ func Merge(m *merge.Method, l *merge.Layout, weights []uint32, models [][]byte, 
 			return nil, nil, err
 		}
 	}
+	merged, err := Travel(wire, l, base, model)
+	if err != nil {
+		return nil, nil, err
+	}
+	model = merged[0]
 	stepper := m.NewStepper(l)
 	if stepper == nil {
 		return model, nil, nil
@@ -51,6 +65,24 @@ func Merge(m *merge.Method, l *merge.Layout, weights []uint32, models [][]byte, 
 		}
 	}
 	return model, newState, nil
+}
+
+// Travel returns copies of models as others have them when differences from
+// base have travelled in 16 bits; the models themselves for a nil codec.
+func Travel(wire *merge.Codec, l *merge.Layout, base []byte, models ...[]byte) ([][]byte, error) {
+	if wire == nil {
+		return models, nil
+	}
+	out := make([][]byte, len(models))
+	for i := range models {
+		out[i] = bytes.Clone(models[i])
+		for leaf := range l.Leaves() {
+			if err := wire.Travel(leaf, make([]byte, wire.Len(leaf)), part(l, leaf, out[i]), part(l, leaf, base)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
 }
 
 // Norms returns the Euclidean norm of each model's difference from base, nil

@@ -18,13 +18,18 @@ REFERENCE = runpy.run_path(str(FOLDER / "reference.py"), run_name="reference")
 ROWS = REFERENCE["ROWS"]
 
 
-def check(folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(folder / "reference.py"), "--check"]
+def check(folder: pathlib.Path, script: str = "reference.py") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(folder / script), "--check"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_committed_vectors_are_the_references() -> None:
     done = check(FOLDER)
+    assert done.returncode == 0, done.stderr
+
+
+def test_committed_differences_are_the_references() -> None:
+    done = check(FOLDER, "wire.py")
     assert done.returncode == 0, done.stderr
 
 
