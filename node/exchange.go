@@ -111,6 +111,9 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 		if why.Blamed >= 0 && why.Blamed < len(p.Participants) {
 			f.Blamed = p.Participants[why.Blamed].Node
 		}
+		if why.HeardFrom >= 0 && why.HeardFrom < len(p.Participants) {
+			f.HeardFrom = p.Participants[why.HeardFrom].Node
+		}
 	}
 	for _, m := range p.Participants { // the exchange knows peers by the ID that their streams prove
 		f.Reason = strings.ReplaceAll(f.Reason, m.PeerId, m.Node)

@@ -213,7 +213,7 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	if f := x.GetFailed(); f != nil {
 		out.Failed = &lead.Failed{
 			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: spoken(f.GetReason(), maxReason),
-			Bytes: f.GetBytesReceived(),
+			Bytes: f.GetBytesReceived(), HeardFrom: f.GetHeardFrom(),
 		}
 	}
 	if p := x.GetProgress(); p != nil {

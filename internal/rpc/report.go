@@ -72,6 +72,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
 			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
+			len(x.GetFailed().GetHeardFrom()) > maxShortText,
 			len(x.GetProgress().GetPhase()) > maxShortText:
 			return fmt.Errorf("%w: report of session %.64q is out of bounds", ErrBadRequest, x.GetSession())
 		}

@@ -96,6 +96,7 @@ type Result struct {
 type Failure struct {
 	Blamed        int    // participant index; -1: nobody
 	Node          string // the blamed participant's node; empty for nobody
+	HeardFrom     int    // index of the participant that said so; -1: this node has seen it itself
 	Reason        string // one line
 	BytesReceived uint64 // progress of this attempt here
 	cause         error

@@ -34,8 +34,9 @@ type conn struct {
 	s     Stream
 	stall time.Duration
 	count atomic.Pointer[counters]
-	armed time.Time // when the reader last set its deadline
-	torn  bool      // the writer broke off within a frame
+	armed time.Time    // when the reader last set its deadline
+	torn  bool         // the writer broke off within a frame
+	since atomic.Int64 // when the reader began to wait for a byte that is owed, in Unix nanoseconds; 0: it does not wait
 
 	mu      sync.Mutex // guards winding, so that no deadline moves back after wind
 	winding bool
@@ -77,10 +78,13 @@ func (c *conn) patient() {
 // Read fails when no byte came for the stall time. The deadline is moved only
 // when an eighth of it has passed, so reads stay cheap.
 func (c *conn) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(c.armed) >= c.stall/8 {
+	now := time.Now()
+	if now.Sub(c.armed) >= c.stall/8 {
 		c.armed = now
 		c.deadline(c.s.SetReadDeadline, now.Add(c.stall))
 	}
+	c.since.Store(now.UnixNano())
+	defer c.since.Store(0)
 	return c.rawRead(p)
 }
 

@@ -123,6 +123,10 @@ func TestDeadAndStalledNodesAreBlamed(t *testing.T) {
 					if errors.As(out[i].err, &f) && (f.Node != "sl-2" || f.BytesReceived == 0) {
 						t.Errorf("participant %d: got %+v, want sl-2 and bytes", i, f)
 					}
+					// Who is told first has waited as long.
+					if from := heardFrom(out[i].err); v == stall && from != -1 {
+						t.Errorf("participant %d: heard it from %d, want seen by itself", i, from)
+					}
 				}
 				if v == stall && (took < 9*time.Second || took > 13*time.Second) {
 					t.Errorf("it took %v, want about 10 s", took)
@@ -151,6 +155,11 @@ func TestACutLinkIsReportedByBothEnds(t *testing.T) {
 		}
 		if b := blamed(out[1].err); b != 0 && b != 2 {
 			t.Errorf("participant 1: got %v, want blame of 0 or 2", out[1].err)
+		} else if got := heardFrom(out[1].err); got != 2-b {
+			t.Errorf("participant 1 heard it from %d, want the other end of the link, %d", got, 2-b)
+		}
+		if a, b := heardFrom(out[0].err), heardFrom(out[2].err); a != -1 || b != -1 {
+			t.Errorf("the ends of the link heard it from %d and %d, want from nobody", a, b)
 		}
 	})
 }
@@ -236,6 +245,11 @@ func TestNaNIsBlamedByAll(t *testing.T) {
 		var nf *merge.NonFinite
 		if !errors.As(out[1].err, &nf) { // Leaf 7 of 12 belongs to participant 1.
 			t.Errorf("owner: got %v, want *merge.NonFinite", out[1].err)
+		}
+		for i, want := range []bool{true, false, true} {
+			if heard := heardFrom(out[i].err) >= 0; heard != want {
+				t.Errorf("participant %d: only heard of it: %t, want %t", i, heard, want)
+			}
 		}
 	})
 }

@@ -297,4 +297,13 @@ func blamed(err error) int {
 	return f.Blamed
 }
 
+// heardFrom returns from whom a failure was heard, -1 from nobody, -2 when err is none.
+func heardFrom(err error) int {
+	var f *exchange.Failure
+	if !errors.As(err, &f) {
+		return -2
+	}
+	return f.HeardFrom
+}
+
 var _ io.Reader = (*pipe)(nil)

@@ -221,7 +221,7 @@ func refusal(r *run, err error) failFrame {
 		f.code = codeDenied
 	case r != nil:
 		if cause := r.failed(); cause != nil {
-			return failFrame{blamed: cause.Blamed, code: cause.code(), reason: cause.Reason}
+			return cause.frame()
 		}
 	}
 	return f

@@ -44,7 +44,7 @@ func (r *run) claim(i int, c *conn) bool {
 		return false
 	}
 	in.c = c
-	r.conns[c] = struct{}{}
+	r.conns[c] = i
 	c.count.Store(&r.count)
 	close(in.arrived)
 	return true
@@ -125,7 +125,7 @@ func (r *run) linger(i int, c *conn) (header, error) {
 		select {
 		case <-in.supplied:
 		case <-t.C:
-			r.fail(-1, r.Participants[i].Node+" left before it had everything", err)
+			r.heard(i, -1, r.Participants[i].Node+" left before it had everything")
 		}
 	case h.kind == kindFail:
 		r.peerFailed(i, c, h)
@@ -215,11 +215,7 @@ func (r *run) give(i int, in *inbound) {
 		err = w.flush()
 	}
 	if err != nil {
-		blamed := -1
-		if r.awaits(i, in) {
-			blamed = i
-		}
-		r.suspect(blamed, r.Participants[i].Node+" takes no more", err)
+		r.suspect(i, r.awaits(i, in), r.Participants[i].Node+" takes no more", err)
 	}
 }
 

@@ -28,6 +28,7 @@ type run struct {
 
 	ctx    context.Context //nolint:containedctx // It lives exactly as long as Run.
 	cancel context.CancelCauseFunc
+	began  time.Time
 	count  counters
 	done   chan struct{} // closed when Run returns, under the hub's mutex
 
@@ -37,8 +38,8 @@ type run struct {
 	recent   recent     // what was merged last
 	wg       sync.WaitGroup
 
-	mu      sync.Mutex // guards all below
-	conns   map[*conn]struct{}
+	mu      sync.Mutex    // guards all below
+	conns   map[*conn]int // to these participants
 	failure *Failure
 	ended   bool // no stream may join any more
 	aborted bool
@@ -70,7 +71,8 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 // prepare fixes what the attempt starts from, before any stream may join.
 func (r *run) prepare(p *progress) {
 	r.progress = p
-	r.conns = make(map[*conn]struct{})
+	r.conns = make(map[*conn]int)
+	r.began = time.Now()
 	own := r.Participants[r.Self].Shard
 	r.given = p.held(own)
 	if r.method.Distances() {
@@ -144,12 +146,21 @@ func (r *run) failed() *Failure {
 	return r.failure
 }
 
-// fail ends the attempt unless it is over or another reason came first. All
-// streams get the grace time to tell the peers.
+// fail ends the attempt for what this node has seen.
 func (r *run) fail(blamed int, reason string, cause error) {
-	f := &Failure{Blamed: blamed, Reason: reason, cause: cause}
-	if blamed >= 0 {
-		f.Node = r.Participants[blamed].Node
+	r.end(&Failure{Blamed: blamed, HeardFrom: -1, Reason: reason, cause: cause})
+}
+
+// heard ends the attempt because participant i has ended it, for what i says. That it did is all that this node knows.
+func (r *run) heard(i, blamed int, reason string) {
+	r.end(&Failure{Blamed: blamed, HeardFrom: i, Reason: reason})
+}
+
+// end ends the attempt unless it is over or another reason came first. All
+// streams get the grace time to tell the peers.
+func (r *run) end(f *Failure) {
+	if f.Blamed >= 0 {
+		f.Node = r.Participants[f.Blamed].Node
 	}
 	r.mu.Lock()
 	if r.failure != nil || r.ended || r.ctx.Err() != nil {
@@ -185,14 +196,14 @@ func (r *run) connsLocked() []*conn {
 	return conns
 }
 
-// attach lets the attempt end the stream; false when it has ended itself.
-func (r *run) attach(c *conn) bool {
+// attach lets the attempt end the stream to participant i; false when it has ended itself.
+func (r *run) attach(i int, c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended || r.aborted || r.failure != nil {
 		return false
 	}
-	r.conns[c] = struct{}{}
+	r.conns[c] = i
 	c.count.Store(&r.count)
 	return true
 }
@@ -212,18 +223,22 @@ func (r *run) part(c *conn) {
 		return
 	}
 	c.wind(r.hub.cfg.Grace)
-	c.farewell(failFrame{blamed: f.Blamed, code: f.code(), reason: f.Reason})
+	c.farewell(f.frame())
 }
 
-// suspect fails the attempt after a write error, but only when the reading side
-// of the same stream had time to learn a better reason.
-func (r *run) suspect(blamed int, reason string, err error) {
+// suspect fails the attempt after a write error to participant i, but only when the reading side
+// of the same stream had time to learn a better reason. Who owes nothing is not blamed.
+func (r *run) suspect(i int, owes bool, reason string, err error) {
 	t := time.NewTimer(r.hub.cfg.Grace / 2)
 	defer t.Stop()
 	select {
 	case <-r.ctx.Done():
 	case <-t.C:
-		r.fail(blamed, reason+": "+plain(err), err)
+		if owes {
+			r.fail(i, reason+": "+plain(err), err)
+		} else {
+			r.heard(i, -1, reason+": "+plain(err))
+		}
 	}
 }
 
@@ -247,24 +262,50 @@ func (r *run) failFrame(i int, f failFrame) {
 	case f.code == codeDenied:
 		r.fail(i, "refused the stream: "+f.reason, nil)
 	case f.code == codeContents && f.blamed >= 0:
-		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+")", errContents)
+		r.heard(i, f.blamed, f.reason+" (says "+r.Participants[i].Node+")")
 	case f.code == codeFailed && f.blamed == r.Self:
 		// We know that we live: from here it is the link to the teller that does not carry.
 		r.fail(i, "hears nothing from us: "+f.reason, nil)
+	case f.code == codeFailed && f.blamed >= 0 && r.silent(f.blamed):
+		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+", and nothing comes here either)", nil)
 	case f.code == codeFailed && f.blamed >= 0:
-		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+")", nil)
+		r.heard(i, f.blamed, f.reason+" (says "+r.Participants[i].Node+")")
+	case f.code == codeHeard && f.blamed >= 0:
+		r.heard(i, f.blamed, f.reason)
 	default:
-		r.fail(-1, r.Participants[i].Node+" left the attempt: "+f.reason, nil)
+		r.heard(i, -1, r.Participants[i].Node+" left the attempt: "+f.reason)
 	}
 }
 
-// errContents marks a failure that another participant laid to what the blamed one contributed.
-var errContents = errors.New("the contribution can't be merged")
+// silent tells whether participant i owes this node bytes and has sent none for half of the stall time: then this node has
+// seen for itself what it is told of i, and has only been told first.
+func (r *run) silent(i int) bool {
+	early := time.Now().Add(-r.hub.cfg.StallTimeout / 2)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if in := r.inbound[i]; in != nil && in.c == nil && !r.began.After(early) {
+		return true
+	}
+	for c, to := range r.conns {
+		if since := c.since.Load(); to == i && since != 0 && since <= early.UnixNano() {
+			return true
+		}
+	}
+	return false
+}
+
+// frame is how a failure is told.
+func (f *Failure) frame() failFrame {
+	if f.HeardFrom >= 0 {
+		return failFrame{blamed: f.Blamed, code: codeHeard, reason: f.Reason}
+	}
+	return failFrame{blamed: f.Blamed, code: f.code(), reason: f.Reason}
+}
 
 // code is how a failure is told: whoever is blamed for a stream knows better, for its weights it does not.
 func (f *Failure) code() code {
 	var nonFinite *merge.NonFinite
-	if errors.As(f.cause, &nonFinite) || errors.Is(f.cause, errContents) {
+	if errors.As(f.cause, &nonFinite) {
 		return codeContents
 	}
 	return codeFailed

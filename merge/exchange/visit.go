@@ -23,7 +23,7 @@ func (r *run) visit(j int) {
 			r.fail(j, "dial: "+plain(err), err)
 			return
 		}
-		if !r.attach(c) {
+		if !r.attach(j, c) {
 			_ = c.s.Reset()
 			return
 		}

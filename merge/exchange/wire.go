@@ -100,6 +100,7 @@ const (
 	codeSuperseded             // refused: a newer attempt, or this one is over
 	codeDenied                 // refused: not that participant, or plans differ
 	codeContents               // the attempt failed for what the blamed one contributed
+	codeHeard                  // the attempt failed for what another one said, who blamed the argument
 )
 
 type failFrame struct {
@@ -121,7 +122,7 @@ func (f failFrame) append(b []byte) []byte { //nolint:unparam // the form of all
 // decodeFail accepts a blame of one of n participants or of nobody. The reason
 // comes from a peer and reaches logs: it is made one clean line.
 func decodeFail(arg uint32, b []byte, n int) (failFrame, error) {
-	if len(b) < 1 || len(b) > 1+maxReason || uint64(arg) > uint64(n) || code(b[0]) > codeContents {
+	if len(b) < 1 || len(b) > 1+maxReason || uint64(arg) > uint64(n) || code(b[0]) > codeHeard {
 		return failFrame{}, fmt.Errorf("%w: fail of %d bytes that blames %d", errFrame, len(b), arg)
 	}
 	reason := strings.Map(func(r rune) rune {

@@ -2005,6 +2005,7 @@ type Failed struct {
 	Blamed        string                 `protobuf:"bytes,3,opt,name=blamed,proto3" json:"blamed,omitempty"`                                     // node name, empty when nobody is to blame
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                                     // at most 512 bytes
 	BytesReceived uint64                 `protobuf:"varint,5,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"` // progress of this attempt
+	HeardFrom     string                 `protobuf:"bytes,6,opt,name=heard_from,json=heardFrom,proto3" json:"heard_from,omitempty"`              // the participant that said so; empty: the reporter has seen it itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2072,6 +2073,13 @@ func (x *Failed) GetBytesReceived() uint64 {
 		return x.BytesReceived
 	}
 	return 0
+}
+
+func (x *Failed) GetHeardFrom() string {
+	if x != nil {
+		return x.HeardFrom
+	}
+	return ""
 }
 
 type Progress struct {
@@ -4327,13 +4335,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rshard_digests\x18\x04 \x03(\tR\fshardDigests\x12\x1c\n" +
 	"\tsignature\x18\x05 \x01(\fR\tsignature\x12!\n" +
 	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\x12%\n" +
-	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\"\x8f\x01\n" +
+	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\"\xae\x01\n" +
 	"\x06Failed\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
 	"\x06blamed\x18\x03 \x01(\tR\x06blamed\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12%\n" +
-	"\x0ebytes_received\x18\x05 \x01(\x04R\rbytesReceived\"\xe0\x01\n" +
+	"\x0ebytes_received\x18\x05 \x01(\x04R\rbytesReceived\x12\x1d\n" +
+	"\n" +
+	"heard_from\x18\x06 \x01(\tR\theardFrom\"\xe0\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04loss\x18\x02 \x01(\x01R\x04loss\x12\x16\n" +
