@@ -54,6 +54,7 @@ type Done struct {
 type Failed struct {
 	Round, Attempt uint64
 	Blamed         string // node name; empty when nobody is to blame
+	HeardFrom      string // the participant that said so; empty: the reporter has seen it itself
 	Reason         string
 	Bytes          uint64 // received in this attempt
 }
