@@ -225,6 +225,30 @@ func TestUpdateNormIsDeclared(t *testing.T) {
 	})
 }
 
+// TestUpdateNormIsThatOfWhatTravels: what owners measure has been rounded on the wire, so the declared norm is too.
+func TestUpdateNormIsThatOfWhatTravels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.method = "normclip(wire=bfloat16)"
+		e, id, s := start(t, w)
+		copy(s.local.b, floatsOf(3, 4.01))
+		got := syncCall(t, e, id, 1)
+		if norm := w.said().GetReady().GetUpdateNorm(); math.Abs(norm-math.Hypot(3, 4.01)) > 1e-6 {
+			t.Fatalf("first round: norm %g, where weights travel as they are", norm)
+		}
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		synctest.Wait()
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.report.Done.ModelDigest) })
+		<-got
+		copy(s.local.b, floatsOf(3, 16.03)) // 12.02 from the model, of which there is none: its neighbours are 12 and 12.0625
+		syncCall(t, e, id, 2)
+		if norm := w.said().GetReady().GetUpdateNorm(); math.Abs(norm-12) > 1e-5 {
+			t.Fatalf("second round: norm %g, want 12", norm)
+		}
+		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+	})
+}
+
 // TestBadWeightsAreFoundBeforeTheyAreOffered: with a method that bounds updates each node looks at its own first.
 func TestBadWeightsAreFoundBeforeTheyAreOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -57,9 +57,9 @@ func (s *session) measureLocked() {
 		base = s.slots.Committed()
 	}
 	s.norm = norm{of: of, busy: true}
-	e := s.engine
+	e, m := s.engine, s.method
 	s.spawnLocked(func() {
-		value, err := updateNorm(s.layout, source, base)
+		value, err := updateNorm(m, s.layout, source, base)
 		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
 			err = checkOwn(Job{Layout: s.layout, Source: source})
 		}
@@ -86,10 +86,12 @@ func (s *session) sourceLocked() Slot {
 	return s.slots.Local()
 }
 
-// updateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero.
-func updateNorm(l *merge.Layout, source, base io.ReaderAt) (float64, error) {
+// updateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero. It is that of what owners
+// get, which the method may have rounded on the wire.
+func updateNorm(m *merge.Method, l *merge.Layout, source, base io.ReaderAt) (float64, error) {
 	x, b := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
 	squares := 0.0
+	codec, code := m.NewCodec(l), make([]byte, merge.LeafSize)
 	for leaf := range l.Leaves() {
 		n, at := l.LeafLen(leaf), l.LeafOffset(leaf)
 		if _, err := source.ReadAt(x[:n], at); err != nil {
@@ -100,6 +102,11 @@ func updateNorm(l *merge.Layout, source, base io.ReaderAt) (float64, error) {
 			from = b[:n]
 			if _, err := base.ReadAt(from, at); err != nil {
 				return 0, fmt.Errorf("read the committed model: %w", err)
+			}
+			if codec != nil {
+				if err := codec.Travel(leaf, code[:codec.Len(leaf)], x[:n], from); err != nil {
+					return 0, err
+				}
 			}
 		}
 		squares += merge.UpdateSquares(l, leaf, x[:n], from)
