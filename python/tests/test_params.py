@@ -35,6 +35,9 @@ def test_defaults() -> None:
         ("FedAdam", {"lr": 0.01, "Tau": 1e-05}, "fedadam(lr=0.01,tau=1e-05)"),
         ("trimmedmean", {"share": np.float64(0.1)}, "trimmedmean(share=0.1)"),
         ("mean", {}, "mean"),
+        ("mean", {"wire": "bfloat16"}, "mean(wire=bfloat16)"),
+        ("krum", {"f": 1, "Wire": " Float16 "}, "krum(f=1,wire=float16)"),
+        ("Mean(wire=BFloat16)", None, "mean(wire=bfloat16)"),
         # The daemon knows which there are.
         ("method_of_tomorrow", None, "method_of_tomorrow"),
     ],
@@ -86,12 +89,14 @@ def test_wrong_values_name_parameter_and_what_is_allowed(name: str, value: objec
 @pytest.mark.parametrize(
     ("method", "params", "text"),
     [
-        ("krum", [1], "give a dict of numbers"),
+        ("krum", [1], "give a dict"),
         ("krum", {"f": "1"}, "f is '1'"),
         ("krum", {"f": True}, "f is True"),
         ("fedadam", {"lr": float("nan")}, "give a finite number"),
         ("krum", {"f=1,m": 2}, "is no name"),
         ("krum", {1: 2}, "is no name"),
+        ("mean", {"wire": "float16,f=1"}, 'a word like "bfloat16"'),
+        ("mean", {"wire": 16.5j}, "wire is 16.5j"),
         ("krum(f=1)", {"m": 2}, "mergeMethod has parameters already"),
     ],
 )
