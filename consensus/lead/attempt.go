@@ -15,6 +15,8 @@ const sitOutRounds = 3
 // failure is one participant's report that the running attempt failed.
 type failure struct {
 	node, blamed, reason string
+	from                 string // the participant that it heard it from; empty: it has seen it itself
+	alone                bool   // it could not go on and blames nobody
 	at                   time.Time
 	line                 string // all of it in words; empty: node, blamed and reason say it
 }
@@ -46,7 +48,8 @@ func (d *decider) attempt() {
 		return
 	}
 	if len(failures) > 0 {
-		d.failed(verdict{failures, namedNodes(failures)}, pending)
+		told := witnessed(failures)
+		d.failed(verdict{told, namedNodes(told)}, pending)
 		return
 	}
 	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason})
@@ -66,12 +69,22 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 			}
 			done[part.Session] = r.Done
 		case r.Failed != nil && r.Failed.Round == p.Round && r.Failed.Attempt == p.Attempt:
-			failures = append(failures, failure{node: part.Node, blamed: r.Failed.Blamed, reason: r.Failed.Reason, at: r.FailedAt})
+			failures = append(failures, failure{
+				node: part.Node, blamed: d.planned(r.Failed.Blamed), from: d.planned(r.Failed.HeardFrom), reason: r.Failed.Reason, at: r.FailedAt,
+			})
 		default:
 			pending = append(pending, part.Node)
 		}
 	}
 	return done, failures, pending
+}
+
+// planned returns the name of a node that takes part in the running attempt, of others none.
+func (d *decider) planned(node string) string {
+	if slices.ContainsFunc(d.c.Plan.Participants, func(p state.Participant) bool { return p.Node == node }) {
+		return node
+	}
+	return ""
 }
 
 func (d *decider) commit(done map[string]*Done) {
@@ -213,21 +226,14 @@ func (d *decider) enoughWithout(out []string) bool {
 	return d.carries(d.fit(rest))
 }
 
-// unconnected returns the participants outside the largest set in which nobody failed because of another.
-func (d *decider) unconnected(failures []failure) []string {
-	nodes := nodesOf(d.c.Plan.Participants)
-	keep := connected(nodes, failures)
-	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
-}
-
-// namedNodes returns who was named as the cause by two others, or by its own signed digest, sorted.
+// namedNodes returns who was named as the cause by two others that have seen it, or by its own word, sorted.
 func namedNodes(failures []failure) []string {
 	count := map[string]int{}
 	for _, f := range failures {
-		switch f.blamed {
-		case "":
-		case f.node:
-			count[f.blamed] += 2 // Its own signature proves it.
+		switch {
+		case f.blamed == "" || f.from != "":
+		case f.blamed == f.node:
+			count[f.blamed] += 2 // Its own word proves it.
 		default:
 			count[f.blamed]++
 		}
