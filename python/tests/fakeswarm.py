@@ -71,6 +71,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
 
+    def handle(self) -> None:
+        peer = self.server.peer
+        peer.connections.add(self)
+        try:
+            super().handle()
+        except ConnectionError:
+            pass  # the program went without reading its answer
+        finally:
+            peer.connections.discard(self)
+
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         peer = self.server.peer
@@ -110,6 +120,7 @@ class Peer:
         self.swarm, self.name, self.directory = swarm, name, directory
         os.makedirs(directory, exist_ok=True)
         self.session: Session | None = None
+        self.connections: set[Handler] = set()
         self.start()
 
     def start(self) -> None:
@@ -148,6 +159,7 @@ class FakeSwarm:
 
     def __init__(self, directory: str, peers: int, poll: float = 0.2, interval: int = 0) -> None:
         self.poll, self.interval, self.drop_connections, self.dead = poll, interval, False, False
+        self.held = False
         self.log: list[tuple[str, str, dict[str, Any]]] = []
         self.changed = threading.Condition()
         self.round, self.model, self.over, self.slot = 0, [], False, "merged-1"
@@ -171,6 +183,16 @@ class FakeSwarm:
 
     def sessions(self) -> list[Session]:
         return [peer.session for peer in self.peers if peer.session]
+
+    def hold(self) -> None:
+        """Make no merge until release, as if the exchange took long."""
+        with self.changed:
+            self.held = True
+
+    def release(self) -> None:
+        with self.changed:
+            self.held = False
+            self._merge()
 
     def handle(self, peer: Peer, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
         with self.changed:
@@ -232,6 +254,8 @@ class FakeSwarm:
 
     def _merge(self) -> None:
         """Make a round if everybody who trains is ready; answer all who wait."""
+        if self.held:
+            return
         sessions = self.sessions()
         if self.over:
             for session in sessions:

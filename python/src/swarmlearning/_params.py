@@ -32,6 +32,7 @@ class Params:
     weight: int = 1
     method: str = ""
     adaptive: bool = False
+    overlap: bool = False
 
     def terms(self) -> dict[str, object]:
         """Give the fields of the open request; without a method the contract's is taken, else the mean."""
@@ -69,6 +70,7 @@ def check(
         "mergeParams",
         "useAdaptiveSync",
         "adsValData",
+        "overlap",
         "ml_platform",
         "mlPlatform",
     }
@@ -90,6 +92,7 @@ def check(
         weight=positive("nodeWeightage", options.get("nodeWeightage", 1), MAX_WEIGHT),
         method=method_text(options.get("mergeMethod"), options.get("mergeParams")),
         adaptive=adaptive,
+        overlap=boolean("overlap", options.get("overlap", False)),
     )
 
 

@@ -35,7 +35,9 @@ class SwarmCallback:
 
     useAdaptiveSync needs a loss of each merged model: from evaluate, or from a program that calls report(loss) whenever
     round has changed. localLayers are names or patterns of arrays that stay with this peer; fedProxMu is the strength
-    of FedProx's pull towards the last merged model, which fedprox_gradients() gives.
+    of FedProx's pull towards the last merged model, which fedprox_gradients() gives. With overlap=True the training
+    goes on while a merge travels: the merged model comes one interval late, and what was learnt meanwhile is kept on
+    top of it. set is then called with both, so useAdaptiveSync needs evaluate.
     """
 
     def __init__(
@@ -59,6 +61,10 @@ class SwarmCallback:
         # Validation is what evaluate does, or a program that reports by itself.
         options["adsValData"] = evaluate or True
         params = _params.check(syncFrequency, minPeers, trainingContract, options, logger)
+        if params.overlap and params.adaptive and evaluate is None:
+            raise ParameterError(
+                "useAdaptiveSync: with overlap a program can not measure the merged model itself", "give evaluate too"
+            )
         self._model = _Dict(get, put, evaluate, local, keep=self._mu > 0)
         self._engine = Engine(params, self._model, "numpy", logger)
 
@@ -73,7 +79,10 @@ class SwarmCallback:
         return self._engine.round
 
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself."""
+        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
+
+        With overlap the program never has that model alone: what it measures then counts as its own model's.
+        """
         self._engine.report(loss, metric)
 
     def fedprox_gradients(self) -> dict[str, Array]:
@@ -88,7 +97,7 @@ class SwarmCallback:
         self._engine.train_begin()
 
     def on_batch_end(self, batch: Optional[int] = None) -> None:
-        """Count a batch; blocks for a merge when it is time for one."""
+        """Count a batch; blocks for a merge when it is time for one, with overlap for the one before."""
         self._engine.batch_end()
 
     def on_epoch_end(self, epoch: Optional[int] = None) -> None:
@@ -128,17 +137,21 @@ class _Dict:
             bits = array.view(np.uint16) if dtype == "bfloat16" else array  # of the package ml_dtypes
             yield Tensor(str(name), dtype, array.shape), bits
 
-    def load(self, arrays: Sequence[Array]) -> None:
+    def load(self, arrays: Sequence[Array], merged: bool = True) -> None:
         present = self._shared()
         if len(present) != len(arrays):
             raise ModelChangedError(f"model has {len(present)} tensors, the merged one {len(arrays)}")
-        merged = {}
+        values = {}
         for (name, value), array in zip(present, arrays):
             owned = np.array(array, dtype=array.dtype.newbyteorder("="), copy=True)
-            merged[name] = owned.view(value.dtype) if value.dtype.name == "bfloat16" else owned
-        if self._keep:
-            self._merged = {name: value.copy() for name, value in merged.items() if value.dtype.kind == "f"}
-        self._put(merged)
+            values[name] = owned.view(value.dtype) if value.dtype.name == "bfloat16" else owned
+        if self._keep and merged:
+            self._merged = {name: value.copy() for name, value in values.items() if value.dtype.kind == "f"}
+        self._put(values)
+
+    def learned(self) -> list[bool]:
+        # Which floats are statistics is not known here.
+        return [True] * len(self._shared())
 
     def away(self) -> dict[str, Array]:
         """Give how far the arrays of floats are from the last merged ones."""

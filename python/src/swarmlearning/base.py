@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Optional, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 import swarmlearning
 from swarmlearning import layout as layouts
 from swarmlearning._metrics import MetricsFile, number
+from swarmlearning._overlap import carry
 from swarmlearning._params import Params, loopback
 from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
@@ -40,8 +41,14 @@ class Model(Protocol):
         bfloat16 comes as the uint16 of its bits.
         """
 
-    def load(self, arrays: Sequence[Array]) -> None:
-        """Copy arrays, ordered as in snapshot and read-only, into the model; types and devices stay."""
+    def load(self, arrays: Sequence[Array], merged: bool = True) -> None:
+        """Copy arrays, ordered as in snapshot and read-only, into the model; types and devices stay.
+
+        Without merged they are no merged model, which FedProx's pull then keeps as it was.
+        """
+
+    def learned(self) -> Sequence[bool]:
+        """Tell of each tensor, ordered as in snapshot, whether the training adds to it, as to a parameter."""
 
     def evaluate(self) -> Optional[Score]:
         """Measure loss and metric on the validation data; None if there is none."""
@@ -72,6 +79,9 @@ class Engine:
         self._running = False
         self._measured = False
         self._said_unmeasured = False
+        # With overlap: whether a merge is under way, and whether the weights are more than the last merged model's.
+        self._travels = False
+        self._ahead = False
         if self._loopback:
             logger.info("SWARM_LOOPBACK is set: training goes on without a swarm")
         else:
@@ -94,10 +104,10 @@ class Engine:
         return self._round
 
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Report what the program measured on the merged model of the last round."""
+        """Report what the program measured: on the merged model of the last round, or, with overlap, on its own."""
         self._check_running("report")
         with self._giving_up():
-            self._report(self._round, loss, metric)
+            self._report(0 if self._ahead else self._round, loss, metric)
 
     def train_begin(self) -> None:
         """Open the session and take the swarm's first model."""
@@ -105,7 +115,7 @@ class Engine:
             raise SwarmError("on_train_begin: training is already running", "call on_train_end first")
         self._batches = self._seq = self._round = self._epochs = 0
         self._interval = self._params.sync_frequency
-        self._over = False
+        self._over = self._travels = self._ahead = False
         self._running = True
         self._metrics.write("start", loopback=self._loopback, total_epochs=self._params.total_epochs)
         if self._loopback:
@@ -135,7 +145,10 @@ class Engine:
         self._batches += 1
         if self._batches >= self._interval:
             with self._giving_up():
-                self._sync()
+                if self._params.overlap:
+                    self._hand_over()
+                else:
+                    self._sync()
 
     def epoch_end(self) -> None:
         """Count an epoch and report the local model's loss and metric."""
@@ -168,7 +181,9 @@ class Engine:
             self._logger.info(FINISHED)
 
     def _finish(self, client: Client) -> None:
-        if not self._over:
+        if self._travels:
+            self._settle()
+        elif not self._over:
             # What was trained since the last merge goes into the rounds to come.
             self._store()
         final = client.finish(self._seq, self._params.checkin_mode, self._say_waiting, self._newer)
@@ -188,15 +203,59 @@ class Engine:
             self._report(merged.round, loss, metric)
 
     def _sync(self) -> None:
-        client = self._require_client()
         started = time.monotonic()
         self._say_unmeasured()
         self._store()
         self._seq += 1
-        self._waiting = ""
-        merged = client.sync(self._seq, self._params.weight, self._say_waiting)
+        merged = self._await_merge()
         self._load(merged.slot)
-        seconds = time.monotonic() - started
+        self._took(merged, time.monotonic() - started)
+
+    def _hand_over(self) -> None:
+        """Take the merge that travelled during this interval; hand in what travels during the next one."""
+        if self._travels:
+            self._settle()
+        else:
+            self._store()
+        self._batches = 0
+        if not self._over:
+            self._seq += 1
+            self._require_client().offer(self._seq, self._params.weight)
+            self._travels = True
+
+    def _settle(self) -> None:
+        """Wait for the merge that travels; leave the model, and the local slot, at it plus what was learnt meanwhile.
+
+        Until then the slot holds what was handed in, so that nothing else need keep it.
+        """
+        layout, local = self._require_layout(), self._require_client().local()
+        started = time.monotonic()
+        self._say_unmeasured()
+        merged = self._await_merge()
+        self._travels = False
+        with self._slot(merged.slot) as buffer:
+            if not merged.training_over:
+                self._carry(layout, local, buffer)
+            # Pure at first: what is measured and reported is the merged model.
+            self._load_views(layout, buffer)
+        self._took(merged, time.monotonic() - started)
+        if not merged.training_over:
+            self._load_views(layout, local, merged=False)
+            self._ahead = True
+
+    def _carry(self, layout: Layout, local: Buffer, merged: Buffer) -> None:
+        learned = self._model.learned()
+        for index, array in self._present(layout):
+            tensor, sent = layout.tensors[index], layout.view(local, index)
+            carry(tensor.dtype, learned[index], sent, layout.view(merged, index), array)
+            _check_finite(tensor, sent)
+
+    def _await_merge(self) -> Merged:
+        self._waiting = ""
+        return self._require_client().sync(self._seq, self._params.weight, self._say_waiting)
+
+    def _took(self, merged: Merged, seconds: float) -> None:
+        """Note a merge, whose model is loaded, and measure it. seconds is how long the training stood still for it."""
         self._batches = 0
         self._round = merged.round
         self._measured = False
@@ -236,34 +295,47 @@ class Engine:
 
     def _store(self) -> None:
         layout, buffer = self._require_layout(), self._require_client().local()
+        for index, array in self._present(layout):
+            tensor = layout.tensors[index]
+            _check_finite(tensor, array)
+            if tensor.elements:
+                np.copyto(layout.view(buffer, index), array, casting="no")
+
+    def _present(self, layout: Layout) -> Iterator[tuple[int, Array]]:
+        """Give the model's present values by their place in the layout, from which they must not differ."""
         count = 0
         for tensor, array in self._model.snapshot():
             if count >= len(layout.tensors) or tensor != layout.tensors[count]:
                 raise _changed(tensor)
-            if not layouts.all_finite(tensor.dtype, array):
-                raise NotFiniteError(
-                    f'tensor "{tensor.name}" has NaN or infinite values, so the model is not merged',
-                    "lower the learning rate, clip gradients or look for bad input data",
-                )
-            if tensor.elements:
-                np.copyto(layout.view(buffer, count), array, casting="no")
+            yield count, array
             count += 1
         if count != len(layout.tensors):
             raise _changed(layout.tensors[count])
 
     def _load(self, slot: str) -> None:
         layout = self._require_layout()
-        if not layout.nbytes:
-            return
-        mapped = self._require_client().slot(slot)
-        try:
-            self._load_views(layout, memoryview(mapped))
-        finally:
-            mapped.close()
+        if layout.nbytes:
+            with self._slot(slot) as buffer:
+                self._load_views(layout, buffer)
 
-    def _load_views(self, layout: Layout, buffer: Buffer) -> None:
-        # A function of its own: its views are gone when the map is closed.
-        self._model.load([layout.view(buffer, index) for index in range(len(layout.tensors))])
+    @contextmanager
+    def _slot(self, name: str) -> Iterator[Buffer]:
+        """Map a merged slot. Views of it must be gone at the block's end, so functions of their own make them."""
+        if not self._require_layout().nbytes:
+            yield b""
+            return
+        mapped = self._require_client().slot(name)
+        view = memoryview(mapped)
+        try:
+            yield view
+        finally:
+            # The views that an error's traceback holds keep the map until it is gone too.
+            with suppress(BufferError):
+                view.release()
+                mapped.close()
+
+    def _load_views(self, layout: Layout, buffer: Buffer, merged: bool = True) -> None:
+        self._model.load([layout.view(buffer, index) for index in range(len(layout.tensors))], merged)
 
     def _score(self) -> Score:
         return self._model.evaluate() or (None, None)
@@ -356,6 +428,14 @@ class Engine:
         if self._layout is None:
             raise SwarmError("no session is open", "call on_train_begin first")
         return self._layout
+
+
+def _check_finite(tensor: Tensor, array: Array) -> None:
+    if not layouts.all_finite(tensor.dtype, array):
+        raise NotFiniteError(
+            f'tensor "{tensor.name}" has NaN or infinite values, so the model is not merged',
+            "lower the learning rate, clip gradients or look for bad input data",
+        )
 
 
 def _changed(tensor: Tensor) -> ModelChangedError:

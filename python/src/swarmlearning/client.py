@@ -40,6 +40,8 @@ MAX_REPLY_BYTES = 16 << 20
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 MAX_PATIENCE = 86400.0
 
+_SYNC = "/v1/sync"
+
 GONE_REMEDY = "see the log of the SL daemon on this host, then start the training again"
 
 Json = dict[str, Any]
@@ -136,6 +138,7 @@ class Client:
         self._patience = patience()
         self._say = say or logging.getLogger("swarmlearning").warning
         self._connection: Optional[_UnixConnection] = None
+        self._offered: Optional[_UnixConnection] = None
         self._session = ""
         self._layout: Optional[Layout] = None
         self._local: Optional[mmap.mmap] = None
@@ -162,14 +165,37 @@ class Client:
         """Give the slot that the program writes its weights to; it must not be written during sync."""
         return b"" if self._local is None else memoryview(self._local)
 
+    def offer(self, seq: int, weight: int) -> None:
+        """Hand in the weights of the local slot and return at once; a sync with the same seq then gives the model.
+
+        Until that sync has returned the local slot must not be written.
+        """
+        body = {"session": self._session, "seq": seq, "weight": weight}
+        # The daemon's answer waits in a connection of its own, since this one is needed for reports.
+        connection = self._connect(POLL_SECONDS)
+        try:
+            _send(connection, _SYNC, json.dumps(body).encode())
+        except (http.client.HTTPException, OSError):
+            connection.close()
+            # Either says what is wrong, or hands them in to a daemon that has come back.
+            self._post(_SYNC, body)
+            return
+        except BaseException:
+            connection.close()
+            raise
+        self._offered = connection
+
     def sync(self, seq: int, weight: int, waiting: Callable[[str], None]) -> Merged:
-        """Hand in the weights of the local slot and block until a model is committed.
+        """Hand in the weights of the local slot, unless offer has, and block until a model is committed.
 
         waiting is called with the daemon's reason each time that it answers that others are still missing.
         """
+        early = self._answer_to_offer()
+        if early is not None and not _field(early, "pending", bool):
+            return _merged(early)
         body = {"session": self._session, "seq": seq, "weight": weight}
         while True:
-            reply = self._post("/v1/sync", body)
+            reply = self._post(_SYNC, body)
             if not _field(reply, "pending", bool):
                 return _merged(reply)
             waiting(str(reply.get("waiting", "")))
@@ -210,10 +236,11 @@ class Client:
         return self._map(name, writable=False)
 
     def close(self) -> None:
-        """Free connection and maps; the session, if still open, is left to the daemon."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Free connections and maps; the session, if still open, is left to the daemon."""
+        for connection in (self._connection, self._offered):
+            if connection is not None:
+                connection.close()
+        self._connection = self._offered = None
         if self._local is not None:
             try:
                 self._local.close()
@@ -221,6 +248,30 @@ class Client:
                 # Somebody still holds a view; the map goes with it.
                 pass
             self._local = None
+
+    def _answer_to_offer(self) -> Optional[Json]:
+        """Read what the daemon said to the last offer; None if there is none, or if it must be asked again."""
+        connection, self._offered = self._offered, None
+        if connection is None:
+            return None
+        try:
+            status, raw = _receive(connection)
+        except (http.client.HTTPException, OSError) as err:
+            if isinstance(err, TimeoutError):
+                raise self._gone(_SYNC, err) from None
+            return None
+        finally:
+            connection.close()
+        try:
+            return _decode(_SYNC, status, raw)
+        except DaemonGoneError:
+            # A daemon that stopped, and may come back.
+            if not self._patience:
+                raise
+            return None
+
+    def _connect(self, timeout: float) -> _UnixConnection:
+        return _UnixConnection(os.path.join(self._directory, SOCKET_NAME), timeout)
 
     def _map(self, name: str, writable: bool) -> mmap.mmap:
         if not name:
@@ -293,20 +344,19 @@ class Client:
     def _exchange(self, path: str, data: bytes, timeout: float) -> Json:
         connection = self._connection
         if connection is None:
-            connection = self._connection = _UnixConnection(os.path.join(self._directory, SOCKET_NAME), timeout)
+            connection = self._connection = self._connect(timeout)
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
         try:
-            connection.request("POST", path, body=data, headers={"Content-Type": "application/json"})
-            response = connection.getresponse()
-            raw = response.read(MAX_REPLY_BYTES + 1)
+            _send(connection, path, data)
+            status, raw = _receive(connection)
         except BaseException:
             # Also on KeyboardInterrupt: a half-read connection must not be used for the abort that follows.
             connection.close()
             self._connection = None
             raise
-        return _decode(path, response.status, raw)
+        return _decode(path, status, raw)
 
     def _gone(self, path: str, err: Exception) -> DaemonGoneError:
         if isinstance(err, TimeoutError):
@@ -315,6 +365,15 @@ class Client:
             where = os.path.join(self._directory, SOCKET_NAME)
             return DaemonGoneError(f"no swarm daemon answers at {where}: {err}", GONE_REMEDY)
         return DaemonGoneError("the swarm daemon has ended while this program was in a session", GONE_REMEDY)
+
+
+def _send(connection: _UnixConnection, path: str, data: bytes) -> None:
+    connection.request("POST", path, body=data, headers={"Content-Type": "application/json"})
+
+
+def _receive(connection: _UnixConnection) -> tuple[int, bytes]:
+    response = connection.getresponse()
+    return response.status, response.read(MAX_REPLY_BYTES + 1)
 
 
 def _decode(path: str, status: int, raw: bytes) -> Json:

@@ -43,7 +43,8 @@ class SwarmCallback:
     the state_dict that stay with this peer, like ["head", "bn*.running_*"]; fedProxMu, which pulls the training towards
     the last merged model (FedProx, 0 turns it off). The pull is added to the gradients of every backward pass, so a
     program needs no change. Where that is not the loss's own gradient (a GradScaler scales it, or several passes make
-    one step), give fedProxHook=False and add fedprox_loss() to the loss.
+    one step), give fedProxHook=False and add fedprox_loss() to the loss. With overlap=True the training goes on while
+    a merge travels: the merged model comes one interval late, and what was learnt meanwhile is kept on top of it.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class SwarmCallback:
         return self._engine.round
 
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself."""
+        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
+
+        With overlap the program never has that model alone: what it measures then counts as its own model's.
+        """
         self._engine.report(loss, metric)
 
     def fedprox_loss(self) -> torch.Tensor:
@@ -91,7 +95,7 @@ class SwarmCallback:
             self._engine.train_begin()
 
     def on_batch_end(self, batch: Optional[int] = None) -> None:
-        """Count a batch; blocks for a merge when it is time for one."""
+        """Count a batch; blocks for a merge when it is time for one, with overlap for the one before."""
         with self._proximal.released_on_failure():
             self._engine.batch_end()
 
@@ -125,7 +129,7 @@ class _Module:
         for name, value in self._shared(self._module.state_dict()).items():
             yield _describe(name, value), _to_numpy(value)
 
-    def load(self, arrays: Sequence[Array]) -> None:
+    def load(self, arrays: Sequence[Array], merged: bool = True) -> None:
         state = dict(self._module.state_dict())
         shared = self._shared(state)
         if len(shared) != len(arrays):
@@ -137,7 +141,12 @@ class _Module:
             self._module.load_state_dict(state, strict=True)
         except RuntimeError as err:
             raise ModelChangedError(f"load the merged model: {' '.join(str(err).split())}") from None
-        self._proximal.anchor(shared)
+        if merged:
+            self._proximal.anchor(shared)
+
+    def learned(self) -> list[bool]:
+        state = self._module.state_dict(keep_vars=True)
+        return [isinstance(state[name], torch.nn.Parameter) for name in self._shared(state)]
 
     def _shared(self, state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """Give the entries that are merged."""

@@ -37,7 +37,8 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
     weights that stay with this peer, like ["head", "bn*/moving_*"]; fedProxMu, which pulls the training towards the
     last merged model (FedProx, 0 turns it off; needs the TensorFlow backend). The pull is added to the gradients that
     the compiled model's optimizer applies. A training loop with an optimizer of its own gives fedProxHook=False and
-    adds fedprox_loss() to its loss.
+    adds fedprox_loss() to its loss. With overlap=True the training goes on while a merge travels: the merged model
+    comes one interval late, and what was learnt meanwhile is kept on top of it.
     """
 
     def __init__(
@@ -77,7 +78,10 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
         return self._engine.round
 
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself."""
+        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
+
+        With overlap the program never has that model alone: what it measures then counts as its own model's.
+        """
         self._engine.report(loss, metric)
 
     def fedprox_loss(self) -> Any:
@@ -100,7 +104,7 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._stop_if_over()
 
     def on_batch_end(self, batch: Any = None, logs: Optional[Mapping[str, Any]] = None) -> None:
-        """Count a batch; blocks for a merge when it is time for one."""
+        """Count a batch; blocks for a merge when it is time for one, with overlap for the one before."""
         with self._proximal.released_on_failure():
             self._engine.batch_end()
         self._stop_if_over()
@@ -152,7 +156,7 @@ class _KerasModel:
                 array = array.view(np.uint16)
             yield Tensor(_name(index, variable), dtype, tuple(array.shape)), array
 
-    def load(self, arrays: Sequence[Array]) -> None:
+    def load(self, arrays: Sequence[Array], merged: bool = True) -> None:
         weights = self._shared()
         if len(weights) != len(arrays):
             raise ModelChangedError(f"model has {len(weights)} weights, the merged one {len(arrays)}")
@@ -160,7 +164,11 @@ class _KerasModel:
             dtype = _value(variable).dtype
             owned = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)
             variable.assign(owned.view(dtype) if dtype.name == "bfloat16" else owned)
-        self.merged(weights)
+        if merged:
+            self.merged(weights)
+
+    def learned(self) -> list[bool]:
+        return [bool(variable.trainable) for variable in self._shared()]
 
     def _shared(self) -> list[Any]:
         """Give the weights that are merged."""
