@@ -3,11 +3,9 @@ package merge_test
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/swarmd/swarmd/merge"
 )
@@ -127,42 +125,6 @@ func TestMeanProperties(t *testing.T) {
 			if v < lo-1e-6 || v > hi+1e-6 {
 				t.Fatalf("element %d: %g is not between %g and %g", i, v, lo, hi)
 			}
-		}
-	}
-}
-
-func BenchmarkMean(b *testing.B) {
-	for _, d := range []merge.DType{merge.Float32, merge.BFloat16, merge.Float16, merge.Float64, merge.Int8} {
-		for _, n := range []int{2, 4} {
-			b.Run(fmt.Sprintf("%s/%d", d, n), func(b *testing.B) {
-				l := layoutOf(b, merge.Tensor{Name: "x", DType: d, Shape: []int64{int64(merge.LeafSize / d.Size())}})
-				sources, weights := make([][]byte, n), make([]uint32, n)
-				for i := range sources {
-					sources[i], weights[i] = make([]byte, merge.LeafSize), uint32(i+1)
-				}
-				m, err := parse(b, "mean").NewMerger(l, merge.Contributors{Weights: weights})
-				if err != nil {
-					b.Fatal(err)
-				}
-				dst := make([]byte, merge.LeafSize)
-				// The work is to read n leaves and write one; a copy of as much is the yardstick.
-				const copies = 200
-				start := time.Now()
-				for range copies {
-					for i := range sources {
-						copy(dst, sources[i])
-					}
-				}
-				copied := float64(time.Since(start).Nanoseconds()) / copies
-				b.SetBytes(int64(n * merge.LeafSize))
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := m.Leaf(0, dst, sources, nil); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/copied, "x/copy")
-			})
 		}
 	}
 }
