@@ -8,8 +8,8 @@ TOOLS := $(SWARM_CACHE)/tools/$(shell cat scripts/tools/go.mod scripts/tools/go.
 .DEFAULT_GOAL := build
 .PHONY: build spire image demo test check bench wheel test-go test-python test-long fmt lint meta generate drift tools tools-dir clean help
 
-build: ## build bin/swarmd and bin/swarmctl (the default)
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/swarmd ./cmd/swarmctl
+build: ## build bin/swarmd and bin/swarmctl (the default); SIMD=0: without vector kernels, SIMD=1: never without
+	SIMD=$(SIMD) scripts/build bin
 
 spire: ## build SPIRE's server and agent into bin/ (or link those on PATH)
 	scripts/spire bin

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
@@ -215,6 +216,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 	}
 	s.base.health.Seen() // the leader has committed it
 	log.Info("registered with the swarm", "node", s.cfg.Name, "swarm_id", s.base.swarm.get())
+	log.Debug("means are summed", "kernel", merge.Kernel())
 	return api, nil
 }
 

@@ -45,9 +45,7 @@ func build(dir string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/swarmd", "./cmd/swarmctl")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(root, "scripts", "build"), dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binaries: %w\n%s", err, out)
 	}
 	for _, name := range []string{"spire-server", "spire-agent"} {
