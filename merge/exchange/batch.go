@@ -42,12 +42,9 @@ func (w *batch) full() bool  { return cap(*w.buf)-len(*w.buf) < merge.LeafSize+h
 func (w *batch) empty() bool { return len(*w.buf) == 0 }
 
 // add reads a leaf from a slot behind what is there.
-func (w *batch) add(from io.ReaderAt, l *merge.Layout, leaf int) error {
-	n := l.LeafLen(leaf)
-	b := header{kindLeaf, uint32(leaf), uint32(n)}.append(*w.buf)
-	at := len(b)
-	b = b[:at+n]
-	if err := readLeaf(from, l, leaf, b[at:]); err != nil {
+func (w *batch) add(r *run, from io.ReaderAt, leaf int) error {
+	b, err := r.appendLeaf(*w.buf, from, leaf)
+	if err != nil {
 		return err
 	}
 	*w.buf = b

@@ -34,6 +34,9 @@ func (g *gatherer) gather(leaf int) bool {
 				g.fail(g.Self, fmt.Sprintf("read own weights: %v", err), err)
 				return false
 			}
+			if g.travel(leaf, b, nil) != nil {
+				return false
+			}
 			g.sources[s] = b
 			continue
 		}

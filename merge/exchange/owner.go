@@ -97,7 +97,6 @@ func (r *run) contribution(i int, in *inbound) error {
 
 // slice reads one leaf of participant i into buf.
 func (r *run) slice(i int, c *conn, leaf int, buf []byte) error {
-	n := r.Layout.LeafLen(leaf)
 	h, err := c.next(true)
 	if err != nil {
 		return err
@@ -106,11 +105,10 @@ func (r *run) slice(i int, c *conn, leaf int, buf []byte) error {
 		r.peerFailed(i, c, h)
 		return errFrame
 	}
-	if h.kind != kindLeaf || h.arg != uint32(leaf) || int(h.length) != n {
-		return wrongKind(h)
+	if h != r.leafHeader(leaf) {
+		return r.strange(i, h)
 	}
-	_, err = io.ReadFull(c, buf[:n])
-	return err
+	return r.takeLeaf(c, leaf, buf[:r.Layout.LeafLen(leaf)])
 }
 
 // linger waits for the next attempt's hello on the stream of participant i,
@@ -203,7 +201,7 @@ func (r *run) give(i int, in *inbound) {
 			err = sent
 			continue
 		}
-		if err := w.add(merged, r.Layout, leaf); err != nil {
+		if err := w.add(r, merged, leaf); err != nil {
 			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", err), err)
 			return
 		}
@@ -367,7 +365,9 @@ func (r *run) mergeFailed(err error) {
 // put stores a leaf that this owner merged. Where peers step, the merged leaf
 // is what receivers are given, now and in another attempt.
 func (r *run) put(leaf int, b []byte) error {
-	r.keepRecent(leaf, b)
+	if err := r.travel(leaf, b, r.keepRecent); err != nil {
+		return err
+	}
 	if r.stepping() {
 		if _, err := (means{r}).WriteAt(b, r.Layout.LeafOffset(leaf)); err != nil {
 			return r.stepFailed("keep merged weights", err)

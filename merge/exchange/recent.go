@@ -24,13 +24,13 @@ type frame struct {
 	uses int     // by the list and by writers
 }
 
-// add copies a leaf that receivers are to be given.
-func (r *recent) add(leaf int, b []byte) {
+// add copies a leaf that receivers are to be given, behind its header.
+func (r *recent) add(h header, b []byte) {
 	buf := batchPool.Get().(*[]byte)
-	*buf = append(header{kindLeaf, uint32(leaf), uint32(len(b))}.append((*buf)[:0]), b...)
+	*buf = append(h.append((*buf)[:0]), b...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := &frame{leaf: leaf, buf: buf, uses: 1}
+	f := &frame{leaf: int(h.arg), buf: buf, uses: 1}
 	if r.closed {
 		r.dropLocked(f)
 		return
@@ -90,9 +90,9 @@ func (r *run) giveRecent(c *conn, leaf int) (done bool, err error) {
 	return true, c.write(*f.buf, true)
 }
 
-// keepRecent keeps a merged leaf for the receivers; before progress tells them of it.
+// keepRecent keeps what travels of a merged leaf for the receivers; before progress tells them of it.
 func (r *run) keepRecent(leaf int, b []byte) {
 	if len(r.Participants) > 1 && len(b) <= merge.LeafSize {
-		r.recent.add(leaf, b)
+		r.recent.add(r.leafHeader(leaf), b)
 	}
 }

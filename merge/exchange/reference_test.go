@@ -198,11 +198,39 @@ func (tr *training) leaf(s *slot, leaf int) []byte {
 	return s.b[at : at+int64(tr.layout.LeafLen(leaf))]
 }
 
+// codec is how leaves travel; nil: as they are.
+func (tr *training) codec() *merge.Codec {
+	if tr.base[0] == nil {
+		return nil
+	}
+	return tr.method.NewCodec(tr.layout)
+}
+
+// travelled is a leaf of a node's model as owners have it.
+func (tr *training) travelled(s *slot, leaf int) []byte {
+	b := tr.leaf(s, leaf)
+	if c := tr.codec(); c != nil {
+		b = append([]byte(nil), b...)
+		if err := c.Travel(leaf, make([]byte, c.Len(leaf)), b, tr.leaf(tr.base[0], leaf)); err != nil {
+			tr.t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// travels is how many bytes travel for a leaf.
+func (tr *training) travels(leaf int) int {
+	if c := tr.codec(); c != nil {
+		return c.Len(leaf)
+	}
+	return tr.layout.LeafLen(leaf)
+}
+
 // squares is the square of the norm of a node's update over some leaves.
 func (tr *training) squares(i, first, leaves int) float64 {
 	var sum float64
 	for leaf := first; leaf < first+leaves; leaf++ {
-		sum += merge.UpdateSquares(tr.layout, leaf, tr.leaf(tr.local[i], leaf), tr.leaf(tr.base[i], leaf))
+		sum += merge.UpdateSquares(tr.layout, leaf, tr.travelled(tr.local[i], leaf), tr.leaf(tr.base[i], leaf))
 	}
 	return sum
 }
@@ -224,7 +252,7 @@ func (tr *training) want(a exchange.Attempt) []byte {
 	sources := func(leaf int) [][]byte {
 		var out [][]byte
 		for _, s := range from {
-			out = append(out, tr.leaf(s, leaf))
+			out = append(out, tr.travelled(s, leaf))
 		}
 		return out
 	}
@@ -242,6 +270,7 @@ func (tr *training) want(a exchange.Attempt) []byte {
 		if err := m.Leaf(leaf, dst, sources(leaf), base); err != nil {
 			tr.t.Fatal(err)
 		}
+		copy(dst, tr.travelled(out, leaf))
 		if stepper == nil {
 			continue
 		}

@@ -39,6 +39,10 @@ var phases = []struct {
 	{"middle", "mean", "slot", 7},
 	{"middle", "normclip", "slot", 5},
 	{"late", "coordmedian", "slot", 12},
+	{"give", "geomedian(wire=bfloat16)", "read", 11},
+	{"give", "fedadam(wire=float16)", "write", 2},
+	{"middle", "mean(wire=bfloat16)", "slot", 7},
+	{"middle", "normclip(wire=float16)", "slot", 5},
 }
 
 // broken runs attempt 1 of a training whose victim is cut off at a phase, and returns what goes on after the cut.
@@ -87,9 +91,9 @@ func (tr *training) missing(a exchange.Attempt) (bytes uint64) {
 			switch {
 			case tr.merged[i].writes[tr.layout.LeafOffset(leaf)] > 0:
 			case leaf >= p.Shard.First && leaf < p.Shard.End():
-				bytes += uint64(tr.layout.LeafLen(leaf) * (others - kept[leaf]))
+				bytes += uint64(tr.travels(leaf) * (others - kept[leaf]))
 			default:
-				bytes += uint64(tr.layout.LeafLen(leaf))
+				bytes += uint64(tr.travels(leaf))
 			}
 		}
 	}

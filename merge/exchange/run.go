@@ -20,8 +20,9 @@ type run struct {
 	plan  merge.Digest
 
 	method  *merge.Method
-	who     []int    // contributors by plan index: participants of weight above 0
-	weights []uint32 // theirs
+	codec   *merge.Codec // how leaves travel; nil: as they are
+	who     []int        // contributors by plan index: participants of weight above 0
+	weights []uint32     // theirs
 	steps   sync.Pool
 	// sumsFrame is the frame with the own share of the distances, once that is known.
 	sumsFrame func() []byte
@@ -60,6 +61,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 			r.weights = append(r.weights, p.Weight)
 		}
 	}
+	r.codec = r.newCodec()
 	r.steps.New = r.newStep
 	r.sumsFrame = sync.OnceValue(func() []byte {
 		sums, _ := r.progress.sumsOf(r.Self)
@@ -305,7 +307,7 @@ func (f *Failure) frame() failFrame {
 // code is how a failure is told: whoever is blamed for a stream knows better, for its weights it does not.
 func (f *Failure) code() code {
 	var nonFinite *merge.NonFinite
-	if errors.As(f.cause, &nonFinite) {
+	if errors.As(f.cause, &nonFinite) || errors.Is(f.cause, errNoBase) {
 		return codeContents
 	}
 	return codeFailed

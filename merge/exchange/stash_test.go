@@ -92,7 +92,7 @@ func (r *framer) see(b []byte) {
 		if len(r.head) < 9 {
 			continue
 		}
-		if r.head[0] == 3 {
+		if r.head[0] == 3 || r.head[0] == 7 {
 			r.f.mu.Lock()
 			r.f.sent[leafSent{r.from, r.to, int(binary.LittleEndian.Uint32(r.head[1:]))}]++
 			r.f.mu.Unlock()

@@ -158,10 +158,10 @@ func (v *visitor) refused(h header) (again bool, err error) {
 
 // leaf reads until the expected leaf is in the slot.
 func (v *visitor) leaf(leaf int, buf []byte) error {
-	if err := v.expect(header{kindLeaf, uint32(leaf), uint32(len(buf))}); err != nil {
+	if err := v.expect(v.leafHeader(leaf)); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(v.c, buf); err != nil {
+	if err := v.takeLeaf(v.c, leaf, buf); err != nil {
 		return err
 	}
 	return v.store(leaf, buf)
@@ -181,7 +181,7 @@ func (v *visitor) expect(want header) error {
 			v.peerFailed(v.j, v.c, h)
 			return errFrame
 		default:
-			return wrongKind(h)
+			return v.strange(v.j, h)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		if err := v.ctx.Err(); err != nil {
 			return nil // The reader knows why.
 		}
-		if err := w.add(v.slots.Local, v.Layout, leaf); err != nil {
+		if err := w.add(v.run, v.slots.Local, leaf); err != nil {
 			v.fail(v.Self, fmt.Sprintf("read own weights: %v", err), err)
 			return err
 		}

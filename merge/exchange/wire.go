@@ -24,6 +24,7 @@ const (
 	kindWait                  // argument: the index awaited, plus one; says "alive"
 	kindFail                  // argument: the index blamed, plus one; payload: code and reason
 	kindSums                  // argument: number of contributors; payload: the owner's share of their distances
+	kindDiff                  // a leaf as merge.Codec has it travel; argument as of kindLeaf
 )
 
 const (

@@ -12,6 +12,7 @@ import (
 func TestMethods(t *testing.T) {
 	for _, method := range []string{
 		"coordmedian", "trimmedmean(share=0.2)", "geomedian", "krum(f=1)", "multikrum", "normclip", "FedAvgM", "fedadam(lr=0.1)", "fedyogi", "diloco",
+		"mean(wire=bfloat16)", "normclip(wire=bfloat16)", "fedadam(lr=0.1,wire=float16)",
 	} {
 		t.Run(method, func(t *testing.T) {
 			cfg := nodetest.Config{SNs: 1, SLs: 6, MinPeers: 5, Steps: 4, Elements: 66_000, Program: func(i int, p *nodetest.Program) {

@@ -1,0 +1,103 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// newCodec returns how leaves travel in this attempt: nil if as they are. There is a codec when the method names a wire type
+// and a model is committed, which the state decides for all participants alike.
+func (r *run) newCodec() *merge.Codec {
+	if r.slots.Base == nil {
+		return nil
+	}
+	return r.method.NewCodec(r.Layout)
+}
+
+// leafHeader is that of the frame that carries a leaf.
+func (r *run) leafHeader(leaf int) header {
+	if r.codec == nil {
+		return header{kindLeaf, uint32(leaf), uint32(r.Layout.LeafLen(leaf))}
+	}
+	return header{kindDiff, uint32(leaf), uint32(r.codec.Len(leaf))}
+}
+
+// errNoBase ends an attempt at a node that has no committed model while others do.
+var errNoBase = errors.New("no committed model is held here")
+
+// strange fails the attempt when participant i's frame shows that it and this node do not both count from a committed model,
+// and returns the error for a frame that must not stand here. In the first round nobody has such a model, whatever one says.
+func (r *run) strange(i int, h header) error {
+	switch {
+	case h.kind == kindDiff && r.slots.Base == nil && r.method.Wire() != 0 && r.Round > 1:
+		r.fail(r.Self, "holds no committed model, from which "+r.Participants[i].Node+" counts what it sends", errNoBase)
+	case h.kind == kindLeaf && r.codec != nil:
+		r.fail(i, "sends weights as they are: it holds no committed model from which to count", errNoBase)
+	}
+	return wrongKind(h)
+}
+
+// appendLeaf appends the frame of a leaf that is read from a slot.
+func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int) ([]byte, error) {
+	h := r.leafHeader(leaf)
+	b = h.append(b)
+	at := len(b)
+	b = b[:at+int(h.length)]
+	if r.codec == nil {
+		return b, readLeaf(from, r.Layout, leaf, b[at:])
+	}
+	n := r.Layout.LeafLen(leaf)
+	x, base := getLeaf(), getLeaf()
+	defer putLeaf(x)
+	defer putLeaf(base)
+	if err := readLeaf(from, r.Layout, leaf, x[:n]); err != nil {
+		return b, err
+	}
+	if err := readLeaf(r.slots.Base, r.Layout, leaf, base[:n]); err != nil {
+		return b, fmt.Errorf("the committed model: %w", err)
+	}
+	return b, r.codec.Encode(leaf, b[at:], x[:n], base[:n])
+}
+
+// takeLeaf reads a leaf's payload, after its header, into buf, which has the leaf's length.
+func (r *run) takeLeaf(from io.Reader, leaf int, buf []byte) error {
+	if r.codec == nil {
+		_, err := io.ReadFull(from, buf)
+		return err
+	}
+	room := getLeaf()
+	defer putLeaf(room)
+	code := room[:r.codec.Len(leaf)]
+	if _, err := io.ReadFull(from, code); err != nil {
+		return err
+	}
+	if err := r.readBase(leaf, buf); err != nil {
+		return err
+	}
+	return r.codec.Decode(leaf, buf, code)
+}
+
+// travel makes of a leaf of this node's, in place, what the others have of it: who owns which leaf must not change what is
+// merged. Keep, which may be nil, is given what travels, and must not hold on to it.
+func (r *run) travel(leaf int, b []byte, keep func(leaf int, sent []byte)) error {
+	sent := b
+	if r.codec != nil {
+		base, code := getLeaf(), getLeaf()
+		defer putLeaf(base)
+		defer putLeaf(code)
+		if err := r.readBase(leaf, base[:len(b)]); err != nil {
+			return err
+		}
+		sent = code[:r.codec.Len(leaf)]
+		if err := r.codec.Travel(leaf, sent, b, base[:len(b)]); err != nil {
+			return r.stepFailed("shorten a leaf", err)
+		}
+	}
+	if keep != nil {
+		keep(leaf, sent)
+	}
+	return nil
+}
