@@ -203,7 +203,7 @@ func (d *decider) judge(v verdict) {
 		}
 	}
 	d.mem.named, d.mem.namedAttempt = named, p.Attempt
-	if len(out) == 0 && d.in.Now.Sub(d.mem.failSince) >= d.cfg.StallGrace {
+	if len(out) == 0 && d.mem.notBefore.Sub(d.mem.failSince) >= d.cfg.StallGrace { // when the next attempt begins
 		out = d.unconnected(failures)
 	}
 	if len(out) == 0 || !d.enoughWithout(out) {
