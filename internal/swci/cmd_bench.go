@@ -18,12 +18,13 @@ func benchCommands() []*Command {
 		Pattern: "bench merge", Group: "This host",
 		Summary: "Time merges of a synthetic model on this machine",
 		Details: "Brings up a swarm of swarmd processes on this machine, plays the program of every SL with random float32 weights, and times rounds through the real path: bridge, API, raft, exchange, digests. One round warms up and is not counted.\n\n" +
-			"efficiency compares the median round with what the bytes of all peers would take on one TLS connection of this machine, measured just before and after; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency and, with --link, link_bytes_per_second; docs/reference/local.md says what they mean.",
+			"efficiency compares the median round with what the bytes of all peers would take on one TLS connection of this machine, measured just before and after; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency and, with --link, link_bytes_per_second, with --method, method and wire_bytes; docs/reference/local.md says what they mean.",
 		Example: "bench merge --peers 4 --size 100MiB --rounds 5 -o json",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "peers", Value: 4, Usage: "number of peers `N`"},
 			&cli.StringFlag{Name: "size", Value: "100MiB", Usage: "`SIZE` of the model, for example 100MiB"},
 			&cli.IntFlag{Name: "rounds", Value: 5, Usage: "number of rounds `N` that count"},
+			&cli.StringFlag{Name: "method", Usage: "merge by `METHOD` instead of mean, for example \"mean(wire=bfloat16)\""},
 			&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`"},
 			&cli.BoolFlag{Name: "netns", Usage: "give each node a network namespace of its own (needs root)"},
 			&cli.StringFlag{Name: "link", Usage: "bound each SL's link to `SPEED` in each direction, for example 200mbit; implies --netns"},
@@ -58,7 +59,7 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 	defer cancel()
 	r, err := bench.Merge(ctx, bench.Config{
 		Peers: o.Int("peers"), SNs: o.Int("sns"), Rounds: o.Int("rounds"), Size: size, Swarmd: swarmd, Environ: os.Environ(),
-		Netns: o.Bool("netns") || link > 0, Link: link,
+		Netns: o.Bool("netns") || link > 0, Link: link, Method: o.String("method"),
 		Note: func(line string) { fmt.Fprintln(s.Env.Stderr, line) },
 	})
 	if err != nil {
@@ -70,6 +71,10 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 	t := table{header: []string{"FIGURE", "VALUE"}}
 	t.add("peers", fmt.Sprint(r.Peers))
 	t.add("model", mib(float64(r.Bytes)))
+	if r.Method != "" {
+		t.add("merged by", r.Method)
+		t.add("of a model travel", mib(float64(r.WireBytes)))
+	}
 	t.add("round, median of "+fmt.Sprint(r.Rounds), fmt.Sprintf("%.3f s", r.RoundMedian))
 	t.add("round, 95th percentile", fmt.Sprintf("%.3f s", r.RoundP95))
 	t.add("sent by each peer in a round", mib(r.SentPerPeer))

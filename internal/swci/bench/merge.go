@@ -2,6 +2,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/swci/cluster"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/merge"
 )
 
 const (
@@ -36,9 +38,10 @@ const (
 // Config is what `bench merge` was asked for.
 type Config struct {
 	Peers, SNs, Rounds int
-	Size               int64 // of one model in bytes, a multiple of 4
-	Netns              bool  // each node in a network namespace of its own; needs root
-	Link               int64 // of each SL, in bits per second and direction, with Netns; 0: not bounded
+	Size               int64  // of one model in bytes, a multiple of 4
+	Method             string // how models are merged; empty: mean
+	Netns              bool   // each node in a network namespace of its own; needs root
+	Link               int64  // of each SL, in bits per second and direction, with Netns; 0: not bounded
 	Swarmd             string
 	Environ            []string
 	Note               func(string) // progress for people; never nil
@@ -58,6 +61,8 @@ type Result struct {
 	TLSBytesPerSecond  float64 `json:"tls_bytes_per_second"`
 	ModelSeconds       float64 `json:"model_seconds"`
 	LinkBytesPerSecond float64 `json:"link_bytes_per_second,omitempty"` // only with Config.Link
+	Method             string  `json:"method,omitempty"`                // only with Config.Method
+	WireBytes          int64   `json:"wire_bytes,omitempty"`            // what travels for a model; only with Config.Method
 	Efficiency         float64 `json:"efficiency"`
 }
 
@@ -86,6 +91,10 @@ func Merge(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxPeers || cfg.Rounds < 1 || cfg.Rounds > maxRounds {
 		return Result{}, exit.New(exit.Usage, "", "--peers and --sns must be 1 to %d, --rounds 1 to %d", maxPeers, maxRounds)
 	}
+	m, err := method(cfg)
+	if err != nil {
+		return Result{}, err
+	}
 	before, err := TLSSpeed(ctx, tlsTime)
 	if err != nil {
 		return Result{}, err
@@ -93,6 +102,9 @@ func Merge(ctx context.Context, cfg Config) (Result, error) {
 	res, err := rounds(ctx, cfg)
 	if err != nil {
 		return Result{}, err
+	}
+	if cfg.Method != "" {
+		res.Method, res.WireBytes = m.String(), wireBytes(m, cfg.Size)
 	}
 	after, err := TLSSpeed(ctx, tlsTime)
 	if err != nil {
@@ -103,13 +115,34 @@ func Merge(ctx context.Context, cfg Config) (Result, error) {
 	return res, nil
 }
 
+// method is how models are merged.
+func method(cfg Config) (*merge.Method, error) {
+	m, err := merge.ParseMethod(cmp.Or(cfg.Method, "mean"))
+	if err != nil {
+		return nil, exit.New(exit.Usage, "write a name, or a name with parameters as in mean(wire=bfloat16); docs/reference/methods.md explains all", "--method: %v", err)
+	}
+	if least := m.LeastContributors(); cfg.Peers < least {
+		return nil, exit.New(exit.Usage, fmt.Sprintf("give --peers of at least %d", least), "--method: %s needs %d peers", m, least)
+	}
+	return m, nil
+}
+
+// wireBytes is what travels for a model of float32 elements that is not the first of its contract.
+func wireBytes(m *merge.Method, size int64) int64 {
+	if m.Wire() != 0 {
+		return size / 2
+	}
+	return size
+}
+
 // model fills what follows from the speed of TLS, which all peers share, or from that of each peer's own link.
 func (r *Result) model(tls float64) {
 	n := float64(r.Peers)
+	each := 2 * float64(cmp.Or(r.WireBytes, r.Bytes)) * (n - 1) / n
 	r.TLSBytesPerSecond = tls
-	r.ModelSeconds = n * 2 * float64(r.Bytes) * (n - 1) / n / tls
+	r.ModelSeconds = n * each / tls
 	if r.LinkBytesPerSecond > 0 {
-		r.ModelSeconds = 2 * float64(r.Bytes) * (n - 1) / n / r.LinkBytesPerSecond
+		r.ModelSeconds = each / r.LinkBytesPerSecond
 	}
 	if r.RoundMedian > 0 {
 		r.Efficiency = r.ModelSeconds / r.RoundMedian
@@ -188,7 +221,7 @@ func enrol(ctx context.Context, c *cluster.Cluster, cfg Config) ([]*peer, error)
 			return peers, err
 		}
 		s, err := program.Open(ctx, dir, program.OpenOptions{
-			Contract: "bench", MinPeers: cfg.Peers, SyncFrequency: 1, CheckinMode: "snapshot", Weight: 100, Method: "mean",
+			Contract: "bench", MinPeers: cfg.Peers, SyncFrequency: 1, CheckinMode: "snapshot", Weight: 100, Method: cmp.Or(cfg.Method, "mean"),
 			Tensors: tensors(cfg.Size), Client: "swarmctl bench", Framework: "numpy",
 		})
 		if err != nil {
