@@ -16,16 +16,34 @@ func large(c nodetest.Config) nodetest.Config {
 	return c
 }
 
+// settled is how long a link that is cut for good keeps all from going on: the first attempt, those of the grace, and one that
+// began before its end.
+const settled = stall + gather + grace + stall + gather + backoff + exchange
+
 // TestLinkFaults: links between live nodes fail, and the network splits.
 func TestLinkFaults(t *testing.T) {
 	losers := []string{"sn-2", "sl-2", "sl-3"}
 	runFaults(t, []fault{
 		{
-			// Both ends find the stall and tell the third. If it believes the same one twice in a row that one is named by two;
-			// else the same set is tried for the grace, then who can reach each other go on.
+			// Both ends find the stall and tell the third, who has seen nothing. So nobody is named: the same set is tried for the
+			// grace, then who can reach each other go on.
 			name: "a link between two SLs is cut", cfg: longer(fellows), strike: cut("sl-0", "sl-1"), lasts: 45 * time.Second,
-			mend: heal("sl-0", "sl-1"), within: stall + grace + backoff + stall + gather + backoff + exchange,
-			after: pairs,
+			mend: heal("sl-0", "sl-1"), within: settled, explain: 40 * time.Second, after: pairs,
+		},
+		{
+			name: "a link between two SLs carries one way only", cfg: longer(fellows), lasts: 45 * time.Second,
+			strike: func(s *nodetest.Swarm) { s.Deafen("sl-1", "sl-0") }, mend: heal("sl-0", "sl-1"), within: settled, after: pairs,
+		},
+		{
+			name: "a link of four is cut", cfg: longer(four), strike: cut("sl-1", "sl-3"), lasts: 75 * time.Second,
+			mend: heal("sl-1", "sl-3"), within: settled, with: three, all: []string{"sl-0", "sl-1", "sl-2", "sl-3"}, after: back("sl-3"),
+		},
+		{
+			// Two have waited in vain, whoever of them speaks first.
+			name: "one reaches no other SL", cfg: longer(fellows), lasts: 45 * time.Second, within: 2*(stall+gather) + 2*backoff + exchange,
+			strike: func(s *nodetest.Swarm) { s.Cut("sl-0", "sl-2"); s.Cut("sl-1", "sl-2") },
+			mend:   func(s *nodetest.Swarm) { s.Heal("sl-0", "sl-2"); s.Heal("sl-1", "sl-2") },
+			with:   three[:2], explain: 15 * time.Second, after: back("sl-2"),
 		},
 		{
 			name: "a link between two SLs is cut and all are needed", cfg: needed, strike: cut("sl-0", "sl-1"), lasts: 3 * time.Minute,

@@ -23,6 +23,7 @@ type Network struct {
 	mu      sync.Mutex // guards what follows
 	hosts   map[string]*host
 	cuts    map[pair]int   // which cut it is; 0: none
+	deaf    map[pair]int   // the same for the way to the first from the second
 	stopped map[string]int // the same for frozen hosts
 	delays  map[pair]time.Duration
 	wires   map[*stream]struct{}
@@ -62,7 +63,7 @@ type host struct {
 
 func newNetwork() *Network {
 	return &Network{
-		hosts: map[string]*host{}, cuts: map[pair]int{}, stopped: map[string]int{}, delays: map[pair]time.Duration{}, wires: map[*stream]struct{}{},
+		hosts: map[string]*host{}, cuts: map[pair]int{}, deaf: map[pair]int{}, stopped: map[string]int{}, delays: map[pair]time.Duration{}, wires: map[*stream]struct{}{},
 		changed: make(chan struct{}),
 	}
 }
@@ -79,11 +80,12 @@ func (n *Network) attach(id nodeID, role string) *host {
 	return h
 }
 
+// state is how the link is at the end a: what comes from b.
 func (n *Network) state(a, b string) linkState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := between(a, b)
-	up := n.cuts[p] == 0 && n.stopped[a] == 0 && n.stopped[b] == 0
+	up := n.cuts[p] == 0 && n.deaf[pair{a, b}] == 0 && n.stopped[a] == 0 && n.stopped[b] == 0
 	return linkState{up: up, delay: n.delays[p], changed: n.changed}
 }
 
@@ -96,20 +98,32 @@ func (n *Network) changeLocked() {
 func (n *Network) cut(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := between(a, b)
-	if n.cuts[p] != 0 || a == b {
+	n.breakLocked(n.cuts, between(a, b))
+}
+
+// deafen stops the bytes that a host gets from another, not those that it sends there.
+func (n *Network) deafen(a, from string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.breakLocked(n.deaf, pair{a, from})
+}
+
+// breakLocked notes a break between two hosts; streams end when it has lasted.
+func (n *Network) breakLocked(breaks map[pair]int, p pair) {
+	if breaks[p] != 0 || p[0] == p[1] {
 		return
 	}
 	n.count++
 	mine := n.count
-	n.cuts[p] = mine
+	breaks[p] = mine
 	n.changeLocked()
+	link := between(p[0], p[1])
 	time.AfterFunc(keepalive, func() {
 		n.mu.Lock()
-		still := n.cuts[p] == mine
+		still := breaks[p] == mine
 		n.mu.Unlock()
 		if still {
-			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return between(w.ends[0].name, w.ends[1].name) == p })
+			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return between(w.ends[0].name, w.ends[1].name) == link })
 		}
 	})
 }
@@ -140,11 +154,13 @@ func (n *Network) resume(name string) {
 	n.changeLocked()
 }
 
-// heal ends a cut.
+// heal ends what is broken between two hosts.
 func (n *Network) heal(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.cuts, between(a, b))
+	delete(n.deaf, pair{a, b})
+	delete(n.deaf, pair{b, a})
 	n.changeLocked()
 }
 
@@ -248,8 +264,8 @@ func (h *host) handle(service string, fn func(*conn)) {
 func (h *host) dial(ctx context.Context, name, peerID, service string) (*conn, error) {
 	n := h.network
 	for {
-		l := n.state(h.name, name)
-		if l.up {
+		l, there := n.state(h.name, name), n.state(name, h.name)
+		if l.up && there.up {
 			if l.delay > 0 { // handshakes
 				if err := sleep(ctx, 2*l.delay); err != nil {
 					return nil, err

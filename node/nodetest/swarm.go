@@ -195,7 +195,10 @@ func (s *Swarm) sl(name string) *sl {
 // Cut stops all bytes between two nodes, in silence.
 func (s *Swarm) Cut(a, b string) { s.Network.cut(a, b) }
 
-// Heal ends a Cut.
+// Deafen stops the bytes that a node gets from another, in silence, not those that it sends there.
+func (s *Swarm) Deafen(name, from string) { s.Network.deafen(name, from) }
+
+// Heal ends a Cut and a Deafen.
 func (s *Swarm) Heal(a, b string) { s.Network.heal(a, b) }
 
 // Isolate cuts a node off from all others.
