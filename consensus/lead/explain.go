@@ -125,6 +125,7 @@ func (w Waiting) peers(now time.Time) []string {
 	add(PeerMerging, func(p Peer) string { return "has not reported yet, " + lasting(now, p.Since) + ": %" })
 	add(PeerFailed, func(p Peer) string { return "failed " + ago(now, p.Since) + ": % (" + p.Reason + ")" })
 	add(PeerTraining, func(p Peer) string { return "training, " + lasting(now, p.Since) + ": %" })
+	add(PeerSilent, func(p Peer) string { return "not heard from, " + lasting(now, p.Since) + ": %" })
 	add(PeerFetching, func(Peer) string { return "fetching the committed model: %" })
 	add(PeerUnheard, func(Peer) string { return "alive, but the raft leader has not heard of its session yet: %" })
 	add(PeerDead, func(p Peer) string { return "dead, " + lasting(now, p.Since) + ": %" })
@@ -162,6 +163,9 @@ func (w Waiting) remedy() string {
 		}
 		return "start " + more(w.Need-len(w.Have), "") + " with the same program"
 	case WaitTraining:
+		if silent := w.nodes(PeerSilent); len(silent) > 0 {
+			return "see whether " + names(silent) + " still runs and reaches an SN"
+		}
 		if w.Until.IsZero() {
 			return "nothing while the programs train; else look into the logs of " + names(w.For)
 		}

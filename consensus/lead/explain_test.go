@@ -44,6 +44,22 @@ func explained() []waitingCase {
 			b.apply(state.LeaveNode{Node: "sl-4", TokenHash: strings.Repeat("1", 64), Reason: "stopped"})
 			return b
 		}},
+		{"one trains and one is not heard from", func(t *testing.T) *table {
+			b := newTable(t, 2, 3)
+			b.round(0, 1, 2)
+			b.ready(1, 0)
+			b.reports[id(1)] = lead.Report{At: b.now.Add(-3 * time.Second)}
+			b.reports[id(2)] = lead.Report{At: b.now.Add(-2 * time.Second)}
+			return b
+		}},
+		{"one merges and one is not heard from", func(t *testing.T) *table {
+			b := newTable(t, 2, 2)
+			b.ready(1, 0, 1)
+			b.follow()
+			b.now = b.now.Add(4 * time.Second)
+			b.ready(1, 0)
+			return b
+		}},
 		{"second attempt", func(t *testing.T) *table {
 			b := newTable(t, 2, 3)
 			b.ready(1, 0, 1, 2)

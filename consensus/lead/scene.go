@@ -31,6 +31,7 @@ const (
 	PeerTraining Activity = "training" // between two rounds, or before its first
 	PeerFetching Activity = "fetching" // it takes the committed model, from the next round on it contributes
 	PeerUnheard  Activity = "unheard"  // alive, but this leader has not heard of its session yet
+	PeerSilent   Activity = "silent"   // not heard from for half of the time after which it is found dead; what it does is not known
 	PeerMerging  Activity = "merging"  // in the running attempt, nothing reported yet
 	PeerDone     Activity = "done"     // holds the running attempt's model
 	PeerFailed   Activity = "failed"   // reported that it could not go on with the running attempt
@@ -106,8 +107,12 @@ func (d *decider) peer(x *state.Session) Peer {
 		return p
 	}
 	r := d.in.Reports[x.ID]
+	silent := !r.At.IsZero() && d.in.Now.Sub(r.At) > d.cfg.HeartbeatTimeout/2
 	if plan := d.c.Plan; plan != nil && plan.Participant(x.ID) != nil {
-		return attending(p, plan, r)
+		if p = attending(p, plan, r); silent && p.Does == PeerMerging {
+			p.Does, p.Since = PeerSilent, r.At
+		}
+		return p
 	}
 	if d.mem.sitting(x.Node) {
 		p.Does, p.Until = PeerSitting, d.mem.sitOut[x.Node]
@@ -128,6 +133,8 @@ func (d *decider) peer(x *state.Session) Peer {
 		p.Does, p.Since = PeerReady, time.Time{}
 	case r.At.IsZero():
 		p.Does = PeerUnheard
+	case silent:
+		p.Does, p.Since = PeerSilent, r.At
 	case x.State == state.SessionClosed, r.Ready != nil && r.Ready.Seq > x.LastSeq:
 		p.Does = PeerFetching
 	default:
