@@ -208,6 +208,18 @@ def test_adaptive_loss_is_the_merged_models(make_swarm: MakeSwarm) -> None:
         assert {(1, 4.0), (2, 5.5)} <= set(sent)
 
 
+def test_an_epochs_loss_does_not_displace_the_merged_models(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(1)
+    weights, path = {"w": np.zeros(1)}, tmp_path / "m"
+    train(make(swarm, 0, weights, path, useAdaptiveSync=True, evaluate=lambda: (float(weights["w"][0]), 0.5)),
+          adding(weights, 1.0), batches=2, epochs=2)  # fmt: skip
+    sent = [
+        (b["round"], b["loss"], b["metric"], b["epochs_done"]) for _, route, b in swarm.log if route == "/v1/report"
+    ]
+    assert sent == [(1, 0.0, 0.5, 0), (2, 2.0, 0.5, 0), (0, None, None, 1), (3, 4.0, 0.5, 1), (0, None, None, 2)]
+    assert [event["loss"] for event in events(path) if event["event"] == "epoch"] == [2.0, 4.0]
+
+
 def test_report_before_training() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SWARM_LOOPBACK", "true")

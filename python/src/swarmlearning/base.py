@@ -151,7 +151,7 @@ class Engine:
                     self._sync()
 
     def epoch_end(self) -> None:
-        """Count an epoch and report the local model's loss and metric."""
+        """Count an epoch; measure the local model, and report that unless the interval follows what is reported."""
         self._check_running("on_epoch_end")
         self._epochs += 1
         with self._giving_up():
@@ -343,6 +343,9 @@ class Engine:
     def _report(self, round_: int, loss: Optional[float], metric: Optional[float]) -> None:
         if self._client is None:
             return
+        if self._params.adaptive and not round_:
+            # The swarm keeps a peer's last loss, which is to be the merged model's: the interval follows it.
+            loss = metric = None
         self._measured = self._measured or (round_ == self._round and number(loss) is not None)
         try:
             self._client.report(

@@ -117,16 +117,19 @@ def test_refused_methods_reach_the_program(
     assert f"ERROR : {caught.value}\n" in capsys.readouterr().out
 
 
-def test_adaptive_interval(pair: RealSwarm) -> None:
+# The first losses are there at the second merge, the first comparison at the third; then each is twice as far. With
+# overlap each is taken, measured and followed one interval later.
+@pytest.mark.parametrize(("overlap", "want"), [(False, [0, 2, 4, 8, 16]), (True, [0, 4, 6, 10, 18])])
+def test_adaptive_interval(pair: RealSwarm, overlap: bool, want: list[int]) -> None:
     merges: list[list[int]] = [[], []]
 
     def program(peer: int) -> None:
-        # One is measured by the callback, the other measures by itself.
+        # One is measured by the callback, the other measures by itself, which it can't with overlap.
         round_of: list[Any] = []
-        options: dict[str, Any] = {"useAdaptiveSync": True, "syncFrequency": 2}
-        if peer == 0:
+        options: dict[str, Any] = {"useAdaptiveSync": True, "syncFrequency": 2, "overlap": overlap}
+        if peer == 0 or overlap:
             options["evaluate"] = lambda: 2.0 ** -round_of[0].round
-        callback = make(pair, peer, "adaptive", {"w": np.ones(1)}, **options)
+        callback = make(pair, peer, f"adaptive-{overlap}", {"w": np.ones(1)}, **options)
         round_of.append(callback)
         known = 0
         callback.on_train_begin()
@@ -134,11 +137,12 @@ def test_adaptive_interval(pair: RealSwarm) -> None:
             if callback.round != known:
                 known = callback.round
                 merges[peer].append(batch)
-                if peer == 1:
+                if "evaluate" not in options:
                     callback.report(2.0**-known)
             callback.on_batch_end()
+            # What is measured then must not displace the merged model's loss.
+            callback.on_epoch_end()
         callback.on_train_end()
 
     together(lambda: program(0), lambda: program(1))
-    # The first losses are there at the second merge, the first comparison at the third; then each is twice as far.
-    assert merges == [[0, 2, 4, 8, 16]] * 2
+    assert merges == [want] * 2
