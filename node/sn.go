@@ -111,6 +111,7 @@ func (s *sn) run(ctx context.Context) error {
 	s.group.Store(group)
 	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait, StallGrace: s.cfg.StallGrace}, group, log)
 	s.base.health.Leader(group.LeaderSeen)
+	s.base.health.Ledger(group.LedgerComplete)
 	serveBundle(s.host, group)
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show.

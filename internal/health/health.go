@@ -2,7 +2,7 @@
 // unix socket in the state directory, and to systemd.
 //
 // A node is healthy while its identity is valid and renewed on schedule (more than a third of the certificate's life is
-// left) and a raft leader has heard of it within the last minute. The rule has no exception for certificates from files,
+// left), a raft leader has heard of it within the last minute, and, of an SN, its ledger is whole. The rule has no exception for certificates from files,
 // which nobody renews by himself: a certificate that goes stale must never look healthy.
 package health
 
@@ -26,6 +26,8 @@ type Facts struct {
 	Awaits string
 	// LeaderSeen is when a raft leader last heard of the node, zero for never.
 	LeaderSeen time.Time
+	// Ledger says why the node's ledger is not whole; nil: it is, or the node keeps none.
+	Ledger error
 }
 
 // Verdict is the judgement on a node at one moment.
@@ -42,7 +44,7 @@ type Verdict struct {
 }
 
 // Judge decides whether a node is healthy now. Of several reasons against it the first is told, identity before leader,
-// since without an identity no leader can hear of the node.
+// since without an identity no leader can hear of the node, and leader before ledger, which comes from other SNs.
 func Judge(f Facts, now time.Time) Verdict {
 	id := f.Identity
 	switch {
@@ -65,11 +67,15 @@ func Judge(f Facts, now time.Time) Verdict {
 		return Verdict{Reason: "no raft leader has heard of it yet", Remedy: leaderRemedy}
 	case now.Sub(f.LeaderSeen) > SeenWithin:
 		return Verdict{Reason: fmt.Sprintf("no raft leader has heard of it for %s", Words(now.Sub(f.LeaderSeen))), Remedy: leaderRemedy}
+	case f.Ledger != nil:
+		return Verdict{Reason: "it shows its ledger to nobody and is made no voter: " + f.Ledger.Error(), Remedy: ledgerRemedy}
 	}
 	return Verdict{Healthy: true, Until: identity.RenewalDeadline(id.NotBefore, id.NotAfter)}
 }
 
 const leaderRemedy = "a majority of the SNs must run and reach each other, and this node must reach one of them"
+
+const ledgerRemedy = "it mends itself when another SN runs whose ledger is whole (swarmctl get ledger) and this one reaches it"
 
 const unhealthy = "unhealthy: "
 

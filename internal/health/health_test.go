@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,15 @@ func TestJudge(t *testing.T) {
 		"seen a minute ago":                {health.Facts{Identity: life(0, time.Hour), LeaderSeen: at(-time.Minute)}, at(40 * time.Minute), nil},
 		"seen longer ago":                  {health.Facts{Identity: life(0, time.Hour), LeaderSeen: at(-time.Minute - 1)}, time.Time{}, []string{"for 60 seconds"}},
 		"seen ahead of our clock":          {health.Facts{Identity: life(0, time.Hour), LeaderSeen: at(time.Second)}, at(40 * time.Minute), nil},
-		"stale and unseen":                 {health.Facts{Identity: life(4*time.Hour, -time.Hour)}, time.Time{}, []string{"expired"}},
+		"ledger": {
+			health.Facts{Identity: life(0, time.Hour), LeaderSeen: now, Ledger: errors.New("3 of 5 records are here")},
+			time.Time{},
+			[]string{"made no voter: 3 of 5 records are here", "another SN"},
+		},
+		"ledger and no leader": {
+			health.Facts{Identity: life(0, time.Hour), Ledger: errors.New("3 of 5 records are here")}, time.Time{}, []string{"majority"},
+		},
+		"stale and unseen": {health.Facts{Identity: life(4*time.Hour, -time.Hour)}, time.Time{}, []string{"expired"}},
 	} {
 		v := health.Judge(c.facts, now)
 		if v.Healthy == c.until.IsZero() || !v.Until.Equal(c.until) || v.Healthy == (v.Reason != "") {

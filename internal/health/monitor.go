@@ -45,6 +45,7 @@ type Monitor struct {
 	mu       sync.Mutex
 	identity func() identity.Status
 	leader   func() time.Time
+	ledger   func() error
 	saw      time.Time
 	ready    bool
 }
@@ -99,6 +100,13 @@ func (m *Monitor) Leader(seen func() time.Time) {
 	m.leader = seen
 }
 
+// Ledger says who knows why this node's ledger is not whole, nil while it is.
+func (m *Monitor) Ledger(whole func() error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ledger = whole
+}
+
 // Seen records that a raft leader has heard of this node now.
 func (m *Monitor) Seen() {
 	m.mu.Lock()
@@ -120,13 +128,16 @@ func (m *Monitor) Ready() {
 // Report judges the node as of now.
 func (m *Monitor) Report() Report {
 	m.mu.Lock()
-	status, leader, f, ready := m.identity, m.leader, Facts{Awaits: m.cfg.Awaits, LeaderSeen: m.saw}, m.ready
+	status, leader, ledger, f, ready := m.identity, m.leader, m.ledger, Facts{Awaits: m.cfg.Awaits, LeaderSeen: m.saw}, m.ready
 	m.mu.Unlock()
 	if status != nil {
 		f.Identity = status()
 	}
 	if leader != nil {
 		f.LeaderSeen = leader()
+	}
+	if ledger != nil {
+		f.Ledger = ledger()
 	}
 	r := newReport(f, time.Now())
 	r.Name, r.Role, r.PID, r.Ready = m.cfg.Name, string(m.cfg.Role), os.Getpid(), ready

@@ -85,6 +85,16 @@ func TestMonitorServesFromBeforeTheFirstIdentity(t *testing.T) {
 	if r := read(t, dir); r.Healthy || !strings.Contains(r.Verdict().Text(), "for 2 minutes; a majority") {
 		t.Errorf("a leader that fell silent: %+v", r)
 	}
+	m.Leader(time.Now)
+	lacks := errors.New("3 of 5 records are here")
+	m.Ledger(func() error { return lacks })
+	if r := read(t, dir); r.Healthy || !strings.Contains(r.Reason, lacks.Error()) || !strings.Contains(r.Remedy, "another SN runs") || r.Until != nil {
+		t.Errorf("a ledger that is not whole: %+v", r)
+	}
+	lacks = nil
+	if r := read(t, dir); !r.Healthy {
+		t.Errorf("a ledger that is whole again: %+v", r)
+	}
 	info, err := os.Stat(filepath.Join(dir, health.SocketName))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("socket: %v %v", info, err)
