@@ -16,44 +16,71 @@ const (
 	abs32  = sign32 - 1
 
 	inf32       = 0x7f800000 // bits of infinity
+	half32      = 0x3f000000 // bits of one half, whose last place is that of float16's subnormals
 	tooBFloat16 = 0x7f7f8000 // the least magnitude that rounds to infinity
 	tooFloat16  = 0x477ff000 // the same: 65520
+	least16     = 0x38800000 // the least normal float16: 2^-14
+	places16    = 13 << 23   // by how many places, in the exponent, float16's fraction is shorter
 )
 
 // subBFloat16 writes x-b, rounded to nearest, ties to even.
 func subBFloat16(code []byte, x, b []float32) {
 	b, code = b[:len(x)], code[:2*len(x)]
-	var carry uint32
-	for i := range x {
-		u := math.Float32bits(x[i] - b[i])
+	at, carry := subVectors(BFloat16, code, x, b)
+	for ; at+4 <= len(x); at += 4 {
+		xs, bs := (*[4]float32)(x[at:]), (*[4]float32)(b[at:])
+		u0, u1, u2, u3 := pattern(xs[0]-bs[0]), pattern(xs[1]-bs[1]), pattern(xs[2]-bs[2]), pattern(xs[3]-bs[3])
+		carry |= (u0&abs32 + (sign32 - tooBFloat16)) | (u1&abs32 + (sign32 - tooBFloat16)) |
+			(u2&abs32 + (sign32 - tooBFloat16)) | (u3&abs32 + (sign32 - tooBFloat16))
+		h := uint64(roundB(u0)) | uint64(roundB(u1))<<16 | uint64(roundB(u2))<<32 | uint64(roundB(u3))<<48
+		binary.LittleEndian.PutUint64(code[2*at:], h)
+	}
+	for ; at < len(x); at++ {
+		u := pattern(x[at] - b[at])
 		carry |= u&abs32 + (sign32 - tooBFloat16)
-		binary.LittleEndian.PutUint16(code[2*i:], uint16((u+0x7fff+u>>16&1)>>16))
+		binary.LittleEndian.PutUint16(code[2*at:], uint16(roundB(u)))
 	}
 	if carry&sign32 != 0 {
 		subCareful(code, x, b, toBFloat16, 0x7f7f)
 	}
 }
 
-// subFloat16 is subBFloat16 for float16. Scaling up makes what is too large
-// infinite; adding a power of two that depends on the exponent moves the wanted
-// bits to the end of the fraction, and rounds them.
+// pattern is short for what the kernels are full of.
+func pattern(v float32) uint32 { return math.Float32bits(v) }
+
+// roundB rounds what is no NaN to bfloat16.
+func roundB(u uint32) uint32 { return (u + 0x7fff + u>>16&1) >> 16 }
+
+// subFloat16 is subBFloat16 for float16.
 func subFloat16(code []byte, x, b []float32) {
 	b, code = b[:len(x)], code[:2*len(x)]
-	var carry uint32
-	for i := range x {
-		u := math.Float32bits(x[i] - b[i])
-		a := u & abs32
-		carry |= a + (sign32 - tooFloat16)
-		// The exponent of the power of two: 13 above that of the number, not below that for subnormal results.
-		e := max(a&inf32, 0x38800000) + 13<<23
-		f := float32(math.Float32frombits(a) + math.Float32frombits(e))
-		// The sum's fraction counts units of the result's last place; without subnormals' missing one its carry is in place.
-		m := math.Float32bits(f) - e
-		binary.LittleEndian.PutUint16(code[2*i:], uint16(u>>16&0x8000|((e-(0x38800000+13<<23))>>13+m)))
+	at, carry := subVectors(Float16, code, x, b)
+	for ; at+4 <= len(x); at += 4 {
+		xs, bs := (*[4]float32)(x[at:]), (*[4]float32)(b[at:])
+		u0, u1, u2, u3 := pattern(xs[0]-bs[0]), pattern(xs[1]-bs[1]), pattern(xs[2]-bs[2]), pattern(xs[3]-bs[3])
+		carry |= (u0&abs32 + (sign32 - tooFloat16)) | (u1&abs32 + (sign32 - tooFloat16)) |
+			(u2&abs32 + (sign32 - tooFloat16)) | (u3&abs32 + (sign32 - tooFloat16))
+		h := uint64(roundH(u0)) | uint64(roundH(u1))<<16 | uint64(roundH(u2))<<32 | uint64(roundH(u3))<<48
+		binary.LittleEndian.PutUint64(code[2*at:], h)
+	}
+	for ; at < len(x); at++ {
+		u := pattern(x[at] - b[at])
+		carry |= u&abs32 + (sign32 - tooFloat16)
+		binary.LittleEndian.PutUint16(code[2*at:], uint16(roundH(u)))
 	}
 	if carry&sign32 != 0 {
 		subCareful(code, x, b, toFloat16, 0x7bff)
 	}
+}
+
+// roundH rounds what is below 65520 to float16. Adding a power of two whose exponent is 13 above that of the number, or of the
+// least normal result, moves the wanted bits to the end of the fraction, and rounds them; a normal result's leading one, and
+// the carry of what is rounded up, add to the exponent as they should.
+func roundH(u uint32) uint32 {
+	a := u & abs32
+	e := max(a&inf32, least16)
+	f := float32(math.Float32frombits(a) + math.Float32frombits(e+places16))
+	return u>>16&0x8000 | ((e-least16)>>13 + pattern(f) - (e + places16))
 }
 
 // subCareful is for blocks in which a difference is too large, or a number not
@@ -75,12 +102,17 @@ func subCareful(code []byte, x, b []float32, round func(float32) uint16, largest
 // addBFloat16 adds to y what code holds.
 func addBFloat16(y []float32, code []byte) {
 	code = code[:2*len(y)]
-	var carry uint32
-	for i := range y {
-		d := math.Float32frombits(uint32(binary.LittleEndian.Uint16(code[2*i:])) << 16)
-		v := y[i] + d
-		y[i] = v
-		carry |= math.Float32bits(v)&abs32 + (sign32 - inf32)
+	at, carry := addVectors(BFloat16, y, code)
+	for ; at+4 <= len(y); at += 4 {
+		h, ys := binary.LittleEndian.Uint64(code[2*at:]), (*[4]float32)(y[at:])
+		v0, v1 := ys[0]+math.Float32frombits(uint32(h)<<16), ys[1]+math.Float32frombits(uint32(h)&0xffff0000)
+		v2, v3 := ys[2]+math.Float32frombits(uint32(h>>32)<<16), ys[3]+math.Float32frombits(uint32(h>>32)&0xffff0000)
+		ys[0], ys[1], ys[2], ys[3] = v0, v1, v2, v3
+		carry |= excess(v0) | excess(v1) | excess(v2) | excess(v3)
+	}
+	for ; at < len(y); at++ {
+		y[at] += math.Float32frombits(uint32(binary.LittleEndian.Uint16(code[2*at:])) << 16)
+		carry |= excess(y[at])
 	}
 	if carry&sign32 == 0 {
 		return
@@ -93,19 +125,17 @@ func addBFloat16(y []float32, code []byte) {
 // addFloat16 is addBFloat16 for float16.
 func addFloat16(y []float32, code []byte) {
 	code = code[:2*len(y)]
-	var carry uint32
-	for i := range y {
-		h := uint32(binary.LittleEndian.Uint16(code[2*i:]))
-		a := h & 0x7fff
-		u := a<<13 + 0x38000000
-		// Where a subnormal is the end of the fraction of one half, processors do not slow down for it.
-		small := math.Float32bits(math.Float32frombits(0x3f000000+a) - 0.5)
-		if a < 0x0400 {
-			u = small
-		}
-		v := y[i] + math.Float32frombits(h<<16&sign32|u)
-		y[i] = v
-		carry |= math.Float32bits(v)&abs32 + (sign32 - inf32) | (a+0x0400)<<16
+	at, carry := addVectors(Float16, y, code)
+	for ; at+4 <= len(y); at += 4 {
+		h, ys := binary.LittleEndian.Uint64(code[2*at:]), (*[4]float32)(y[at:])
+		v0, v1, v2, v3 := ys[0]+widenH(uint32(h)), ys[1]+widenH(uint32(h)>>16), ys[2]+widenH(uint32(h>>32)), ys[3]+widenH(uint32(h>>48))
+		ys[0], ys[1], ys[2], ys[3] = v0, v1, v2, v3
+		carry |= excess(v0) | excess(v1) | excess(v2) | excess(v3) | infinities(h)
+	}
+	for ; at < len(y); at++ {
+		h := uint32(binary.LittleEndian.Uint16(code[2*at:]))
+		y[at] += widenH(h)
+		carry |= excess(y[at]) | infinities(uint64(h))
 	}
 	if carry&sign32 == 0 {
 		return
@@ -113,6 +143,25 @@ func addFloat16(y []float32, code []byte) {
 	for i := range y {
 		mend(&y[i], fromFloat16(binary.LittleEndian.Uint16(code[2*i:])))
 	}
+}
+
+// widenH converts the low half of h, unless that is infinite or NaN. Where a subnormal is the end of the fraction of one half,
+// processors do not slow down for it.
+func widenH(h uint32) float32 {
+	a := h & 0x7fff
+	u := a<<13 + (least16 - 1<<23)
+	small := pattern(math.Float32frombits(half32+a) - 0.5)
+	if a < 0x0400 {
+		u = small
+	}
+	return math.Float32frombits(h<<16&sign32 | u)
+}
+
+// infinities sets the sign bit if any of four codes is infinite or NaN.
+func infinities(h uint64) uint32 {
+	h = h&0x7fff7fff7fff7fff + 0x0400040004000400
+	h |= h >> 32
+	return uint32(h) | uint32(h)<<16
 }
 
 // mend corrects a sum with d: it is finite if d is, and d if that is not.
