@@ -228,14 +228,11 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	if r := c.GetRules(); r != nil {
 		fmt.Fprintf(w, "rules      %s\n", oneLine(rulesText(r)))
 	}
-	if l := c.GetLostModel(); l != nil {
-		fmt.Fprintf(w, "lost       the model of round %d, %s; training went on from round %d\n", l.GetRound(), oneLine(short(l.GetDigest())), l.GetResumedRound())
-	}
 	if r := c.GetCommitted(); r != nil {
 		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), oneLine(short(r.GetDigest())), oneLine(strings.Join(r.GetParticipants(), ", ")))
 	}
 	if l := c.GetLostModel(); l != nil {
-		fmt.Fprintf(w, "lost       the model of round %d; round %d went back to %s\n", l.GetRound(), l.GetRound()+1, lostTo(l.GetResumedRound()))
+		fmt.Fprintf(w, "lost       the model of round %d, %s; round %d went back to %s\n", l.GetRound(), oneLine(short(l.GetDigest())), l.GetRound()+1, lostTo(l.GetResumedRound()))
 	}
 	if p := c.GetPlan(); p != nil {
 		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))

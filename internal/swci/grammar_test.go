@@ -125,6 +125,11 @@ func (*fakeAPI) ListContracts(context.Context) ([]*swarmv1.ContractSummary, erro
 }
 
 func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
+	if name == "lost" {
+		return &swarmv1.GetContractStatusResponse{Contract: &swarmv1.ContractView{
+			Name: "lost", Run: 1, Phase: "training", LostModel: &swarmv1.LostModel{Round: 4, Digest: "0123456789abcdef", ResumedRound: 3, AtUnixMs: 10_000},
+		}}, nil
+	}
 	if name != "c" {
 		return nil, exit.New(exit.NotFound, "swarmctl list contracts shows what there is", "no contract %q", name)
 	}
