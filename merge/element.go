@@ -35,35 +35,30 @@ func load32(d DType, b []byte, scratch []float32) []float32 {
 	}
 	out := scratch[:len(b)/2]
 	halves := view[uint16](b)
-	switch {
-	case halves == nil:
+	if halves == nil {
 		for i := range out {
 			out[i] = float32(loadFloat(d, b[2*i:])) // exact
 		}
-	case d == BFloat16:
-		for i, h := range halves[:len(out)] {
-			out[i] = math.Float32frombits(uint32(h) << 16)
+		return out
+	}
+	done := widenHalves(d, out, halves)
+	rest, halves := out[done:], halves[done:len(out)]
+	if d == BFloat16 {
+		for i, h := range halves[:len(rest)] {
+			rest[i] = math.Float32frombits(uint32(h) << 16)
 		}
-	default:
-		for i, h := range halves[:len(out)] {
-			out[i] = fromFloat16(h)
-		}
+		return out
+	}
+	for i, h := range halves[:len(rest)] {
+		rest[i] = fromFloat16(h)
 	}
 	return out
 }
 
 func store32(d DType, b []byte, x []float32) {
 	le := binary.LittleEndian
-	switch d {
-	case Float16:
-		for i, v := range x {
-			le.PutUint16(b[2*i:], toFloat16(v))
-		}
-		return
-	case BFloat16:
-		for i, v := range x {
-			le.PutUint16(b[2*i:], toBFloat16(v))
-		}
+	if d != Float32 {
+		storeHalves(d, b, x)
 		return
 	}
 	if v := view[float32](b); v != nil {
@@ -72,6 +67,23 @@ func store32(d DType, b []byte, x []float32) {
 	}
 	for i, v := range x {
 		le.PutUint32(b[4*i:], math.Float32bits(v))
+	}
+}
+
+func storeHalves(d DType, b []byte, x []float32) {
+	le := binary.LittleEndian
+	if v := view[uint16](b); v != nil {
+		done := roundHalves(d, v, x)
+		b, x = b[2*done:], x[done:]
+	}
+	if d == BFloat16 {
+		for i, v := range x {
+			le.PutUint16(b[2*i:], toBFloat16(v))
+		}
+		return
+	}
+	for i, v := range x {
+		le.PutUint16(b[2*i:], toFloat16(v))
 	}
 }
 
