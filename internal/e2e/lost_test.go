@@ -1,0 +1,91 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/internal/e2e/e2etest"
+)
+
+// TestModelIsLost kills both SLs at once, as a power cut does, and takes their newest models from their disks. When they are
+// back the contract says what it waits for, then goes on from the model that one of them still has, and the status tells of it.
+func TestModelIsLost(t *testing.T) {
+	e2etest.NeedPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	sn := w.one()
+	start := func(batches int) (sls []*e2etest.Proc) {
+		for i := 1; i <= 2; i++ {
+			sls = append(sls, w.alone(i, "MIN_PEERS=2", fmt.Sprintf("BATCHES=%d", batches), "BATCH_SECONDS=0.1", "--expected-peers=2", "--stall-grace=1s"))
+		}
+		return sls
+	}
+	sls := start(100_000)
+	w.Until("a copy of a model at sl-1", func() bool { return len(w.copies(1)) > 0 })
+	kept := w.copies(1)[0]
+	sls[0].Sees(fmt.Sprintf("round=%d ", kept.round+2))
+	for _, p := range sls {
+		p.Kill()
+	}
+	for i := 1; i <= 2; i++ {
+		for _, c := range w.copies(i) {
+			if i == 2 || c.round > kept.round {
+				if err := os.Remove(c.path); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	sls = start(12)
+	sn.Sees("no node that is alive holds the model of round", fmt.Sprintf("training goes back to the model of round %d, which sl-1 has", kept.round))
+	sn.Sees("a committed model was lost")
+	finish(t, sls...)
+	w.Agree(1, 2)
+	_, out := w.tool("swarmctl", "get", "contract", "status", "e2e", "-o", "json", "--sn", net.JoinHostPort(w.Addr(1), "30304"), "--identity", "embedded="+w.Path("ca"))
+	var status struct {
+		Committed struct{ Round int } `json:"committed"`
+		LostModel struct {
+			Round        int    `json:"round"`
+			Digest       string `json:"digest"`
+			ResumedRound int    `json:"resumed_round"`
+		} `json:"lost_model"`
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lost := status.LostModel
+	if lost.ResumedRound != kept.round || lost.Round < kept.round+2 || len(lost.Digest) != 64 || status.Committed.Round <= lost.Round+1 {
+		t.Errorf("the status tells %+v, want that training went back to round %d", status, kept.round)
+	}
+}
+
+// copied is one model on a node's disk.
+type copied struct {
+	path  string
+	round int
+}
+
+// copies are the models that SL i has on disk, oldest first.
+func (w *swarm) copies(i int) (out []copied) {
+	w.T.Helper()
+	paths, err := filepath.Glob(w.Path(fmt.Sprintf("sl%d", i), "models", "e2e", "*.model"))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, path := range paths {
+		round, err := strconv.Atoi(strings.Split(filepath.Base(path), "-")[1]) // RUN-ROUND-DIGEST.model
+		if err != nil {
+			w.T.Fatalf("copy of a model %s: %v", path, err)
+		}
+		out = append(out, copied{path, round})
+	}
+	slices.SortFunc(out, func(a, b copied) int { return a.round - b.round })
+	return out
+}
