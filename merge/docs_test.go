@@ -17,7 +17,8 @@ func TestReferencePageHasAllMethods(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(b)
-	for _, row := range methodRows() {
+	wires := "| `wire` | `" + strings.Join(merge.Wires(), "`, `") + "`;"
+	for _, row := range append(methodRows(), wires) {
 		if !strings.Contains(page, row) {
 			t.Errorf("docs/reference/methods.md lacks the row\n%s", row)
 		}
