@@ -50,6 +50,12 @@ def wait_for(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.005)
 
 
+def committed(swarm: FakeSwarm) -> int:
+    """Give the last round, when its answers are made too."""
+    with swarm.changed:
+        return swarm.round
+
+
 def connections_end(swarm: FakeSwarm) -> bool:
     wait_for(lambda: not swarm.peers[0].connections)
     return True
@@ -235,7 +241,7 @@ def test_the_interval_follows_the_swarm(make_swarm: MakeSwarm, monkeypatch: pyte
     callback.on_train_begin()
     for batch in range(1, 12):
         batches.append(batch)
-        wait_for(lambda: swarm.round == 1 + len(offered))
+        wait_for(lambda: committed(swarm) == 1 + len(offered))
         # What the swarm says of each merge: 1, 2, 3, … batches until the next.
         swarm.interval = swarm.round + 1
         callback.on_batch_end()
@@ -405,16 +411,22 @@ def test_an_error_of_the_models_own_is_not_hidden(make_swarm: MakeSwarm) -> None
     assert mapped(swarm) == []
 
 
-def test_interrupt_while_it_waits(make_swarm: MakeSwarm) -> None:
+def test_interrupt_while_it_waits(make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch) -> None:
     swarm = make_swarm(1, poll=30.0)
     callback, _ = begun(swarm)
     callback.on_batch_end()
-    # Python runs the handler in the main thread, which is in the read that waits, or just before it.
-    timer = threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    timer.start()
+    main, waits, receive = threading.main_thread().ident, threading.Event(), clients._receive
+    monkeypatch.setattr(clients, "_receive", lambda connection: (waits.set(), receive(connection))[1])
+
+    def interrupt() -> None:
+        assert waits.wait(30)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
     with pytest.raises(KeyboardInterrupt):
         callback.on_batch_end()
-    timer.join()
+    helper.join()
     assert swarm.aborted["sl-0"].startswith("KeyboardInterrupt")
     assert mapped(swarm) == []
 
