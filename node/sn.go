@@ -109,7 +109,7 @@ func (s *sn) run(ctx context.Context) error {
 		return err
 	}
 	s.group.Store(group)
-	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait, StallGrace: s.cfg.StallGrace}, group, log)
+	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait, StallGrace: s.cfg.StallGrace, Ledger: group.ReadLedger}, group, log)
 	s.base.health.Leader(group.LeaderSeen)
 	s.base.health.Ledger(group.LedgerComplete)
 	serveBundle(s.host, group)

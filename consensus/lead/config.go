@@ -21,6 +21,9 @@ type Config struct {
 	Gather time.Duration
 	// BackoffMin and BackoffMax bound the pause between failed attempts, which doubles. Default 200 ms and 5 s.
 	BackoffMin, BackoffMax time.Duration
+	// Ledger reads this SN's ledger as Group.ReadLedger does. With it a model that training could go back to, when the last one
+	// is lost, must be as recorded. Nil: what nodes say they hold is believed unless this leader saw another committed.
+	Ledger func(offset uint64) ([]byte, error)
 	// Tick is the longest time between two decisions. Default 100 ms.
 	Tick time.Duration
 	// ProposeTimeout bounds one proposal. Default 5 s.

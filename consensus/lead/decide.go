@@ -18,6 +18,7 @@ type Inputs struct {
 	Memory   Memory            // what the last Decision for this contract returned
 	Config   Config
 	Recent   []state.CommittedRound // of the contract's current run, as far as the leader remembers
+	Recorded map[uint64]Held        // by round: the run's models as the ledger has them; nil: not looked up, or not known
 }
 
 // Decision is what to do for one contract now.

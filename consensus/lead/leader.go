@@ -53,6 +53,9 @@ type contract struct {
 	said    string // the last reason that was logged
 	run     uint64
 	recent  []state.CommittedRound // newest last
+
+	recorded                map[uint64]Held // what the ledger said; Run's alone, as the next
+	recordedAt, recordedRun uint64          // when that round was the last one
 }
 
 // Status is what the leader knows of a contract beside the state.
@@ -208,17 +211,24 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	known := l.contracts[name]
 	if known == nil {
 		known = &contract{}
 		l.contracts[name] = known
 	}
 	known.remember(c)
-	d := Decide(Inputs{
-		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg,
-		Recent: known.recent,
-	})
+	l.mu.Unlock()
+	in := Inputs{
+		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg, Recent: known.recent,
+	}
+	d := Decide(in)
+	if _, lose := d.Command.(state.LoseModel); lose || d.Waiting.Kind == WaitModel {
+		if in.Recorded = l.prove(known, c); in.Recorded != nil {
+			d = Decide(in)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	known.memory, known.waiting = d.Memory, d.Waiting
 	if said := d.Waiting.key(); said != known.said {
 		known.said = said

@@ -118,8 +118,8 @@ func (o older) outlook() string {
 	return fmt.Sprintf("goes back to the model of round %d, which %s has", o.Round, names(o.nodes))
 }
 
-// newestHeld finds the newest model that is held, of several of one round the one that most hold. A model that this leader
-// saw committed must be that one, and a method that keeps an optimiser's state needs it.
+// newestHeld finds the newest model that is held, of several of one round the one that most hold. It must be the one
+// that was committed, where this leader knows, and a method that keeps an optimiser's state needs it.
 func (d *decider) newestHeld() older {
 	last := d.c.Committed
 	by := map[Held]*older{}
@@ -145,13 +145,6 @@ func (d *decider) newestHeld() older {
 		}
 	}
 	return best
-}
-
-// contradicts tells whether another model was committed in that round.
-func (d *decider) contradicts(h Held) bool {
-	return slices.ContainsFunc(d.in.Recent, func(r state.CommittedRound) bool {
-		return r.Round == h.Round && (r.Digest != h.Digest || r.StateDigest != h.StateDigest)
-	})
 }
 
 // hexDigest tells whether a text is a digest in hex.

@@ -99,6 +99,7 @@ type swarm struct {
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex
+	config lead.Config
 	leader *lead.Leader
 	stop   context.CancelFunc // of the leader
 	peers  []*peer
@@ -158,7 +159,7 @@ func (s *swarm) newLeader() {
 	if s.stop != nil {
 		s.stop()
 	}
-	s.leader, s.stop = lead.New(lead.Config{}, s.log, slog.New(slog.DiscardHandler)), stop
+	s.leader, s.stop = lead.New(s.config, s.log, slog.New(slog.DiscardHandler)), stop
 	leader := s.leader
 	s.wg.Go(func() {
 		if err := leader.Run(ctx); err != nil {

@@ -113,7 +113,7 @@ func (n *sn) start(found bool) error {
 		return err
 	}
 	n.host.refuse(func(peerID string) error { return group.View().CheckBan(peerID) })
-	leader = lead.New(lead.Config{Self: n.id.name, QuorumWait: n.swarm.cfg.QuorumWait}, group, log)
+	leader = lead.New(lead.Config{Self: n.id.name, QuorumWait: n.swarm.cfg.QuorumWait, Ledger: group.ReadLedger}, group, log)
 	server, err := rpc.New(rpc.Config{Name: n.id.name, Core: group, Lead: leader, Log: log, Caller: n.caller})
 	if err != nil {
 		return errors.Join(err, group.Close())
