@@ -593,11 +593,31 @@ def test_bfloat16_is_rounded_to_even_and_keeps_what_is_no_number() -> None:
         assert sent.tolist() == [want], hex(merged)
 
 
-def test_what_is_no_parameter_is_carried_by_element() -> None:
-    sent = np.array([1.0, 2.0, 0.5], np.float32)
-    # A running variance that fell by more than the merged one has: the sum would be below zero.
-    carry("float32", False, sent, np.array([0.1, 7.0, 0.5], np.float32), np.array([0.25, 2.0, 0.75], np.float32))
-    assert sent.tolist() == [0.25, 7.0, 0.75]
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_statistics_stay_in_their_range(dtype: str) -> None:
+    cases = [  # S, M, W and what becomes of them
+        (2.0, 0.5, 1.0, 0.5),  # a running variance that fell by more than the merged one has
+        (8.0, 1.0, 0.5, 0.5),
+        (2.0, 1.0, 3.0, 2.0),  # one that grew
+        (1.0, 2.0, 0.5, 1.5),  # one that fell from below the mean
+        (-2.0, -0.5, -1.0, -0.5),  # the same below zero
+        (-2.0, 1.0, -4.0, -1.0),  # of two signs: a running mean
+        (0.0, 3.0, 0.0, 3.0),  # one that stands still, as all do in a layer that is frozen
+        (0.0, 0.0, 0.0, 0.0),
+    ]
+    s, m, w, want = (np.array(column, np.float32) for column in zip(*cases))
+    if dtype == "bfloat16":
+        s, m, w, want = (bfloat16(column) for column in (s, m, w, want))
+    else:
+        s, m, w, want = (column.astype(dtype) for column in (s, m, w, want))
+    carry(dtype, False, s, m, w)
+    np.testing.assert_array_equal(s, want)
+    nan = np.array([1.0], np.float32)
+    carry("float32", False, nan, np.array([1.0], np.float32), np.array([np.nan], np.float32))
+    assert np.isnan(nan)
+
+
+def test_integers_and_flags_are_carried_by_element() -> None:
     for dtype in ("uint8", "int64", "bool"):
         sent = np.array([0, 1, 0], dtype)
         carry(dtype, True, sent, np.array([1, 0, 1], dtype), np.array([1, 1, 0], dtype))

@@ -71,8 +71,16 @@ def mean(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def carried(name: str, sent: Any, merged: Any, now: Any, parameters: set[str]) -> Any:
-    if name not in parameters:
+    if not now.is_floating_point():
         return torch.where(now == sent, merged, now)
+    if name.endswith("running_var"):
+        return torch.maximum(merged + (now - sent), torch.minimum(merged, now))
+    if name.endswith("running_mean"):
+        one_side = (torch.sign(merged) == torch.sign(now)) & (torch.sign(now) == torch.sign(sent))
+        least = torch.where(merged.abs() < now.abs(), merged, now)
+        total = merged + (now - sent)
+        return torch.where(one_side & (total * torch.sign(now) < least.abs()), least, total)
+    assert name in parameters
     wide = now.to(torch.float32) - sent.to(torch.float32)
     return (merged.to(torch.float32) + wide).to(now.dtype)
 

@@ -65,8 +65,8 @@ def test_two_peers_compute_what_one_after_another_would(make_swarm: MakeSwarm, t
         if batch % 2 == 0:
             for i in range(2):
                 if sent[i]:
-                    now[i] = [m + (w - s) if to else np.where(w == s, m, w)
-                              for to, m, w, s in zip(learned, merged[-1], now[i], sent[i])]  # fmt: skip
+                    # All grow, so that the statistics are sums too, and what is frozen takes what is merged.
+                    now[i] = [m + (w - s) for m, w, s in zip(merged[-1], now[i], sent[i])]
             sent = list(now)
             merged.append(mean(now))
         for trace, values in zip(traces, now):

@@ -6,10 +6,10 @@ that of CoCoD-SGD (Shen et al. 2019, arXiv:1906.12043). Delayed Gradient Averagi
 delayed averaging of hivemind's optimizer and DiLoCo with overlapped communication (Douillard et al. 2025,
 arXiv:2501.18512; Kale et al. 2025, arXiv:2502.12996) hide the exchange in the same way.
 
-Only what training adds to follows it. A sum can leave a statistic's range (a running variance below zero), and a
-counter that took the merged value each time would stand still, since that value is what is handed in next. So of
-integers, booleans and floats that are no parameters each element that has changed since S stays as it is, and every
-other takes M's.
+That is for parameters. A sum could take a statistic out of its range: a running variance that fell by more than the
+merged one has would be negative. So a float that is no parameter, and has one sign in S, W and M, comes no nearer to
+zero than W or M is. An integer or boolean that took M's value each time would stand still, since that is what is handed
+in next: one that has changed since S stays as it is, and every other is M's.
 """
 
 from __future__ import annotations
@@ -33,24 +33,34 @@ def carry(dtype: str, learned: bool, sent: Array, merged: Array, present: Array)
     """
     if not sent.size:
         return
-    if not learned or "float" not in dtype:
+    if "float" not in dtype:
         same = present == sent
         np.copyto(sent, present, casting="no")
         np.copyto(sent, merged, where=same, casting="no")
         return
     with np.errstate(all="ignore"):
-        if dtype in ("float32", "float64"):
+        if dtype not in ("float32", "float64"):
+            _carry_short(dtype, learned, sent.reshape(-1), merged.reshape(-1), present.reshape(-1))
+        elif learned:
             np.subtract(present, sent, out=sent)
             np.add(merged, sent, out=sent)
         else:
-            _carry_short(dtype, sent.reshape(-1), merged.reshape(-1), present.reshape(-1))
+            np.copyto(sent, _statistic(sent, merged, present))
 
 
-def _carry_short(dtype: str, sent: Array, merged: Array, present: Array) -> None:
+def _carry_short(dtype: str, learned: bool, sent: Array, merged: Array, present: Array) -> None:
     for start in range(0, sent.size, _BLOCK):
         part = slice(start, start + _BLOCK)
-        away = _wide(dtype, present[part]) - _wide(dtype, sent[part])
-        sent[part] = _short(dtype, _wide(dtype, merged[part]) + away)
+        s, m, w = (_wide(dtype, array[part]) for array in (sent, merged, present))
+        sent[part] = _short(dtype, m + (w - s) if learned else _statistic(s, m, w))
+
+
+def _statistic(sent: Array, merged: Array, present: Array) -> Array:
+    """Give the sum, but no nearer to zero than the nearer one of M and W where all three lie on one side of it."""
+    total: Array = merged + (present - sent)
+    lowest, highest = (extreme(extreme(merged, present), sent) for extreme in (np.minimum, np.maximum))
+    total = np.where(lowest >= 0, np.maximum(total, np.minimum(merged, present)), total)
+    return np.where(highest <= 0, np.minimum(total, np.maximum(merged, present)), total)
 
 
 def _wide(dtype: str, array: Array) -> Array:
