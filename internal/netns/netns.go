@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -78,7 +79,19 @@ func (n *Net) Add() (*Host, error) {
 		h.at("ip", "address", "add", h.Addr+"/24", "dev", "eth0"),
 		h.at("ip", "link", "set", "eth0", "up"),
 		h.at("ip", "link", "set", "lo", "up"),
+		h.ordinary(),
 	)
+}
+
+// ordinary gives the host the congestion control of most Linux hosts, whatever this machine's is, so that what is measured on
+// the network depends on the network. A kernel without it keeps its own.
+func (h *Host) ordinary() error {
+	const dir, cubic = "/proc/sys/net/ipv4/", "cubic"
+	known, err := os.ReadFile(dir + "tcp_available_congestion_control")
+	if err != nil || !slices.Contains(strings.Fields(string(known)), cubic) {
+		return nil //nolint:nilerr // None is known.
+	}
+	return h.at("sh", "-c", "echo "+cubic+" > "+dir+"tcp_congestion_control")
 }
 
 // Close removes the hosts and the switch. Processes that run in them keep a network without a cable.

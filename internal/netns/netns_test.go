@@ -142,3 +142,19 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("namespace %s is not in %q, %v", name, list, err)
 	}
 }
+
+func TestHostsControlCongestionAsMostDo(t *testing.T) {
+	n := network(t)
+	h, err := n.Add()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	if err != nil || !strings.Contains(string(known), "cubic") {
+		t.Skip("needs a kernel with cubic")
+	}
+	c := h.Command("cat", "/proc/sys/net/ipv4/tcp_congestion_control")
+	if out, err := exec.Command(c[0], c[1:]...).Output(); err != nil || strings.TrimSpace(string(out)) != "cubic" {
+		t.Errorf("the host uses %q, %v", out, err)
+	}
+}
