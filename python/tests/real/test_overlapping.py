@@ -56,9 +56,13 @@ def simulate(overlap: list[bool], batches: int, move: Callable[[int, int], float
     return traces, len(models)
 
 
-@pytest.mark.parametrize("overlap", [[True] * 3, [True, False, True]])
+# normclip, which clips nothing here, merges how far each peer is from the model that it says to have started from.
+@pytest.mark.parametrize(
+    ("overlap", "method"),
+    [([True] * 3, "mean"), ([True, False, True], "mean"), ([True, True, False], "normclip(factor=1000000)")],
+)
 def test_three_peers_compute_what_one_after_another_would(
-    trio: RealSwarm, tmp_path: pathlib.Path, overlap: list[bool]
+    trio: RealSwarm, tmp_path: pathlib.Path, overlap: list[bool], method: str
 ) -> None:
     def move(peer: int, batch: int) -> float:
         # Multiples of 81, so that a third of a third of a third is exact.
@@ -69,7 +73,7 @@ def test_three_peers_compute_what_one_after_another_would(
     contract = "overlap-" + "".join("yn"[not each] for each in overlap)
 
     def program(peer: int) -> None:
-        more = {"overlap": overlap[peer], "minPeers": 3}
+        more = {"overlap": overlap[peer], "minPeers": 3, "mergeMethod": method}
         callback = make(trio, peer, contract, weights[peer], tmp_path / str(peer), **more)
         callback.on_train_begin()
         for batch in range(1, 8):
@@ -164,4 +168,4 @@ def test_the_daemon_is_killed_while_a_merge_travels(start_swarm: Callable[[int],
     # With one daemon `local up` ends them all, and says so to the programs that it can still tell.
     mine, others = together(error_of(lambda: program(1)), error_of(lambda: program(0)))
     assert isinstance(mine, errors.DaemonGoneError)
-    assert isinstance(others, errors.DaemonGoneError)
+    assert isinstance(others, (errors.DaemonGoneError, errors.SessionEndedError))
