@@ -130,7 +130,7 @@ func severed(t *testing.T, text string, v verdict, bytes int) (*training, *swarm
 // TestLivePeersSendNothingAgain holds that a link that fails costs only what was on it: who is not at its ends has sent all
 // it can, and sends no leaf again.
 func TestLivePeersSendNothingAgain(t *testing.T) {
-	for k, text := range []string{"mean", "coordmedian", "normclip", "fedadam", "geomedian"} {
+	for k, text := range []string{"mean", "coordmedian", "normclip", "fedadam", "geomedian", "mean(wire=bfloat16)"} {
 		if !row(k) { // mean, geomedian
 			continue
 		}
@@ -179,7 +179,7 @@ func behind(from, _, _ int) verdict {
 }
 
 func TestASlowContributorHoldsNobodyBack(t *testing.T) {
-	for _, text := range []string{"mean", "geomedian"} {
+	for _, text := range []string{"mean", "geomedian", "coordmedian(wire=float16)"} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, s, net, _, a := severed(t, text, pass, 0)
 			net.set(behind)
