@@ -21,7 +21,7 @@ func createContractCommand() *Command {
 	return &Command{
 		Pattern: "create contract NAME", Group: "Contracts", Shell: true,
 		Summary: "Make a training contract, or set its rules",
-		Details: "Makes the contract if there is none. The options are all its rules: what is left out is not demanded, also if it was before. Rules bind every session and every round: a session that asks for something else is refused with both sides shown, one that leaves method or minPeers open takes the contract's, and no round is planned that breaks a rule (\"explain contract NAME\" says which). Rules outlive \"reset contract\". They can't be changed while sessions are open. The same rules again change nothing.\n\nA merge method is written as a name, with parameters in parentheses if need be: mean, trimmedmean(share=0.2), krum(f=1).",
+		Details: "Makes the contract if there is none. The options are all its rules: what is left out is not demanded, also if it was before. Rules bind every session and every round: a session that asks for something else is refused with both sides shown, one that leaves method or minPeers open takes the contract's, and no round is planned that breaks a rule (\"explain contract NAME\" says which). Rules outlive \"reset contract\". They can't be changed while sessions are open. The same rules again change nothing.\n\nA merge method is written as a name, with parameters in parentheses if need be: mean, trimmedmean(share=0.2), krum(f=1), or mean(wire=bfloat16) for slow links.",
 		Example: "create contract study --method \"trimmedmean(share=0.2)\" --min-peers 5 --require hospital-a --weight-cap 0.4",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "method", Usage: "`METHOD` by which models are merged, with its parameters"},
