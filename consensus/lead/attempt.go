@@ -52,6 +52,10 @@ func (d *decider) attempt() {
 		d.failed(verdict{told, namedNodes(told)}, pending)
 		return
 	}
+	if mute := d.mute(len(done), pending); len(mute) > 0 {
+		d.failed(verdict{mute, nil}, nil)
+		return
+	}
 	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason})
 }
 
@@ -77,6 +81,33 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 		}
 	}
 	return done, failures, pending
+}
+
+// mute returns as failures those who live and report neither success nor failure though others have long finished. Who has
+// finished has every owner's leaves, so all owners have merged: what the others can still lack are merged leaves, and these
+// travel the links that as many bytes of contributions have travelled before. Hence an honest one needs about as long again as
+// the attempt has taken, and has it, with the grace on top; for its own streams it has the stall time anyway.
+func (d *decider) mute(done int, pending []string) (failures []failure) {
+	p := d.c.Plan
+	if done == 0 {
+		return nil
+	}
+	if d.mem.doneIn != p.Attempt {
+		d.mem.doneIn, d.mem.doneSince = p.Attempt, d.in.Now
+	}
+	took := max(0, d.mem.doneSince.Sub(time.UnixMilli(p.PlannedMS)))
+	if d.in.Now.Sub(d.mem.doneSince) < took+d.cfg.StallGrace {
+		return nil
+	}
+	if d.mem.failSince.IsZero() {
+		d.mem.failSince = d.mem.doneSince // That was the grace.
+	}
+	for _, node := range pending {
+		failures = append(failures, failure{
+			node: node, alone: true, at: d.mem.doneSince, reason: "reports neither success nor failure, and others have long finished",
+		})
+	}
+	return failures
 }
 
 // planned returns the name of a node that takes part in the running attempt, of others none.
