@@ -43,8 +43,11 @@ func TestEveryMethodInSixteenBits(t *testing.T) {
 // TestDifferencesHalveTheBytes: each of n peers sends 2·M·(n-1)/n bytes in the first round, and half of that in later ones.
 func TestDifferencesHalveTheBytes(t *testing.T) {
 	const n = 4
-	l, local, merged := floats(t, 33, n)
-	for _, wire := range merge.Wires() {
+	l, local, merged := floats(t, 9, n)
+	for k, wire := range merge.Wires() {
+		if !row(k) {
+			continue
+		}
 		synctest.Test(t, func(t *testing.T) {
 			s := newSwarm(t, n, exchange.Config{})
 			a := attempt(t, l, 1, 1, 2, 3, 4)
@@ -75,11 +78,14 @@ func TestDifferencesHalveTheBytes(t *testing.T) {
 // TestWhoOwnsWhatChangesNothing: an owner takes of its own model what the others would.
 func TestWhoOwnsWhatChangesNothing(t *testing.T) {
 	const n = 3
-	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{6*merge.LeafSize/4 + 11}}})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{3*merge.LeafSize/4 + 11}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"mean", "coordmedian", "normclip", "diloco"} {
+	for k, text := range []string{"normclip", "coordmedian", "mean", "diloco"} {
+		if !row(k) {
+			continue
+		}
 		var digests []merge.Digest
 		for _, owner := range []int{-1, 0, 2} {
 			tr := newTraining(t, shortened(t, text, "bfloat16"), l, n, true, rand.New(rand.NewPCG(5, 6)))
