@@ -99,19 +99,20 @@ func subCareful(code []byte, x, b []float32, round func(float32) uint16, largest
 	}
 }
 
-// addBFloat16 adds to y what code holds.
+// addBFloat16 adds to y what code holds. Adding 0 to the sum makes -0 of it 0: the difference of -0 and -0 is 0, so that -0 would not
+// travel twice.
 func addBFloat16(y []float32, code []byte) {
 	code = code[:2*len(y)]
 	at, carry := addVectors(BFloat16, y, code)
 	for ; at+4 <= len(y); at += 4 {
 		h, ys := binary.LittleEndian.Uint64(code[2*at:]), (*[4]float32)(y[at:])
-		v0, v1 := ys[0]+math.Float32frombits(uint32(h)<<16), ys[1]+math.Float32frombits(uint32(h)&0xffff0000)
-		v2, v3 := ys[2]+math.Float32frombits(uint32(h>>32)<<16), ys[3]+math.Float32frombits(uint32(h>>32)&0xffff0000)
+		v0, v1 := ys[0]+math.Float32frombits(uint32(h)<<16)+0, ys[1]+math.Float32frombits(uint32(h)&0xffff0000)+0
+		v2, v3 := ys[2]+math.Float32frombits(uint32(h>>32)<<16)+0, ys[3]+math.Float32frombits(uint32(h>>32)&0xffff0000)+0
 		ys[0], ys[1], ys[2], ys[3] = v0, v1, v2, v3
 		carry |= excess(v0) | excess(v1) | excess(v2) | excess(v3)
 	}
 	for ; at < len(y); at++ {
-		y[at] += math.Float32frombits(uint32(binary.LittleEndian.Uint16(code[2*at:])) << 16)
+		y[at] = y[at] + math.Float32frombits(uint32(binary.LittleEndian.Uint16(code[2*at:]))<<16) + 0
 		carry |= excess(y[at])
 	}
 	if carry&sign32 == 0 {
@@ -128,13 +129,14 @@ func addFloat16(y []float32, code []byte) {
 	at, carry := addVectors(Float16, y, code)
 	for ; at+4 <= len(y); at += 4 {
 		h, ys := binary.LittleEndian.Uint64(code[2*at:]), (*[4]float32)(y[at:])
-		v0, v1, v2, v3 := ys[0]+widenH(uint32(h)), ys[1]+widenH(uint32(h)>>16), ys[2]+widenH(uint32(h>>32)), ys[3]+widenH(uint32(h>>48))
+		v0, v1 := ys[0]+widenH(uint32(h))+0, ys[1]+widenH(uint32(h)>>16)+0
+		v2, v3 := ys[2]+widenH(uint32(h>>32))+0, ys[3]+widenH(uint32(h>>48))+0
 		ys[0], ys[1], ys[2], ys[3] = v0, v1, v2, v3
 		carry |= excess(v0) | excess(v1) | excess(v2) | excess(v3) | infinities(h)
 	}
 	for ; at < len(y); at++ {
 		h := uint32(binary.LittleEndian.Uint16(code[2*at:]))
-		y[at] += widenH(h)
+		y[at] = y[at] + widenH(h) + 0
 		carry |= excess(y[at]) | infinities(uint64(h))
 	}
 	if carry&sign32 == 0 {

@@ -61,7 +61,7 @@ func addVectors(wire DType, y []float32, code []byte) (at int, carry uint32) {
 	if wire == BFloat16 {
 		for ; at+width <= len(y); at += width {
 			d := codes(code[2*at:]).ShiftAllLeft(16).AsFloat32x8()
-			v := archsimd.LoadFloat32x8((*[width]float32)(y[at:])).Add(d)
+			v := archsimd.LoadFloat32x8((*[width]float32)(y[at:])).Add(d).Add(archsimd.Float32x8{})
 			v.Store((*[width]float32)(y[at:]))
 			care = care.Or(v.AsInt32x8().And(magnitude).Add(bound))
 		}
@@ -74,7 +74,7 @@ func addVectors(wire DType, y []float32, code []byte) (at int, carry uint32) {
 			u := a.ShiftAllLeft(13).Add(rebase)
 			small := a.Add(one).AsFloat32x8().Sub(half).AsInt32x8()
 			u = small.Merge(u, infinite.Greater(a)).Or(h.And(sign).ShiftAllLeft(16))
-			v := archsimd.LoadFloat32x8((*[width]float32)(y[at:])).Add(u.AsFloat32x8())
+			v := archsimd.LoadFloat32x8((*[width]float32)(y[at:])).Add(u.AsFloat32x8()).Add(archsimd.Float32x8{})
 			v.Store((*[width]float32)(y[at:]))
 			care = care.Or(v.AsInt32x8().And(magnitude).Add(bound)).Or(a.Add(infinite).ShiftAllLeft(16))
 		}

@@ -139,6 +139,29 @@ func TestTravelTwice(t *testing.T) {
 	}
 }
 
+// TestMinusZero: a difference that rounds to nothing gives the same zero when what was decoded is sent again.
+func TestMinusZero(t *testing.T) {
+	minusZero := float32(math.Copysign(0, -1))
+	for wire, k := range wires {
+		x, b := make([]float32, block-5), make([]float32, block-5)
+		for i := range x {
+			x[i], b[i] = -math.SmallestNonzeroFloat32, minusZero
+		}
+		code := make([]byte, 2*len(x))
+		k.sub(code, x, b)
+		y := append([]float32(nil), b...)
+		k.add(y, code)
+		k.sub(code, y, b)
+		z := append([]float32(nil), b...)
+		k.add(z, code)
+		for i := range z {
+			if math.Float32bits(z[i]) != math.Float32bits(y[i]) {
+				t.Fatalf("%s: %g travels as %g, and that as %g, %d of %d", wire, x[i], y[i], z[i], i, len(x))
+			}
+		}
+	}
+}
+
 func anyFinite(rng *rand.Rand) float32 {
 	for {
 		if v := math.Float32frombits(rng.Uint32()); finite32(v) {

@@ -54,10 +54,10 @@ def encode(wire: str, x: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 
 def decode(wire: str, code: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Add in float32; a sum of finite numbers stays finite."""
+    """Add in float32; a sum of finite numbers stays finite, and -0 becomes 0."""
     d = numbers(wire)[code].astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        y = base + d
+        y = base + d + np.float32(0)
     return np.where(np.isfinite(d), np.clip(y, -MOST, MOST), d).astype(np.float32)
 
 
