@@ -83,13 +83,14 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 	return done, failures, pending
 }
 
-// mute returns as failures those who live and report neither success nor failure though others have long finished. Who has
-// finished has every owner's leaves, so all owners have merged: what the others can still lack are merged leaves, and these
-// travel the links that as many bytes of contributions have travelled before. Hence an honest one needs about as long again as
-// the attempt has taken, and has it, with the grace on top; for its own streams it has the stall time anyway.
+// mute returns as failures those who live and report neither success nor failure though half of all have long finished: fewer
+// could be liars, rid of everybody whose merge takes longer than the grace. Who has finished has every owner's leaves, so all
+// owners have merged: what the others can still lack are merged leaves, and these travel the links that as many bytes of
+// contributions have travelled before. Hence an honest one needs about as long again as the attempt has taken, and has it,
+// with the grace on top; for its own streams it has the stall time anyway.
 func (d *decider) mute(done int, pending []string) (failures []failure) {
 	p := d.c.Plan
-	if done == 0 {
+	if 2*done < len(p.Participants) {
 		return nil
 	}
 	if d.mem.doneIn != p.Attempt {

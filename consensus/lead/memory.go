@@ -25,7 +25,7 @@ type Memory struct {
 	excluded  []string  // nodes left out of the round's next attempts
 	reason    string    // why the attempt failed
 	disagreed uint64    // the attempt that ended with different digests; 0: none
-	doneSince time.Time // since when somebody has finished the running attempt
+	doneSince time.Time // since when half have finished the running attempt
 	doneIn    uint64    // that attempt
 
 	named        []string          // nodes that were named as the cause by two others

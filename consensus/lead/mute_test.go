@@ -60,3 +60,20 @@ func TestWhoLivesAndSaysNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoFinishesTooSoon: a word of success that most do not share cuts no attempt short, however early it comes.
+func TestWhoFinishesTooSoon(t *testing.T) {
+	const n = 5
+	b := newTable(t, 2, n)
+	b.ready(1, 0, 1, 2, 3, 4)
+	b.follow()
+	plan := b.contract().Plan
+	b.tells(0, word{done: true})
+	b.tells(1, word{done: true})
+	for end := b.now.Add(5 * time.Minute); b.now.Before(end); b.now = b.now.Add(time.Second) {
+		w := b.follow()
+		if now := b.contract().Plan; now == nil || now.Attempt != plan.Attempt {
+			t.Fatalf("the others' merge was cut short: %s; left out: %s", w, b.leftOut(n))
+		}
+	}
+}
