@@ -33,7 +33,8 @@ var errNoBase = errors.New("no committed model is held here")
 func (r *run) strange(i int, h header) error {
 	switch {
 	case h.kind == kindDiff && r.slots.Base == nil && r.method.Wire() != 0 && r.Round > 1:
-		r.fail(r.Self, "holds no committed model, from which "+r.Participants[i].Node+" counts what it sends", errNoBase)
+		// Only hearsay: where nobody has a model, as after training began anew, one frame would else make this node accuse itself.
+		r.heard(i, r.Self, "holds no committed model, from which "+r.Participants[i].Node+" counts what it sends")
 	case h.kind == kindLeaf && r.codec != nil:
 		r.fail(i, "sends weights as they are: it holds no committed model from which to count", errNoBase)
 	}

@@ -111,7 +111,10 @@ func TestDifferencesWithoutAModel(t *testing.T) {
 				}
 				var f *Failure
 				if !errors.As(err, &f) || f.Blamed != want || want == 0 && !strings.Contains(f.Reason, "no committed model") {
-					t.Errorf("owner %d, round %d: got %v, want blame of %d", owner, round, err, want)
+					t.Fatalf("owner %d, round %d: got %v, want blame of %d", owner, round, err, want)
+				}
+				if want == 0 && f.HeardFrom != 1 {
+					t.Errorf("owner %d, round %d: got heard from %d, want that it accuses itself only for what the peer says", owner, round, f.HeardFrom)
 				}
 			})
 		}
