@@ -149,7 +149,7 @@ func (v *visitor) refused(h header) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if f.code == codeNotReady || v.reused && f.code == codeFailed {
+	if f.code == codeNotReady || v.reused && (f.code == codeFailed || f.code == codeHeard) {
 		return true, nil // In the second case it may be what ended an earlier attempt after we had everything.
 	}
 	v.failFrame(v.j, f)
