@@ -225,6 +225,11 @@ func (d *decider) judge(v verdict) {
 	}
 	d.mem.failures++
 	d.mem.notBefore = d.in.Now.Add(pause)
+	for _, f := range failures {
+		if f.blamed != "" && f.blamed != f.node {
+			d.mem.breaks(f.node, f.blamed)
+		}
+	}
 
 	var out []string
 	if d.mem.namedAttempt+1 == p.Attempt {

@@ -46,9 +46,11 @@ func baseless(f failure, by map[string]failure) bool {
 }
 
 // unconnected returns the participants outside the largest set in which nobody failed because of another, and outside it too
-// those who fail again and again and blame nobody.
+// those who fail again and again and blame nobody. Of two ends of a broken link that one goes whose links to more peers have
+// broken in this round: who accuses one after the other goes before the second.
 func (d *decider) unconnected(failures []failure) []string {
 	nodes, links := nodesOf(d.c.Plan.Participants), slices.Clone(failures)
+	slices.SortStableFunc(nodes, func(a, b string) int { return len(d.mem.broken[a]) - len(d.mem.broken[b]) })
 	for i, f := range links {
 		if f.alone {
 			links[i].blamed = f.node

@@ -25,8 +25,9 @@ type Memory struct {
 	excluded  []string  // nodes left out of the round's next attempts
 	reason    string    // why the attempt failed
 	disagreed uint64    // the attempt that ended with different digests; 0: none
-	doneSince time.Time // since when half have finished the running attempt
-	doneIn    uint64    // that attempt
+	broken    map[string][]string // node → those to whom its links broke in the round's attempts
+	doneSince time.Time           // since when half have finished the running attempt
+	doneIn    uint64              // that attempt
 
 	named        []string          // nodes that were named as the cause by two others
 	namedAttempt uint64            // in this attempt
@@ -54,6 +55,7 @@ func (m Memory) of(c *state.Contract) Memory {
 	}
 	m.paces = slices.Clone(m.paces)
 	m.excluded, m.named, m.sitOut = slices.Clone(m.excluded), slices.Clone(m.named), maps.Clone(m.sitOut)
+	m.broken = maps.Clone(m.broken)
 	if m.sitOut == nil {
 		m.sitOut = map[string]uint64{}
 	}
@@ -62,3 +64,15 @@ func (m Memory) of(c *state.Contract) Memory {
 }
 
 func (m *Memory) sitting(node string) bool { return m.sitOut[node] >= m.round }
+
+// breaks notes that a link between two nodes did not carry.
+func (m *Memory) breaks(a, b string) {
+	if m.broken == nil {
+		m.broken = map[string][]string{}
+	}
+	for _, end := range [][2]string{{a, b}, {b, a}} {
+		if peers := m.broken[end[0]]; !slices.Contains(peers, end[1]) {
+			m.broken[end[0]] = append(slices.Clip(peers), end[1])
+		}
+	}
+}
