@@ -21,10 +21,10 @@ type Memory struct {
 	evaluated uint64    // the failed attempt whose reports were judged
 	failSince time.Time // the round's first failure
 	failures  int
-	notBefore time.Time // earliest time of the next attempt
-	excluded  []string  // nodes left out of the round's next attempts
-	reason    string    // why the attempt failed
-	disagreed uint64    // the attempt that ended with different digests; 0: none
+	notBefore time.Time           // earliest time of the next attempt
+	excluded  []string            // nodes left out of the round's next attempts
+	reason    string              // why the attempt failed
+	disagreed uint64              // the attempt that ended with different digests; 0: none
 	broken    map[string][]string // node → those to whom its links broke in the round's attempts
 	doneSince time.Time           // since when half have finished the running attempt
 	doneIn    uint64              // that attempt
