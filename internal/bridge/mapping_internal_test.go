@@ -56,6 +56,26 @@ func TestMappingSurvivesTruncation(t *testing.T) {
 	}
 }
 
+// TestMappingEndsWithinAPage: there a copy meets no fault, and only the file's length tells.
+func TestMappingEndsWithinAPage(t *testing.T) {
+	const size = 64 << 10
+	local := inMemory(t, size).Local()
+	if err := os.Truncate(local.path, size-100); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, size)
+	if !local.view.read(b, 0) || !local.view.write(b, 0) {
+		t.Fatal("a copy within the last page meets a fault")
+	}
+	var slot *Error
+	if _, err := local.ReadAt(b, 0); !errors.As(err, &slot) || slot.Code != "SLOT_SIZE" {
+		t.Errorf("ReadAt: %v", err)
+	}
+	if _, err := local.WriteAt(b, 0); !errors.As(err, &slot) || slot.Code != "SLOT_SIZE" {
+		t.Errorf("WriteAt: %v", err)
+	}
+}
+
 func TestMappingIsTheFile(t *testing.T) {
 	const size = 12345
 	local := inMemory(t, size).Local()

@@ -53,11 +53,11 @@ func (s *Slot) check() error {
 
 // ReadAt implements io.ReaderAt. A file of the wrong length is an error.
 func (s *Slot) ReadAt(p []byte, off int64) (int, error) {
+	if s.view.read(p, off) {
+		return s.copied(len(p))
+	}
 	if err := s.check(); err != nil {
 		return 0, err
-	}
-	if s.view.read(p, off) {
-		return len(p), nil
 	}
 	n, err := s.file.ReadAt(p, off)
 	if errors.Is(err, io.EOF) && off+int64(n) < s.size {
@@ -72,16 +72,22 @@ func (s *Slot) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > s.size || int64(len(p)) > s.size-off {
 		return 0, fmt.Errorf("write weight file %s: %d bytes at %d are beyond its %d", s.name, len(p), off, s.size)
 	}
+	if s.view.write(p, off) {
+		return s.copied(len(p))
+	}
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	if s.view.write(p, off) {
-		return len(p), nil
-	}
-	if err := s.check(); err != nil {
-		return 0, err // Truncated since: a write would extend the file again.
-	}
 	return s.file.WriteAt(p, off)
+}
+
+// copied looks at the file's length after a copy through the mapping: behind a new end of the file, the rest of its last page
+// is zeros, and no fault tells.
+func (s *Slot) copied(n int) (int, error) {
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // close removes the file if the name still leads to it: a newer session may have taken the name.
