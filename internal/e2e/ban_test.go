@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -22,8 +21,7 @@ func TestBanCutsOffOneOfASharedIdentity(t *testing.T) {
 	})
 	swarmctl := func(want string, args ...string) {
 		t.Helper()
-		args = append([]string{"swarmctl"}, args...)
-		code, out := w.tool(append(args, "--sn", net.JoinHostPort(w.Addr(1), "30304"), "--identity", "embedded="+w.Path("ca"))...)
+		code, out := w.swarmctl(args...)
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, out)
 		}

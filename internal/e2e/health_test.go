@@ -26,6 +26,13 @@ func (w *swarm) tool(args ...string) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
+// swarmctl is tool for a command that asks the first SN.
+func (w *swarm) swarmctl(args ...string) (code int, out string) {
+	w.T.Helper()
+	args = append([]string{"swarmctl"}, args...)
+	return w.tool(append(args, "--sn", w.Addr(1)+":30304", "--identity", "embedded="+w.Path("ca"))...)
+}
+
 func TestHealthFromTheFirstMoment(t *testing.T) {
 	t.Parallel()
 	w := newSwarm(t)
@@ -71,7 +78,7 @@ func TestHealthOfASwarm(t *testing.T) {
 	_, sns := w.up()
 	w.attach(1).Sees("registered with the swarm")
 	ask := func() (code int, nodes map[string]map[string]any, out string) {
-		code, out = w.tool("swarmctl", "get", "health", "--sn", w.Addr(1)+":30304", "--identity", "embedded="+w.Path("ca"), "-o", "json")
+		code, out = w.swarmctl("get", "health", "-o", "json")
 		var doc struct{ Nodes []map[string]any }
 		text, _, _ := strings.Cut(out, "\nswarmctl: ")
 		if err := json.Unmarshal([]byte(text), &doc); err != nil {

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,7 +47,7 @@ func TestModelIsLost(t *testing.T) {
 	sn.Sees("a committed model was lost")
 	finish(t, sls...)
 	w.Agree(1, 2)
-	_, out := w.tool("swarmctl", "get", "contract", "status", "e2e", "-o", "json", "--sn", net.JoinHostPort(w.Addr(1), "30304"), "--identity", "embedded="+w.Path("ca"))
+	_, out := w.swarmctl("get", "contract", "status", "e2e", "-o", "json")
 	var status struct {
 		Committed struct{ Round int } `json:"committed"`
 		LostModel struct {

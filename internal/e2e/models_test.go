@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -19,8 +18,7 @@ func TestModelsLeaveByTheRulesOnly(t *testing.T) {
 	w.one()
 	swarmctl := func(wantCode int, want string, args ...string) string {
 		t.Helper()
-		args = append([]string{"swarmctl"}, args...)
-		code, out := w.tool(append(args, "--sn", net.JoinHostPort(w.Addr(1), "30304"), "--identity", "embedded="+w.Path("ca"))...)
+		code, out := w.swarmctl(args...)
 		if code != wantCode || !strings.Contains(out, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, out)
 		}
