@@ -192,18 +192,14 @@ func TestUpdateNormIsDeclared(t *testing.T) {
 		if r := w.said().GetReady(); r.GetUpdateNorm() != 5 || r.GetBaseRound() != 0 {
 			t.Fatalf("first round: %v, want norm 5 from nothing", r)
 		}
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
-		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.report.Done.ModelDigest) })
+		w.round(1)
 		<-got
 		copy(s.local.b, floatsOf(3, 16))
 		got = syncCall(t, e, id, 2)
 		if r := w.said().GetReady(); r.GetUpdateNorm() != 12 || r.GetBaseRound() != 1 {
 			t.Fatalf("second round: %v, want norm 12 from round 1", r)
 		}
-		w.update(func(v *swarmv1.ContractView) { plan(v, 2, 1, 2) })
-		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { commit(v, 2, 2, w.report.Done.ModelDigest) })
+		w.round(2)
 		<-got
 		// As snapshot it contributes its last weights whatever the base, so each commit changes the norm.
 		copy(s.local.b, floatsOf(3, 10))
@@ -236,9 +232,7 @@ func TestUpdateNormIsThatOfWhatTravels(t *testing.T) {
 		if norm := w.said().GetReady().GetUpdateNorm(); math.Abs(norm-math.Hypot(3, 4.01)) > 1e-6 {
 			t.Fatalf("first round: norm %g, where weights travel as they are", norm)
 		}
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
-		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.report.Done.ModelDigest) })
+		w.round(1)
 		<-got
 		copy(s.local.b, floatsOf(3, 16.03)) // 12.02 from the model, of which there is none: its neighbours are 12 and 12.0625
 		syncCall(t, e, id, 2)

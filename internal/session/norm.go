@@ -91,7 +91,11 @@ func (s *session) sourceLocked() Slot {
 func updateNorm(m *merge.Method, l *merge.Layout, source, base io.ReaderAt) (float64, error) {
 	x, b := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
 	squares := 0.0
-	codec, code := m.NewCodec(l), make([]byte, merge.LeafSize)
+	var code []byte
+	codec := m.NewCodec(l)
+	if codec != nil {
+		code = make([]byte, merge.LeafSize)
+	}
 	for leaf := range l.Leaves() {
 		n, at := l.LeafLen(leaf), l.LeafOffset(leaf)
 		if _, err := source.ReadAt(x[:n], at); err != nil {

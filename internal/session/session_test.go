@@ -236,6 +236,13 @@ func plan(v *swarmv1.ContractView, round, attempt, seq uint64) {
 	v.Plan = &swarmv1.Plan{Run: 1, Round: round, Attempt: attempt, Participants: []*swarmv1.Participant{{Session: v.Sessions[0].Id, Node: "me", Seq: seq}}}
 }
 
+// round plans one of the node's offer of the same number, lets it merge, and commits what it reports.
+func (w *swarm) round(number uint64) {
+	w.update(func(v *swarmv1.ContractView) { plan(v, number, 1, number) })
+	synctest.Wait()
+	w.update(func(v *swarmv1.ContractView) { commit(v, number, number, w.report.Done.ModelDigest) })
+}
+
 func commit(v *swarmv1.ContractView, round, seq uint64, digest string) {
 	v.Committed = &swarmv1.CommittedRound{Round: round, Attempt: 1, Digest: digest, NextInterval: 4, Participants: []string{"other"}}
 	if seq > 0 {
