@@ -2,8 +2,8 @@
 // unix socket in the state directory, and to systemd.
 //
 // A node is healthy while its identity is valid and renewed on schedule (more than a third of the certificate's life is
-// left), a raft leader has heard of it within the last minute, and, of an SN, its ledger is whole. The rule has no exception for certificates from files,
-// which nobody renews by himself: a certificate that goes stale must never look healthy.
+// left), a raft leader has heard of it within the last minute, and, of an SN, its ledger is whole. The rule has no exception
+// for certificates from files, which nobody renews by himself: a certificate that goes stale must never look healthy.
 package health
 
 import (
