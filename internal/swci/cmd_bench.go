@@ -18,7 +18,7 @@ func benchCommands() []*Command {
 		Pattern: "bench merge", Group: "This host",
 		Summary: "Time merges of a synthetic model on this machine",
 		Details: "Brings up a swarm of swarmd processes on this machine, plays the program of every SL with random float32 weights, and times rounds through the real path: bridge, API, raft, exchange, digests. One round warms up and is not counted.\n\n" +
-			"efficiency compares the median round with what the bytes of all peers would take on one TLS connection of this machine, measured just before and after; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency and, with --link, link_bytes_per_second, with --method, method and wire_bytes; docs/reference/local.md says what they mean.",
+			"efficiency compares each round with what the bytes of all peers would take on one TLS connection of this machine, measured about once a second between rounds, and is the median; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency and, with --link, link_bytes_per_second, with --method, method and wire_bytes; docs/reference/local.md says what they mean.",
 		Example: "bench merge --peers 4 --size 100MiB --rounds 5 -o json",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "peers", Value: 4, Usage: "number of peers `N`"},

@@ -29,7 +29,6 @@ import (
 )
 
 const (
-	tlsTime   = time.Second
 	maxPeers  = 50
 	maxSize   = 64 << 30
 	maxRounds = 10_000
@@ -95,24 +94,12 @@ func Merge(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	before, err := TLSSpeed(ctx, tlsTime)
-	if err != nil {
-		return Result{}, err
-	}
-	res, err := rounds(ctx, cfg)
-	if err != nil {
-		return Result{}, err
-	}
+	res := Result{Peers: cfg.Peers, Bytes: cfg.Size, Rounds: cfg.Rounds, LinkBytesPerSecond: float64(cfg.Link) / 8}
 	if cfg.Method != "" {
 		res.Method, res.WireBytes = m.String(), wireBytes(m, cfg.Size)
 	}
-	after, err := TLSSpeed(ctx, tlsTime)
-	if err != nil {
-		return Result{}, err
-	}
-	res.LinkBytesPerSecond = float64(cfg.Link) / 8
-	res.model((before + after) / 2) // the median of two
-	return res, nil
+	err = rounds(ctx, cfg, &res)
+	return res, err
 }
 
 // method is how models are merged.
@@ -135,40 +122,49 @@ func wireBytes(m *merge.Method, size int64) int64 {
 	return size
 }
 
-// model fills what follows from the speed of TLS, which all peers share, or from that of each peer's own link.
-func (r *Result) model(tls float64) {
+// modelSeconds is what a round would take if only its bytes counted: those of all peers at the speed of TLS, which they share,
+// or those of one peer on its own link.
+func (r *Result) modelSeconds(tls float64) float64 {
 	n := float64(r.Peers)
 	each := 2 * float64(cmp.Or(r.WireBytes, r.Bytes)) * (n - 1) / n
-	r.TLSBytesPerSecond = tls
-	r.ModelSeconds = n * each / tls
 	if r.LinkBytesPerSecond > 0 {
-		r.ModelSeconds = each / r.LinkBytesPerSecond
+		return each / r.LinkBytesPerSecond
 	}
-	if r.RoundMedian > 0 {
-		r.Efficiency = r.ModelSeconds / r.RoundMedian
-	}
+	return n * each / tls
 }
 
-// rounds runs the swarm and fills all but the figures of TLS.
-func rounds(ctx context.Context, cfg Config) (res Result, err error) {
+// judge fills what follows from the times of the rounds and the speed of TLS around them.
+func (r *Result) judge(took []float64, y *yardstick) {
+	ratios := make([]float64, len(took))
+	for i, t := range took {
+		ratios[i] = r.modelSeconds(y.at(i)) / t
+	}
+	r.RoundMedian, r.RoundP95 = quantile(took, 0.5), quantile(took, 0.95)
+	r.TLSBytesPerSecond = quantile(y.speeds, 0.5)
+	r.ModelSeconds = r.modelSeconds(r.TLSBytesPerSecond)
+	r.Efficiency = quantile(ratios, 0.5)
+}
+
+// rounds runs the swarm and fills in what it measures.
+func rounds(ctx context.Context, cfg Config, res *Result) (err error) {
 	config := cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, Environ: cfg.Environ}
 	if cfg.Netns {
 		w, err2 := cable(cfg.Link)
 		if err2 != nil {
-			return Result{}, err2
+			return err2
 		}
 		defer func() { err = w.close(err) }()
 		config.Place = w.place
 	}
 	c, err := cluster.New(config)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	defer c.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if err := c.Start(ctx); err != nil {
-		return Result{}, err
+		return err
 	}
 	// Whatever daemon ends from here on ends the bench: waiting for its peer would last for ever.
 	watching := make(chan struct{})
@@ -191,12 +187,12 @@ func rounds(ctx context.Context, cfg Config) (res Result, err error) {
 		}
 	}()
 	if err == nil {
-		res, err = measure(ctx, c, cfg, peers)
+		err = measure(ctx, c, cfg, peers, res)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return res, err
+	return err
 }
 
 // peer is one SL's stand-in program.
@@ -252,11 +248,10 @@ func fill(weights []byte, seed uint64) {
 }
 
 // measure runs one round to warm up and cfg.Rounds that count.
-func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer) (Result, error) {
-	res := Result{Peers: cfg.Peers, Bytes: cfg.Size, Rounds: cfg.Rounds}
+func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer, res *Result) error {
 	cfg.Note("warming up")
 	if _, err := round(ctx, peers); err != nil {
-		return Result{}, err
+		return err
 	}
 	procs := c.Procs()
 	watch := &sampler{procs: procs}
@@ -272,37 +267,52 @@ func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer)
 	}()
 	sent, err := sentBytes(ctx, peers)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	cpu, err := cpuSeconds(procs)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	var took []float64
-	for i := range cfg.Rounds {
-		d, err := round(ctx, peers)
-		if err != nil {
-			return Result{}, err
-		}
-		took = append(took, d.Seconds())
-		cfg.Note(fmt.Sprintf("round %d of %d: %.3f s", i+1, cfg.Rounds, d.Seconds()))
+	took, y, err := timeRounds(ctx, cfg, peers)
+	if err != nil {
+		return err
 	}
 	sentAfter, err := sentBytes(ctx, peers)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	cpuAfter, err := cpuSeconds(procs)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	stop()
 	<-done
-	res.RoundMedian, res.RoundP95 = quantile(took, 0.5), quantile(took, 0.95)
+	res.judge(took, y)
 	res.SentPerPeer = float64(sentAfter-sent) / float64(cfg.Rounds) / float64(cfg.Peers)
 	res.CPUSeconds = (cpuAfter - cpu) / float64(cfg.Rounds)
 	m := watch.result()
 	res.PeakRSS, res.PeakRSSAnon = m.peak, m.anon
-	return res, nil
+	return nil
+}
+
+// timeRounds runs the rounds that count, with measurements of TLS around them, and returns how many seconds each took.
+func timeRounds(ctx context.Context, cfg Config, peers []*peer) (took []float64, _ *yardstick, _ error) {
+	y := &yardstick{speed: TLSSpeed}
+	if err := y.mark(ctx, 0, true); err != nil {
+		return nil, nil, err
+	}
+	for i := range cfg.Rounds {
+		d, err := round(ctx, peers)
+		if err != nil {
+			return nil, nil, err
+		}
+		took = append(took, d.Seconds())
+		cfg.Note(fmt.Sprintf("round %d of %d: %.3f s", i+1, cfg.Rounds, d.Seconds()))
+		if err := y.mark(ctx, i+1, i+1 == cfg.Rounds); err != nil {
+			return nil, nil, err
+		}
+	}
+	return took, y, nil
 }
 
 // round lets all programs sync at once and returns the time from the last one's call to the last one's merged model.

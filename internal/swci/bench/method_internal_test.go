@@ -13,12 +13,12 @@ func TestTheoryOfAWireType(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Result{Peers: 4, Bytes: 200, WireBytes: wireBytes(m, 200), LinkBytesPerSecond: 100}
-		if r.model(1e9); r.ModelSeconds != want {
-			t.Errorf("%s: %g s over the link, want %g", text, r.ModelSeconds, want)
+		if got := r.modelSeconds(1e9); got != want {
+			t.Errorf("%s: %g s over the link, want %g", text, got, want)
 		}
 		r.LinkBytesPerSecond = 0
-		if r.model(100); r.ModelSeconds != 4*want {
-			t.Errorf("%s: %g s over one TLS connection, want %g", text, r.ModelSeconds, 4*want)
+		if got := r.modelSeconds(100); got != 4*want {
+			t.Errorf("%s: %g s over one TLS connection, want %g", text, got, 4*want)
 		}
 	}
 }
