@@ -301,8 +301,8 @@ func (r *run) ownLeaves() {
 		r.fail(r.Self, plain(err), err)
 		return
 	}
-	dst, g := getLeaf(), r.newGatherer()
-	defer putLeaf(dst)
+	spare, g := getLeaf(), r.newGatherer()
+	defer putLeaf(spare)
 	defer g.release()
 	var committed, base []byte
 	if r.slots.Base != nil && r.method.UsesBase() && !r.stepping() {
@@ -325,13 +325,15 @@ func (r *run) ownLeaves() {
 				return
 			}
 		}
-		if err := m.Leaf(leaf, dst[:n], g.sources, base); err != nil {
+		dst, f := r.target(leaf, spare)
+		if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
+			r.recent.discard(f)
 			r.mergeFailed(err)
 			return
 		}
 		squares := r.squares(leaf, g.sources, base)
 		g.giveBack()
-		if r.put(leaf, dst[:n]) != nil {
+		if r.put(leaf, dst, f) != nil {
 			return
 		}
 		for s, v := range squares {
@@ -362,9 +364,13 @@ func (r *run) mergeFailed(err error) {
 	r.fail(r.Self, plain(err), err)
 }
 
-// put stores a leaf that this owner merged. Where peers step, the merged leaf
+// put stores a leaf that this owner merged, and keeps the frame, if it was merged into one. Where peers step, the merged leaf
 // is what receivers are given, now and in another attempt.
-func (r *run) put(leaf int, b []byte) error {
+func (r *run) put(leaf int, b []byte, f *frame) error {
+	if f != nil {
+		r.recent.add(f) // Its bytes stay: nobody but this goroutine adds the frames that would push it out.
+		return r.store(leaf, b)
+	}
 	if err := r.travel(leaf, b, r.keepRecent); err != nil {
 		return err
 	}

@@ -1,10 +1,6 @@
 package exchange
 
-import (
-	"sync"
-
-	"github.com/swarmd/swarmd/merge"
-)
+import "sync"
 
 // recentLeaves is how many leaves an owner keeps in memory after merging them. Receivers that are further behind read the
 // slot.
@@ -24,13 +20,19 @@ type frame struct {
 	uses int     // by the list and by writers
 }
 
-// add copies a leaf that receivers are to be given, behind its header.
-func (r *recent) add(h header, b []byte) {
+// newFrame returns a frame with its header and room for the payload, in use once.
+func newFrame(h header) *frame {
 	buf := batchPool.Get().(*[]byte)
-	*buf = append(h.append((*buf)[:0]), b...)
+	*buf = h.append((*buf)[:0])[:headerSize+int(h.length)]
+	return &frame{leaf: int(h.arg), buf: buf, uses: 1}
+}
+
+func (f *frame) payload() []byte { return (*f.buf)[headerSize:] }
+
+// add takes over the caller's use of a frame.
+func (r *recent) add(f *frame) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := &frame{leaf: int(h.arg), buf: buf, uses: 1}
 	if r.closed {
 		r.dropLocked(f)
 		return
@@ -53,6 +55,13 @@ func (r *recent) take(leaf int) *frame {
 		}
 	}
 	return nil
+}
+
+// discard drops a frame that was never added; nil is none.
+func (r *recent) discard(f *frame) {
+	if f != nil {
+		r.drop(f)
+	}
 }
 
 // drop ends one use.
@@ -90,9 +99,21 @@ func (r *run) giveRecent(c *conn, leaf int) (done bool, err error) {
 	return true, c.write(*f.buf, true)
 }
 
+// target returns where to merge a leaf: into the frame with which it goes out, if the slot is to hold the same bytes, else
+// into spare and no frame.
+func (r *run) target(leaf int, spare []byte) ([]byte, *frame) {
+	if r.codec != nil || r.stepping() || len(r.Participants) == 1 {
+		return spare[:r.Layout.LeafLen(leaf)], nil
+	}
+	f := newFrame(r.leafHeader(leaf))
+	return f.payload(), f
+}
+
 // keepRecent keeps what travels of a merged leaf for the receivers; before progress tells them of it.
 func (r *run) keepRecent(leaf int, b []byte) {
-	if len(r.Participants) > 1 && len(b) <= merge.LeafSize {
-		r.recent.add(r.leafHeader(leaf), b)
+	if len(r.Participants) > 1 {
+		f := newFrame(r.leafHeader(leaf))
+		copy(f.payload(), b)
+		r.recent.add(f)
 	}
 }

@@ -23,8 +23,8 @@ func (r *run) ownWhole() {
 		r.fail(r.Self, plain(err), err)
 		return
 	}
-	dst, g := getLeaf(), r.newGatherer()
-	defer putLeaf(dst)
+	spare, g := getLeaf(), r.newGatherer()
+	defer putLeaf(spare)
 	defer g.release()
 	shard := r.Participants[r.Self].Shard
 	for leaf := shard.First; leaf < shard.End(); leaf++ {
@@ -34,15 +34,16 @@ func (r *run) ownWhole() {
 		if r.ctx.Err() != nil {
 			return
 		}
-		n := r.Layout.LeafLen(leaf)
 		if !g.gather(leaf) { // all from files
 			return
 		}
-		if err := m.Leaf(leaf, dst[:n], g.sources, nil); err != nil {
+		dst, f := r.target(leaf, spare)
+		if err := m.Leaf(leaf, dst, g.sources, nil); err != nil {
+			r.recent.discard(f)
 			r.mergeFailed(err)
 			return
 		}
-		if r.put(leaf, dst[:n]) != nil {
+		if r.put(leaf, dst, f) != nil {
 			return
 		}
 	}
