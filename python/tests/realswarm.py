@@ -150,17 +150,20 @@ def alarm(seconds: int, text: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def split(example: str, shards: pathlib.Path, peers: int) -> None:
+    """Divide an example's data among peers: shards/0, shards/1, …"""
+    source = ROOT / "examples" / example / "split.py"
+    command = [sys.executable, str(source), "--peers", str(peers), "--out", str(shards)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
 def local_run(
     binaries: pathlib.Path, work: pathlib.Path, example: str, platform: str, peers: int, *more: str
 ) -> tuple[dict[str, Any], str]:
     """Split an example's data and run it with swarmctl local run --baseline; give the summary and what it printed."""
     source = ROOT / "examples" / example
     shards, out = work / "shards", work / "out"
-    subprocess.run(
-        [sys.executable, str(source / "split.py"), "--peers", str(peers), "--out", str(shards)],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    split(example, shards, peers)
     run = [str(binaries / "swarmctl"), "local", "run", "--peers", str(peers), "--platform", platform,
            "--python", sys.executable, "--model-dir", str(source), "--model-program", "train.py",
            "--data-dir", f"{shards}/{{peer}}", "--out", str(out), "--timeout", "5m", "--baseline", *more]  # fmt: skip
