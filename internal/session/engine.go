@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 )
@@ -49,7 +52,7 @@ type Config struct {
 type Engine struct {
 	cfg  Config
 	wake chan struct{} // capacity 1: something changed, reconcile
-	beat chan struct{} // capacity 1: report now
+	beat chan struct{} // capacity 1: there is something to report
 	runs chan struct{} // closed when Run has begun
 
 	mu      sync.Mutex      // guards what follows
@@ -120,14 +123,19 @@ func (e *Engine) stop(cancel context.CancelFunc) {
 	}
 }
 
-// heartbeats reports every interval and at once when something changed.
+// courtesy is how long what only people see may wait for a report that is due anyway.
+const courtesy = 100 * time.Millisecond
+
+// heartbeats reports every interval, at once when there is news that the leader acts on, and soon after any other change. A
+// round is so two reports of each node: that it is ready, and that it is done.
 func (e *Engine) heartbeats(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.Heartbeat)
 	defer tick.Stop()
 	down := false
 	for {
+		req := e.report()
 		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := e.cfg.Control.Report(callCtx, e.report())
+		err := e.cfg.Control.Report(callCtx, req)
 		cancel()
 		switch {
 		case err != nil && ctx.Err() == nil && !down:
@@ -137,20 +145,59 @@ func (e *Engine) heartbeats(ctx context.Context) {
 			down = false
 			e.cfg.Log.Info("heartbeats are taken again")
 		}
-		select {
-		case <-ctx.Done():
+		if err != nil { // the leader may know nothing of what it said
+			req = nil
+		}
+		if !e.awaitBeat(ctx, tick.C, req) {
 			return
-		case <-tick.C:
-		case <-e.beat:
 		}
 		if err != nil { // a fast failure must not become a busy loop
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(100 * time.Millisecond):
+			pause(ctx, 100*time.Millisecond)
+		}
+	}
+}
+
+// awaitBeat blocks until the next report is due, when told is the last one that was taken; false when ctx ends.
+func (e *Engine) awaitBeat(ctx context.Context, tick <-chan time.Time, told *swarmv1.ReportRequest) bool {
+	var late <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+			return true
+		case <-late:
+			return true
+		case <-e.beat:
+			if pressing(e.report(), told) {
+				return true
+			}
+			if late == nil {
+				t := time.NewTimer(courtesy)
+				defer t.Stop()
+				late = t.C
 			}
 		}
 	}
+}
+
+// pressing tells whether a report has something to act on that told, the last one, had not; nil: nothing is known of that.
+func pressing(now, told *swarmv1.ReportRequest) bool {
+	if told == nil {
+		return true
+	}
+	return slices.ContainsFunc(now.GetSessions(), func(s *swarmv1.SessionReport) bool {
+		if s.Ready == nil && s.Done == nil && s.Failed == nil {
+			return false
+		}
+		i := slices.IndexFunc(told.GetSessions(), func(t *swarmv1.SessionReport) bool { return t.Session == s.Session && t.Run == s.Run })
+		if i < 0 {
+			return true
+		}
+		t := told.Sessions[i]
+		return s.Ready != nil && !proto.Equal(s.Ready, t.Ready) || s.Done != nil && !proto.Equal(s.Done, t.Done) ||
+			s.Failed != nil && !proto.Equal(s.Failed, t.Failed)
+	})
 }
 
 // report is what the leader should know now.

@@ -100,6 +100,7 @@ func TestOptimiserStateGoesAlong(t *testing.T) {
 		if first.StateDigest != digestOf([]byte("state000")) || last.StateDigest != digestOf([]byte("state001")) {
 			t.Fatal("the second round did not go on from the state of the first")
 		}
+		time.Sleep(time.Second) // until its next heartbeat
 		held := w.said().GetHeld()
 		if len(held) == 0 || held[0].Round != 2 || held[0].Digest != last.ModelDigest || held[0].StateDigest != last.StateDigest {
 			t.Errorf("holds %v", held)

@@ -47,6 +47,7 @@ type swarm struct {
 	view    *swarmv1.ContractView
 	changed chan struct{}
 	report  *swarmv1.SessionReport
+	reports int
 	ended   string
 	models  map[string][]byte // by digest: what other nodes hold
 	refuses bool              // other nodes say that they do not hold what is asked for
@@ -121,10 +122,18 @@ func (w *swarm) told() string {
 func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.reports++
 	if len(req.Sessions) > 0 {
 		w.report = req.Sessions[0]
 	}
 	return nil
+}
+
+// count is how many reports have come.
+func (w *swarm) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reports
 }
 
 // said is the newest report of the session.
@@ -299,6 +308,28 @@ func TestRoundIsHandedOverOnlyWhenCommitted(t *testing.T) {
 		}
 		if _, err := e.Sync(t.Context(), id, 7, 1); err == nil || !strings.Contains(err.Error(), "want 2") {
 			t.Fatalf("gap in seq: got %v", err)
+		}
+	})
+}
+
+// TestRoundTakesTwoReports holds that only what the leader acts on is said at once, and the rest soon.
+func TestRoundTakesTwoReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		round(t, w, e, id, 1)
+		before := w.count()
+		round(t, w, e, id, 2)
+		if n := w.count() - before; n != 2 {
+			t.Errorf("a round took %d reports, want one that the node is ready and one that it is done", n)
+		}
+		if err := e.Report(id, &swarmv1.Progress{Round: 2, Loss: 0.5, HasLoss: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if said := w.said(); w.count()-before != 3 || said.GetReady() != nil || said.GetProgress().GetLoss() != 0.5 {
+			t.Errorf("report %d of the round says %v, want one more that says what has changed since", w.count()-before, said)
 		}
 	})
 }
