@@ -82,13 +82,26 @@ func TestParseMethod(t *testing.T) {
 func FuzzParseMethod(f *testing.F) {
 	for _, name := range merge.Methods() {
 		f.Add(name)
+		for _, wire := range merge.Wires() {
+			f.Add(name + "(wire=" + wire + ")")
+		}
 	}
 	f.Add("FedAdam( tau=1e-3, LR=0.10 )")
 	f.Add("krum(f=+1)")
 	f.Add("krum(wire=float16,f=2)")
+	f.Add(" NormClip( Wire = BFLOAT16 , cap=1e300, factor=2.50 ) ")
+	f.Add("multikrum(m=3,wire=bfloat16,f=1)")
+	f.Add("fedyogi(lr=0.01,beta1=0.9,beta2=0.99,tau=0.001,wire=float16)")
+	f.Add("mean(wire=float16,wire=bfloat16)")
+	f.Add("mean(wire=)")
+	f.Add("mean(wire=float32)")
+	f.Add("trimmedmean(share=-0,wire=0)")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := merge.ParseMethod(text)
 		if err != nil {
+			if !errors.Is(err, merge.ErrMethod) {
+				t.Fatalf("%q: %v does not wrap ErrMethod", text, err)
+			}
 			return
 		}
 		again, err := merge.ParseMethod(m.String())
@@ -98,7 +111,35 @@ func FuzzParseMethod(f *testing.F) {
 		if len(m.String()) > merge.MaxMethod || m.LeastContributors() < 1 || m.LeastContributors() > merge.MaxContributors+1 {
 			t.Fatalf("%q: %q needs %d contributors", text, m, m.LeastContributors())
 		}
+		checkWires(t, text, m)
 	})
+}
+
+// checkWires holds that a method's wire is what its text says, and that with another one, or none, it is the same method.
+func checkWires(t *testing.T, text string, m *merge.Method) {
+	t.Helper()
+	bare, wire, given := strings.Cut(strings.TrimSuffix(m.String(), ")"), "wire=")
+	if given != (m.Wire() != 0) || given && (wire != m.Wire().String() || !slices.Contains(merge.Wires(), wire)) {
+		t.Fatalf("%q: the canonical %q travels as %v", text, m, m.Wire())
+	}
+	bare = strings.TrimRight(bare, "(,")
+	for _, wire := range append(merge.Wires(), "") {
+		want := bare
+		if wire != "" {
+			want += map[bool]string{true: ",", false: "("}[strings.Contains(bare, "(")] + "wire=" + wire
+		}
+		if strings.Contains(want, "(") {
+			want += ")"
+		}
+		other, err := merge.ParseMethod(want)
+		if err != nil || other.String() != want || (other.Wire() == m.Wire()) != (want == m.String()) {
+			t.Fatalf("%q: %q with wire %q gives %v, %v", text, m, wire, other, err)
+		}
+		if other.Name() != m.Name() || other.LeastContributors() != m.LeastContributors() || other.Distances() != m.Distances() ||
+			other.Bounds() != m.Bounds() || other.UsesBase() != m.UsesBase() {
+			t.Fatalf("%q: %q is another method than %q", text, other, m)
+		}
+	}
 }
 
 // all are the methods with parameters that work with seven contributors.
