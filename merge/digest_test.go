@@ -22,11 +22,3 @@ func TestSumIsBLAKE3(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkSum(b *testing.B) {
-	leaf := make([]byte, merge.LeafSize)
-	b.SetBytes(int64(len(leaf)))
-	for b.Loop() {
-		merge.Sum(leaf)
-	}
-}
