@@ -243,12 +243,14 @@ func (d *decider) judge(v verdict) {
 	if len(out) == 0 && d.mem.notBefore.Sub(d.mem.failSince) >= d.cfg.StallGrace { // when the next attempt begins
 		out = d.unconnected(failures)
 	}
-	if len(out) == 0 || !d.enoughWithout(out) {
-		return
-	}
-	for _, node := range out {
-		d.mem.excluded = append(d.mem.excluded, node)
-		d.mem.sitOut[node] = p.Round + sitOutRounds
+	switch {
+	case len(out) == 0:
+	case d.enoughWithout(out):
+		for _, node := range out {
+			d.mem.exclude(node)
+		}
+	default:
+		d.recall(failures)
 	}
 }
 

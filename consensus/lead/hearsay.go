@@ -49,13 +49,24 @@ func baseless(f failure, by map[string]failure) bool {
 // those who fail again and again and blame nobody. Of two ends of a broken link that one goes whose links to more peers have
 // broken in this round: who accuses one after the other goes before the second.
 func (d *decider) unconnected(failures []failure) []string {
-	nodes, links := nodesOf(d.c.Plan.Participants), slices.Clone(failures)
+	nodes := d.fewestBroken(nodesOf(d.c.Plan.Participants))
+	keep := connected(nodes, unlinked(failures))
+	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
+}
+
+// fewestBroken sorts nodes by the number of their links that have broken in this round, and else leaves their order.
+func (d *decider) fewestBroken(nodes []string) []string {
 	slices.SortStableFunc(nodes, func(a, b string) int { return len(d.mem.broken[a]) - len(d.mem.broken[b]) })
+	return nodes
+}
+
+// unlinked lays the failures of those who blame nobody to themselves.
+func unlinked(failures []failure) []failure {
+	links := slices.Clone(failures)
 	for i, f := range links {
 		if f.alone {
 			links[i].blamed = f.node
 		}
 	}
-	keep := connected(nodes, links)
-	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
+	return links
 }

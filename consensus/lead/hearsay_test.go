@@ -150,6 +150,9 @@ func (b *table) fail(words [4]word) (out []string, says string, took time.Durati
 // tells has one peer report on the running attempt.
 func (b *table) tells(i int, w word) {
 	p, r := b.contract().Plan, lead.Report{Ready: b.reports[id(i)].Ready, At: b.now}
+	if c := b.contract().Committed; c != nil {
+		r.Held = []lead.Held{{Round: c.Round, Digest: c.Digest}}
+	}
 	if w.failed {
 		r.FailedAt = b.now
 		r.Failed = &lead.Failed{Round: p.Round, Attempt: p.Attempt, Blamed: w.blamed, HeardFrom: w.heardFrom, Reason: "no byte"}

@@ -65,6 +65,20 @@ func (m Memory) of(c *state.Contract) Memory {
 
 func (m *Memory) sitting(node string) bool { return m.sitOut[node] >= m.round }
 
+// exclude leaves a node out of the round's next attempts, and of the rounds after it.
+func (m *Memory) exclude(node string) {
+	if !slices.Contains(m.excluded, node) {
+		m.excluded = append(m.excluded, node)
+	}
+	m.sitOut[node] = m.round + sitOutRounds
+}
+
+// readmit takes a node's exclusion back.
+func (m *Memory) readmit(node string) {
+	m.excluded = slices.DeleteFunc(m.excluded, func(n string) bool { return n == node })
+	delete(m.sitOut, node)
+}
+
 // breaks notes that a link between two nodes did not carry.
 func (m *Memory) breaks(a, b string) {
 	if m.broken == nil {

@@ -16,6 +16,10 @@ func cheats(name string, receivers ...string) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) { s.Cheat(name, receivers...) }
 }
 
+func accuses(name string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Accuse(name) }
+}
+
 func honest(name string) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) { s.Honest(name) }
 }
@@ -57,6 +61,12 @@ func TestLiars(t *testing.T) {
 			name: "an owner sends different bytes to one of three", cfg: leaved(four), when: training(4, whole...),
 			strike: cheats("sl-0", "sl-1"), lasts: 90 * time.Second, mend: honest("sl-0"), within: think + undecided, all: whole,
 			explain: 40 * time.Second,
+		},
+		{
+			// It gets rid of one, so that only those are left that are needed, and goes on: then the one comes back in its place.
+			name: "one accuses one after the other, and two are needed", cfg: longer(leaved(fellows)), when: first, strike: accuses("sl-0"),
+			lasts: 72 * time.Second, mend: honest("sl-0"), within: think + grace + 3*(backoff+exchange), with: three[1:],
+			explain: 71500 * time.Millisecond, after: back("sl-0"),
 		},
 	})
 }

@@ -45,6 +45,7 @@ type sl struct {
 	journal  string // path, if programs outlive their daemons
 	record   *session.Journal
 	refused  []error // why streams were turned away, oldest first
+	accuses  bool    // it lays what it has merged to another
 }
 
 // start begins a life; the program starts when the node is registered.
@@ -206,6 +207,7 @@ type control struct {
 
 // Report implements session.Control.
 func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+	req = c.sl.slander(req)
 	err := c.Control.Report(ctx, req)
 	if err == nil && len(req.GetSessions()) > 0 {
 		c.sl.mu.Lock()

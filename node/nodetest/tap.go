@@ -56,8 +56,12 @@ func (s *Swarm) Cheat(name string, receivers ...string) {
 	s.taps.set(s.taps.cheat, name, receivers)
 }
 
-// Honest ends an SL's LieAbout and Cheat.
+// Honest ends an SL's LieAbout, Cheat and Accuse.
 func (s *Swarm) Honest(name string) {
+	n := s.sl(name)
+	n.mu.Lock()
+	n.accuses = false
+	n.mu.Unlock()
 	s.taps.mu.Lock()
 	defer s.taps.mu.Unlock()
 	for _, lies := range []map[pair]bool{s.taps.mishear, s.taps.cheat} {
