@@ -136,7 +136,9 @@ func (d *decider) judgeClosed(p *peer) {
 		p.ready = false
 	}
 	if r := report.Ready; r != nil {
-		p.heard, p.seq, p.weight, p.norm = true, max(r.Seq, p.seq), r.Weight, r.UpdateNorm
+		// A norm counts from a model: one from before the last commit says nothing of now.
+		p.heard = d.method == nil || !d.method.Bounds() || d.onBase(r)
+		p.seq, p.weight, p.norm = max(r.Seq, p.seq), r.Weight, r.UpdateNorm
 		if p.session.CheckinMode == state.CheckinActive {
 			p.ready = d.onBase(r)
 		}

@@ -403,3 +403,25 @@ func TestLiarAboutItsNormSitsOut(t *testing.T) {
 		t.Fatalf("plan %+v, want one without the liar", plan)
 	}
 }
+
+// TestNormFromBeforeTheLastCommit: a closed session's norm counts from the last model, so one that was declared before it is not
+// taken for the final round's.
+func TestNormFromBeforeTheLastCommit(t *testing.T) {
+	b := clipping(t, 2, 4, 4)
+	b.report([]float64{4, 16, 16}, []float64{0, 0, 0}, []float64{0, 0, 0})
+	b.follow()
+	if b.contract().Round() != 1 {
+		t.Fatal("round 1 was not committed")
+	}
+	for i := range 3 {
+		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, Seq: 1})
+	}
+	if b.follow(); b.contract().Plan != nil {
+		t.Fatalf("planned by what was said before the last commit: %+v", b.contract().Plan)
+	}
+	b.ready(1, 0, 1, 2)
+	b.follow()
+	if p := b.contract().Plan; p == nil || !p.Final || p.Participants[0].NormBits != 0 {
+		t.Errorf("planned: %+v", p)
+	}
+}
