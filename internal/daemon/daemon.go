@@ -66,6 +66,7 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func Main(args []string, env Env) int {
 	ctx, stop := env.Signals(context.Background())
 	defer stop()
+	defer raiseHeap(env.Getenv)()
 	env.args = args
 	if env.Sudo.UID == nil {
 		env.Sudo = sudo.OS()
