@@ -146,6 +146,33 @@ func TestStreamWithItsOwnConnectionOutlivesSVIDs(t *testing.T) {
 	roundTrip(t, s, "still here")
 }
 
+// The dialler is through with a handshake before the acceptor; what it dials next may come first.
+func TestStreamWithItsOwnConnectionMayOvertakeItsParent(t *testing.T) {
+	sw := p2ptest.New(t)
+	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+	serveEcho(sn, anyRole)
+	first, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, first, "adopted")
+	adopt := p2p.NotYetAdopted(sn, sl.ID())
+	go func() {
+		for p2p.Vouching(sn) == 0 {
+			runtime.Gosched()
+		}
+		adopt()
+	}()
+	s, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p2p.Shared(s) {
+		t.Error("the stream shares a connection")
+	}
+	roundTrip(t, s, "and this one too")
+}
+
 // Node key and SVID are not enough to hang on to another's connection: what only its ends know is.
 func TestConnectionOfAThiefBelongsToNone(t *testing.T) {
 	sw := p2ptest.New(t)

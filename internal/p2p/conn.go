@@ -75,6 +75,8 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 		h.wg.Go(func() { _ = oldest.Close() })
 	}
 	h.conns[cn.peer.ID] = append(h.conns[cn.peer.ID], cn)
+	close(h.adopted)
+	h.adopted = make(chan struct{})
 	h.wg.Go(func() { h.serveConn(cn) })
 	h.cfg.Log.Debug("peer connected", "peer", cn.peer.ID.String(), "spiffe_id", cn.peer.Identity.String(), "remote", cn.RemoteMultiaddr().String())
 	return cn, nil

@@ -25,6 +25,21 @@ func Connections(h *Host, id peer.ID) int {
 	return len(h.conns[id])
 }
 
+// NotYetAdopted makes the host forget its connections with the peer until adopt is called.
+func NotYetAdopted(h *Host, id peer.ID) (adopt func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := h.conns[id]
+	delete(h.conns, id)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.conns[id] = list
+		close(h.adopted)
+		h.adopted = make(chan struct{})
+	}
+}
+
 // Expiry returns when the host's newest connection with the peer ends unless the peer re-authenticates.
 func Expiry(h *Host, id peer.ID) time.Time {
 	c := newest(h, id)

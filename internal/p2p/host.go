@@ -99,6 +99,7 @@ type Host struct {
 	services map[protocol.ID]service
 	conns    map[peer.ID][]*conn // newest last; without those that carry one stream, which their parents know
 	vouching map[Peer]int        // incoming connections that have not shown their parent yet
+	adopted  chan struct{}       // closed and replaced when conns has another one
 	closed   bool
 }
 
@@ -130,6 +131,7 @@ func NewHost(cfg Config) (*Host, error) {
 		services:  map[protocol.ID]service{},
 		conns:     map[peer.ID][]*conn{},
 		vouching:  map[Peer]int{},
+		adopted:   make(chan struct{}),
 	}
 	h.protocols.AddHandler(ReauthProtocol, nil)
 	for _, addr := range cfg.ListenAddrs {

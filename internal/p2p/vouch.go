@@ -31,6 +31,8 @@ const (
 	vouchAcceptor = "swarm p2p alone 1 acceptor"
 	// aloneTimeout bounds the whole of opening one, of the time that Dial has.
 	aloneTimeout = 2 * time.Second
+	// adoptTimeout is how long an acceptor looks for the parent, within the dialler's aloneTimeout.
+	adoptTimeout = time.Second
 	// maxAlone bounds the connections that hang on one parent.
 	maxAlone = 64
 )
@@ -237,7 +239,7 @@ func (h *Host) takeVouch(up libtransport.CapableConn, a *aloneConn, proven *prov
 	if _, err := io.ReadFull(a.secure, theirs[:]); err != nil {
 		return nil, err
 	}
-	parent := h.named(proven.peer.ID, name)
+	parent := h.awaitNamed(proven.peer.ID, name)
 	switch {
 	case parent == nil:
 		return nil, errors.New("it belongs to no open connection")
@@ -257,14 +259,34 @@ func (h *Host) takeVouch(up libtransport.CapableConn, a *aloneConn, proven *prov
 	return c, nil
 }
 
-// named returns the peer's open connection of that name.
-func (h *Host) named(id peer.ID, name vouch) *conn {
+// awaitNamed returns the peer's open connection of that name. The peer may have finished the handshake first, and be here with
+// a second connection before the first is adopted; so it waits a while, then returns nil.
+func (h *Host) awaitNamed(id peer.ID, name vouch) *conn {
+	timeout := time.NewTimer(adoptTimeout)
+	defer timeout.Stop()
+	for {
+		c, adopted := h.named(id, name)
+		if c != nil {
+			return c
+		}
+		select {
+		case <-adopted:
+		case <-timeout.C:
+			return nil
+		case <-h.ctx().Done():
+			return nil
+		}
+	}
+}
+
+// named returns the peer's open connection of that name, and else what is closed when there is another connection.
+func (h *Host) named(id peer.ID, name vouch) (*conn, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.conns[id] {
 		if name.equal(c.vouch(vouchName, nil)) {
-			return c
+			return c, nil
 		}
 	}
-	return nil
+	return nil, h.adopted
 }
