@@ -91,6 +91,85 @@ func TestMappingIsTheFile(t *testing.T) {
 	}
 }
 
+func TestLendIsInPlace(t *testing.T) {
+	const size = 12345
+	local := inMemory(t, size).Local()
+	lent, err := local.Lend(100, 3, func(b []byte) { copy(b, "abc") })
+	if !lent || err != nil {
+		t.Fatalf("lent: %t, %v", lent, err)
+	}
+	if got, err := os.ReadFile(local.path); err != nil || string(got[99:104]) != "\x00abc\x00" {
+		t.Errorf("the file has %q, %v", got[99:104], err)
+	}
+	for _, span := range [][2]int64{{size, 1}, {-1, 1}, {size - 1, 2}} {
+		if lent, err := local.Lend(span[0], int(span[1]), func([]byte) { t.Error("lent") }); lent || err != nil {
+			t.Errorf("%d bytes at %d: lent: %t, %v", span[1], span[0], lent, err)
+		}
+	}
+}
+
+// TestLendSurvivesTruncation has a program truncate one of two files that are lent at once: who is named is the one.
+func TestLendSurvivesTruncation(t *testing.T) {
+	const size = 64 << 10
+	s := inMemory(t, size)
+	local, merging := s.Local(), s.Merging()
+	both := func() (inner, outer error) {
+		_, outer = local.Lend(0, size, func(from []byte) {
+			_, inner = merging.Lend(0, size, func(to []byte) { copy(to, from) })
+		})
+		return inner, outer
+	}
+	if inner, outer := both(); inner != nil || outer != nil {
+		t.Fatal(inner, outer)
+	}
+	var slot *Error
+	if err := os.Truncate(local.path, 8<<10); err != nil {
+		t.Fatal(err)
+	}
+	if inner, outer := both(); inner != nil || !errors.As(outer, &slot) || slot.Code != "SLOT_SIZE" {
+		t.Errorf("the program's file is short: %v, %v", inner, outer)
+	}
+	if err := os.Truncate(local.path, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(merging.path, 8<<10); err != nil {
+		t.Fatal(err)
+	}
+	if inner, outer := both(); !errors.As(inner, &slot) || slot.Code != "SLOT_SIZE" || outer != nil {
+		t.Errorf("the merging file is short: %v, %v", inner, outer)
+	}
+	// Cut within a page, and long again when it is looked at.
+	if err := os.Truncate(merging.path, size); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.Lend(0, 1, func([]byte) { _ = os.Truncate(local.path, size-100) }); !errors.As(err, &slot) {
+		t.Errorf("cut within a page: %v", err)
+	}
+}
+
+func TestLendPassesOtherPanicsOn(t *testing.T) {
+	local := inMemory(t, 4096).Local()
+	other, err := unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(other) }()
+	for name, use := range map[string]func([]byte){
+		"panic": func([]byte) { panic("mine") },
+		"fault": func(b []byte) { copy(b, other) },
+		"nil":   func(b []byte) { b[0] = *(*byte)(nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: swallowed", name)
+				}
+			}()
+			_, _ = local.Lend(0, 4096, use)
+		}()
+	}
+}
+
 // TestClosingWaitsForCopies has copies that run while the memory is unmapped.
 func TestClosingWaitsForCopies(t *testing.T) {
 	const size = 1 << 20

@@ -43,12 +43,16 @@ func (s *Slot) check() error {
 		return fmt.Errorf("stat weight file %s: %w", s.name, err)
 	}
 	if info.Size() != s.size {
-		return &Error{
-			"SLOT_SIZE", fmt.Sprintf("weight file %s is %d bytes, want %d: the program must not truncate or extend it", s.name, info.Size(), s.size),
-			"map the file shared and write it in place",
-		}
+		return s.changed(fmt.Sprintf("is %d bytes, want %d", info.Size(), s.size))
 	}
 	return nil
+}
+
+func (s *Slot) changed(how string) error {
+	return &Error{
+		"SLOT_SIZE", fmt.Sprintf("weight file %s %s: the program must not truncate or extend it", s.name, how),
+		"map the file shared and write it in place",
+	}
 }
 
 // ReadAt implements io.ReaderAt. A file of the wrong length is an error.
@@ -79,6 +83,25 @@ func (s *Slot) WriteAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	return s.file.WriteAt(p, off)
+}
+
+// Lend calls use with the n bytes of the file at off, in place: no copy is made, and what is written there is in the file. It
+// returns false, and has not called use, where the file is not in memory; use ReadAt and WriteAt then. Use keeps nothing of
+// the bytes, and touches them in its own goroutine. A program can change them at any time; if it truncates the file, use breaks
+// off with a panic that Lend turns into an error, so use must leave nothing locked behind but by defer. Closing the Slots waits
+// for use.
+func (s *Slot) Lend(off int64, n int, use func([]byte)) (bool, error) {
+	lent, whole := s.view.lend(off, n, use)
+	if !lent {
+		return false, nil
+	}
+	if err := s.check(); err != nil {
+		return true, err
+	}
+	if !whole {
+		return true, s.changed("was shorter for a while")
+	}
+	return true, nil
 }
 
 // copied looks at the file's length after a copy through the mapping: behind a new end of the file, the rest of its last page
