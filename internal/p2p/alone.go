@@ -125,6 +125,11 @@ func (s *aloneStream) Read(p []byte) (int, error) {
 // Write writes. After a deadline has cut it short the stream can only be closed.
 func (s *aloneStream) Write(p []byte) (int, error) { return s.conn.secure.Write(p) }
 
+// WriteFrame writes a header and a payload as one.
+func (s *aloneStream) WriteFrame(header, payload []byte) (int, error) {
+	return s.conn.secure.WriteFrame(header, payload)
+}
+
 // CloseWrite tells the peer that nothing more comes.
 func (s *aloneStream) CloseWrite() error { return s.conn.secure.CloseWrite() }
 

@@ -93,6 +93,18 @@ func (c *secureConn) Write(p []byte) (int, error) {
 	return c.wire.burst(func() (int, error) { return c.Conn.Write(p) })
 }
 
+// WriteFrame writes a short header and a payload as one.
+func (c *secureConn) WriteFrame(header, payload []byte) (int, error) {
+	return c.wire.burst(func() (int, error) {
+		n, err := c.Conn.Write(header)
+		if err != nil {
+			return n, err
+		}
+		m, err := c.Conn.Write(payload)
+		return n + m, err
+	})
+}
+
 // Close closes the socket at once. TLS's own Close would wait for a dead peer; truncation needs no notice here,
 // since yamux frames carry their length and streams their end.
 func (c *secureConn) Close() error { return c.NetConn().Close() }

@@ -41,6 +41,23 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, s.conn.life.explain(err)
 }
 
+// WriteFrame is Write of header and then payload, which go to the kernel together where that can be. A panic in reading
+// payload leaves the stream such that it can only be reset.
+func (s *Stream) WriteFrame(header, payload []byte) (int, error) {
+	if w, ok := s.inner.(interface {
+		WriteFrame(header, payload []byte) (int, error)
+	}); ok {
+		n, err := w.WriteFrame(header, payload)
+		return n, s.conn.life.explain(err)
+	}
+	n, err := s.Write(header)
+	if err != nil {
+		return n, err
+	}
+	m, err := s.Write(payload)
+	return n + m, err
+}
+
 // CloseWrite ends our direction: the peer reads io.EOF after what was written.
 func (s *Stream) CloseWrite() error { return s.inner.CloseWrite() }
 

@@ -39,24 +39,34 @@ type wire struct {
 	ended bool   // the socket ended beneath what TLS has read; written by the reader
 }
 
-// burst lets write write to TLS and sends its records together.
-func (w *wire) burst(write func() (int, error)) (int, error) {
+// burst lets write write to TLS and sends its records together. If write panics nothing more is sent.
+func (w *wire) burst(write func() (int, error)) (n int, err error) {
 	w.bursting.Lock()
 	defer w.bursting.Unlock()
 	w.mu.Lock()
 	w.held = bursts.Get().(*[]byte)
 	w.mu.Unlock()
-	n, err := write()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if flushed := w.flushLocked(); err == nil {
-		err = flushed
-	}
-	*w.held = (*w.held)[:0]
-	bursts.Put(w.held)
-	w.held = nil
+	returned := false
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !returned && w.err == nil {
+			w.err = errBroken
+		}
+		if flushed := w.flushLocked(); err == nil {
+			err = flushed
+		}
+		*w.held = (*w.held)[:0]
+		bursts.Put(w.held)
+		w.held = nil
+	}()
+	n, err = write()
+	returned = true
 	return n, err
 }
+
+// errBroken is what the rest of a burst meets that broke off with a panic.
+var errBroken = errors.New("a write broke off")
 
 // Write takes one record.
 func (w *wire) Write(p []byte) (int, error) {
