@@ -28,6 +28,11 @@ type Stream interface {
 // counters of one attempt.
 type counters struct{ sent, received atomic.Uint64 }
 
+// frameWriter is a Stream that sends header and payload as one.
+type frameWriter interface {
+	WriteFrame(header, payload []byte) (int, error)
+}
+
 // conn adds framing, stall detection and counting to a stream. One goroutine
 // reads and one writes.
 type conn struct {
@@ -131,22 +136,23 @@ const writeSize = 64 << 10
 
 // write sends whole frames. If bounded, it fails when the peer takes no byte
 // for the stall time; else it waits as long as the stream lives.
-func (c *conn) write(b []byte, bounded bool) error {
+func (c *conn) write(b []byte, bounded bool) error { return c.writeFrame(nil, b, bounded) }
+
+// writeFrame is write of a header and a payload. If reading the payload panics the stream is torn.
+func (c *conn) writeFrame(head, b []byte, bounded bool) error {
+	c.torn = true
 	started := false
-	for len(b) > 0 {
+	for len(head)+len(b) > 0 {
 		end := time.Time{}
 		if bounded {
 			end = time.Now().Add(c.stall)
 		}
 		c.deadline(c.s.SetWriteDeadline, end)
-		piece := min(len(b), writeSize)
-		if len(b)-piece <= headerSize {
-			piece = len(b) // A leaf is a power of two and has a header: no write for its last nine bytes.
-		}
-		n, err := c.s.Write(b[:piece])
+		n, err := c.writePiece(head, b)
 		c.count.Load().sent.Add(uint64(n))
 		started = started || n > 0
-		b = b[n:]
+		k := min(n, len(head))
+		head, b = head[k:], b[n-k:]
 		if err == nil {
 			continue
 		}
@@ -159,7 +165,23 @@ func (c *conn) write(b []byte, bounded bool) error {
 		c.torn = started
 		return err
 	}
+	c.torn = false
 	return nil
+}
+
+// writePiece writes some of head and b.
+func (c *conn) writePiece(head, b []byte) (int, error) {
+	piece := min(len(b), writeSize)
+	if len(b)-piece <= headerSize {
+		piece = len(b) // A leaf is a power of two and may have its header with it: no write for its last nine bytes.
+	}
+	if len(head) == 0 {
+		return c.s.Write(b[:piece])
+	}
+	if w, ok := c.s.(frameWriter); ok {
+		return w.WriteFrame(head, b[:piece])
+	}
+	return c.s.Write(head)
 }
 
 // farewell says why this side ends and closes its direction; after wind.

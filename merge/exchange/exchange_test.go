@@ -36,7 +36,11 @@ func TestAllHoldTheSameModel(t *testing.T) {
 		}
 		want := direct(t, a, local)
 		synctest.Test(t, func(t *testing.T) {
-			out := newSwarm(t, n, exchange.Config{}).runAll(t.Context(), a, local, merged)
+			s := newSwarm(t, n, exchange.Config{})
+			if seed >= 5 {
+				s.extend = func(_ int, slots *exchange.Slots) { lend(slots) }
+			}
+			out := s.runAll(t.Context(), a, local, merged)
 			mustAll(t, out)
 			for i, o := range out {
 				if !bytes.Equal(merged[i].b, want) {

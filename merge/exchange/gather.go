@@ -1,6 +1,9 @@
 package exchange
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // gatherer brings the contributions of one leaf together, from the rings, the stash and the own slot. It belongs to the
 // goroutine that merges.
@@ -24,27 +27,58 @@ func (g *gatherer) release() {
 	}
 }
 
-// gather takes one leaf of every contributor, in plan order. The caller gives them back. It returns false when the attempt
-// has ended.
-func (g *gatherer) gather(leaf int) bool {
+// gather takes one leaf of every contributor, in plan order, and calls use, which finds them in sources. The caller gives them
+// back. What fails is told to the attempt but for errors of use; gather returns any, and errEnded when the attempt has ended.
+func (g *gatherer) gather(leaf int, use func() error) error {
+	own := -1
 	for s, i := range g.who {
 		if i == g.Self {
-			b := g.buffer(s, leaf)
-			if err := readLeaf(g.slots.Local, g.Layout, leaf, b); err != nil {
-				g.fail(g.Self, fmt.Sprintf("read own weights: %v", err), err)
-				return false
-			}
-			if g.travel(leaf, b, nil) != nil {
-				return false
-			}
-			g.sources[s] = b
-			continue
-		}
-		if !g.take(s, leaf) {
-			return false
+			own = s
+		} else if !g.take(s, leaf) {
+			return errEnded
 		}
 	}
-	return true
+	if own < 0 {
+		return use()
+	}
+	if done, err := g.lendOwn(own, leaf, use); done {
+		return err
+	}
+	b := g.buffer(own, leaf)
+	if err := readLeaf(g.slots.Local, g.Layout, leaf, b); err != nil {
+		return g.unread(err)
+	}
+	if err := g.travel(leaf, b, nil); err != nil {
+		return err
+	}
+	g.sources[own] = b
+	return use()
+}
+
+// errEnded is that the attempt ended while a contribution was awaited.
+var errEnded = errors.New("the attempt has ended")
+
+// lendOwn calls use with the own leaf where it lies; false if that can't be.
+func (g *gatherer) lendOwn(own, leaf int, use func() error) (bool, error) {
+	slot, ok := g.slots.Local.(Lender)
+	if !ok || g.codec != nil {
+		return false, nil
+	}
+	var used error
+	lent, err := slot.Lend(g.Layout.LeafOffset(leaf), g.Layout.LeafLen(leaf), func(b []byte) {
+		g.sources[own] = b
+		used = use()
+		g.sources[own] = nil
+	})
+	if err != nil {
+		return true, g.unread(err)
+	}
+	return lent, used
+}
+
+func (g *gatherer) unread(err error) error {
+	g.fail(g.Self, fmt.Sprintf("read own weights: %v", err), err)
+	return err
 }
 
 // take waits for the leaf of a contributor. Leaves come in order, each either to the ring or, known before any later one

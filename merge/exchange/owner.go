@@ -181,8 +181,8 @@ func (r *run) give(i int, in *inbound) {
 	}
 	merged := r.served()
 	shard := r.Participants[r.Self].Shard
-	w := newBatch(in.c, true)
-	defer w.release()
+	s := &sender{run: r, c: in.c, bounded: true}
+	defer s.release()
 	for k := 0; k < shard.Leaves && err == nil; k++ {
 		if in.have.get(k) {
 			continue
@@ -190,9 +190,7 @@ func (r *run) give(i int, in *inbound) {
 		leaf := shard.First + k
 		ready, _ := r.progress.ready(leaf)
 		if !ready {
-			if err = w.flush(); err == nil {
-				err = r.await(in.c, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
-			}
+			err = r.await(in.c, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
 		}
 		if err != nil || r.ctx.Err() != nil {
 			break
@@ -201,16 +199,11 @@ func (r *run) give(i int, in *inbound) {
 			err = sent
 			continue
 		}
-		if err := w.add(r, merged, leaf); err != nil {
-			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", err), err)
+		err = s.leaf(merged, leaf)
+		if unread := (unreadError{}); errors.As(err, &unread) {
+			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", unread), err)
 			return
 		}
-		if w.full() {
-			err = w.flush()
-		}
-	}
-	if err == nil && r.ctx.Err() == nil {
-		err = w.flush()
 	}
 	if err != nil {
 		r.suspect(i, r.awaits(i, in), r.Participants[i].Node+" takes no more", err)
@@ -315,25 +308,24 @@ func (r *run) ownLeaves() {
 			continue
 		}
 		leaf := shard.First + k
-		n := r.Layout.LeafLen(leaf)
-		if !g.gather(leaf) {
-			return
-		}
 		if committed != nil {
-			base = committed[:n]
+			base = committed[:r.Layout.LeafLen(leaf)]
 			if r.readBase(leaf, base) != nil {
 				return
 			}
 		}
-		dst, f := r.target(leaf, spare)
-		if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
-			r.recent.discard(f)
-			r.mergeFailed(err)
-			return
-		}
-		squares := r.squares(leaf, g.sources, base)
-		g.giveBack()
-		if r.put(leaf, dst, f) != nil {
+		var squares []float64
+		err := g.gather(leaf, func() error {
+			return r.put(leaf, spare, func(dst []byte) error {
+				if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
+					return r.mergeFailed(err)
+				}
+				squares = r.squares(leaf, g.sources, base)
+				g.giveBack()
+				return nil
+			})
+		})
+		if err != nil {
 			return
 		}
 		for s, v := range squares {
@@ -355,21 +347,35 @@ func (r *run) squares(leaf int, sources [][]byte, base []byte) []float64 {
 	return sums
 }
 
-func (r *run) mergeFailed(err error) {
+func (r *run) mergeFailed(err error) error {
 	var nf *merge.NonFinite
 	if errors.As(err, &nf) && nf.Contributor >= 0 {
 		r.fail(r.who[nf.Contributor], nf.Error(), err)
-		return
+		return err
 	}
 	r.fail(r.Self, plain(err), err)
+	return err
 }
 
-// put stores a leaf that this owner merged, and keeps the frame, if it was merged into one. Where peers step, the merged leaf
-// is what receivers are given, now and in another attempt.
-func (r *run) put(leaf int, b []byte, f *frame) error {
-	if f != nil {
+// put has a leaf of the own shard merged, stores it and keeps it for the receivers. It merges where the leaf is to stay: in the
+// slot, from which receivers are given it, or in the frame with which it goes out. Only where the slot holds other bytes than
+// travel is it merged in spare. Where peers step, the merged leaf is what receivers are given, now and in another attempt.
+func (r *run) put(leaf int, spare []byte, merged func(dst []byte) error) error {
+	if lent, err := r.inPlace(leaf, merged); lent {
+		return err
+	}
+	if r.codec == nil && !r.stepping() {
+		f := newFrame(r.leafHeader(leaf))
+		if err := merged(f.payload()); err != nil {
+			r.recent.drop(f)
+			return err
+		}
 		r.recent.add(f) // Its bytes stay: nobody but this goroutine adds the frames that would push it out.
-		return r.store(leaf, b)
+		return r.store(leaf, f.payload())
+	}
+	b := spare[:r.Layout.LeafLen(leaf)]
+	if err := merged(b); err != nil {
+		return err
 	}
 	if err := r.travel(leaf, b, r.keepRecent); err != nil {
 		return err
@@ -380,6 +386,30 @@ func (r *run) put(leaf int, b []byte, f *frame) error {
 		}
 	}
 	return r.store(leaf, b)
+}
+
+// inPlace lets fill write a merged leaf into the slot, and digests it there; false if that can't be. A program that writes to
+// the slot meanwhile harms its own node, whose digest is not the others' then.
+func (r *run) inPlace(leaf int, fill func(dst []byte) error) (bool, error) {
+	slot, ok := r.slots.Merged.(Lender)
+	if !ok || r.codec != nil || r.stepping() {
+		return false, nil
+	}
+	var d merge.Digest
+	var failed error
+	lent, err := slot.Lend(r.Layout.LeafOffset(leaf), r.Layout.LeafLen(leaf), func(b []byte) {
+		if failed = fill(b); failed == nil {
+			d = merge.Sum(b)
+		}
+	})
+	switch {
+	case err != nil:
+		r.fail(r.Self, fmt.Sprintf("write merged weights: %v", err), err)
+		return true, err
+	case lent && failed == nil:
+		r.progress.add(leaf, d)
+	}
+	return lent, failed
 }
 
 // store writes a merged leaf to the slot, after the optimiser's step if there

@@ -16,13 +16,13 @@ type recent struct {
 // frame is a leaf as it is sent. Whoever uses it must not change it.
 type frame struct {
 	leaf int
-	buf  *[]byte // of batchPool
+	buf  *[]byte // of framePool
 	uses int     // by the list and by writers
 }
 
 // newFrame returns a frame with its header and room for the payload, in use once.
 func newFrame(h header) *frame {
-	buf := batchPool.Get().(*[]byte)
+	buf := framePool.Get().(*[]byte)
 	*buf = h.append((*buf)[:0])[:headerSize+int(h.length)]
 	return &frame{leaf: int(h.arg), buf: buf, uses: 1}
 }
@@ -57,13 +57,6 @@ func (r *recent) take(leaf int) *frame {
 	return nil
 }
 
-// discard drops a frame that was never added; nil is none.
-func (r *recent) discard(f *frame) {
-	if f != nil {
-		r.drop(f)
-	}
-}
-
 // drop ends one use.
 func (r *recent) drop(f *frame) {
 	r.mu.Lock()
@@ -74,7 +67,7 @@ func (r *recent) drop(f *frame) {
 func (r *recent) dropLocked(f *frame) {
 	if f.uses--; f.uses == 0 {
 		*f.buf = (*f.buf)[:0]
-		batchPool.Put(f.buf)
+		framePool.Put(f.buf)
 		f.buf = nil
 	}
 }
@@ -97,16 +90,6 @@ func (r *run) giveRecent(c *conn, leaf int) (done bool, err error) {
 	}
 	defer r.recent.drop(f)
 	return true, c.write(*f.buf, true)
-}
-
-// target returns where to merge a leaf: into the frame with which it goes out, if the slot is to hold the same bytes, else
-// into spare and no frame.
-func (r *run) target(leaf int, spare []byte) ([]byte, *frame) {
-	if r.codec != nil || r.stepping() || len(r.Participants) == 1 {
-		return spare[:r.Layout.LeafLen(leaf)], nil
-	}
-	f := newFrame(r.leafHeader(leaf))
-	return f.payload(), f
 }
 
 // keepRecent keeps what travels of a merged leaf for the receivers; before progress tells them of it.

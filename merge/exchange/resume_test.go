@@ -27,22 +27,27 @@ const (
 var phases = []struct {
 	name, method, op string
 	k                int
+	lent             bool // slots lend their bytes
 }{
-	{"gather", "geomedian", "write", 4},
-	{"sums", "geomedian", "write", 11},
-	{"merge", "geomedian", "read", 0},
-	{"give", "geomedian", "read", 11},
-	{"merge", "fedadam", "write", 1},
-	{"give", "fedadam", "write", 2},
-	{"last", "fedadam", "write", 3},
-	{"first", "mean", "slot", 0},
-	{"middle", "mean", "slot", 7},
-	{"middle", "normclip", "slot", 5},
-	{"late", "coordmedian", "slot", 12},
-	{"give", "geomedian(wire=bfloat16)", "read", 11},
-	{"give", "fedadam(wire=float16)", "write", 2},
-	{"middle", "mean(wire=bfloat16)", "slot", 7},
-	{"middle", "normclip(wire=float16)", "slot", 5},
+	{"gather", "geomedian", "write", 4, false},
+	{"sums", "geomedian", "write", 11, false},
+	{"merge", "geomedian", "read", 0, false},
+	{"give", "geomedian", "read", 11, false},
+	{"merge", "fedadam", "write", 1, false},
+	{"give", "fedadam", "write", 2, false},
+	{"last", "fedadam", "write", 3, false},
+	{"first", "mean", "slot", 0, false},
+	{"middle", "mean", "slot", 7, false},
+	{"middle", "normclip", "slot", 5, false},
+	{"late", "coordmedian", "slot", 12, false},
+	{"give", "geomedian(wire=bfloat16)", "read", 11, false},
+	{"give", "fedadam(wire=float16)", "write", 2, false},
+	{"middle", "mean(wire=bfloat16)", "slot", 7, false},
+	{"middle", "normclip(wire=float16)", "slot", 5, false},
+	{"merge lent", "geomedian", "read", 0, true},
+	{"first lent", "mean", "slot", 0, true},
+	{"middle lent", "mean", "slot", 7, true},
+	{"middle lent", "normclip", "slot", 5, true},
 }
 
 // broken runs attempt 1 of a training whose victim is cut off at a phase, and returns what goes on after the cut.
@@ -53,6 +58,13 @@ func broken(t *testing.T, phase int) (*training, *swarm, exchange.Attempt, *atom
 	tr := newTraining(t, canonical(t, p.method), l, resumeNodes, true, rand.New(rand.NewPCG(1, 1)))
 	tr.local = local
 	s := tr.join(newSwarm(t, resumeNodes, exchange.Config{}))
+	if p.lent {
+		give := s.extend
+		s.extend = func(hub int, slots *exchange.Slots) {
+			give(hub, slots)
+			lend(slots)
+		}
+	}
 	var dead atomic.Bool
 	tr.spools[victim].watch = func(op string, k int) {
 		if op == p.op && k == p.k {

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -161,6 +162,9 @@ func (v *visitor) leaf(leaf int, buf []byte) error {
 	if err := v.expect(v.leafHeader(leaf)); err != nil {
 		return err
 	}
+	if lent, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b) }); lent {
+		return err
+	}
 	if err := v.takeLeaf(v.c, leaf, buf); err != nil {
 		return err
 	}
@@ -207,8 +211,8 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 			return nil
 		}
 	}
-	w := newBatch(v.c, false)
-	defer w.release()
+	s := &sender{run: v.run, c: v.c}
+	defer s.release()
 	for i := range shard.Leaves {
 		if skip.get(i) {
 			continue
@@ -217,18 +221,14 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		if err := v.ctx.Err(); err != nil {
 			return nil // The reader knows why.
 		}
-		if err := w.add(v.run, v.slots.Local, leaf); err != nil {
-			v.fail(v.Self, fmt.Sprintf("read own weights: %v", err), err)
+		err := s.leaf(v.slots.Local, leaf)
+		if unread := (unreadError{}); errors.As(err, &unread) {
+			v.fail(v.Self, fmt.Sprintf("read own weights: %v", unread), err)
 			return err
 		}
-		if w.full() {
-			if err := w.flush(); err != nil {
-				return v.unsent(err, quit)
-			}
+		if err != nil {
+			return v.unsent(err, quit)
 		}
-	}
-	if err := w.flush(); err != nil {
-		return v.unsent(err, quit)
 	}
 	return nil
 }

@@ -34,16 +34,15 @@ func (r *run) ownWhole() {
 		if r.ctx.Err() != nil {
 			return
 		}
-		if !g.gather(leaf) { // all from files
-			return
-		}
-		dst, f := r.target(leaf, spare)
-		if err := m.Leaf(leaf, dst, g.sources, nil); err != nil {
-			r.recent.discard(f)
-			r.mergeFailed(err)
-			return
-		}
-		if r.put(leaf, dst, f) != nil {
+		err := g.gather(leaf, func() error { // all from files
+			return r.put(leaf, spare, func(dst []byte) error {
+				if err := m.Leaf(leaf, dst, g.sources, nil); err != nil {
+					return r.mergeFailed(err)
+				}
+				return nil
+			})
+		})
+		if err != nil {
 			return
 		}
 	}
@@ -62,20 +61,7 @@ func (r *run) stashAll() bool {
 	defer g.release()
 	for k := p.count(); k < shard.Leaves; k++ {
 		leaf := shard.First + k
-		if !g.gather(leaf) {
-			return false
-		}
-		err := g.keep(leaf)
-		if err != nil {
-			r.fail(r.Self, fmt.Sprintf("keep contributions: %v", err), err)
-			return false
-		}
-		err = p.distances.Add(leaf, g.sources)
-		g.giveBack()
-		if err != nil {
-			p.distances = nil // Its sums are of no use.
-			p.setCount(0)
-			r.mergeFailed(err)
+		if err := g.gather(leaf, func() error { return g.measure(leaf) }); err != nil {
 			return false
 		}
 		p.setCount(k + 1)
@@ -85,6 +71,23 @@ func (r *run) stashAll() bool {
 		return false
 	}
 	return true
+}
+
+// measure keeps what was gathered of a leaf and adds it to the distances.
+func (g *gatherer) measure(leaf int) error {
+	if err := g.keep(leaf); err != nil {
+		g.fail(g.Self, fmt.Sprintf("keep contributions: %v", err), err)
+		return err
+	}
+	p := g.progress
+	err := p.distances.Add(leaf, g.sources)
+	g.giveBack()
+	if err != nil {
+		p.distances = nil // Its sums are of no use.
+		p.setCount(0)
+		return g.mergeFailed(err)
+	}
+	return nil
 }
 
 // keep writes what came of one leaf of the others to the stash.

@@ -1,0 +1,183 @@
+package exchange_test
+
+import (
+	"bytes"
+	"errors"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// lending is a slot whose bytes are used where they lie.
+type lending struct{ *slot }
+
+var _ exchange.Lender = lending{}
+
+// Lend counts a write once the last byte of what was lent has changed.
+func (s lending) Lend(off int64, n int, use func([]byte)) (bool, error) {
+	s.mu.Lock()
+	b := s.b[off : off+int64(n)]
+	before := slices.Clone(b)
+	if s.watch != nil && s.writes[off] == 0 {
+		s.watch(len(s.writes))
+	}
+	s.mu.Unlock()
+	use(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !bytes.Equal(before, b) && b[n-1] != before[n-1] {
+		s.writes[off]++
+	}
+	return true, nil
+}
+
+// lend makes what Run is given lend its bytes.
+func lend(slots *exchange.Slots) {
+	if s, ok := slots.Local.(*slot); ok {
+		slots.Local = lending{s}
+	}
+	if s, ok := slots.Merged.(*slot); ok {
+		slots.Merged = lending{s}
+	}
+}
+
+// cutOff is a slot in mapped memory of which one leaf can't be touched.
+type cutOff struct {
+	*slot
+	at int64
+}
+
+var errCutOff = errors.New("the file is too short")
+
+func newCutOff(t *testing.T, like *slot, at int64, n int) *cutOff {
+	t.Helper()
+	mem, err := unix.Mmap(-1, 0, len(like.b), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(mem) })
+	copy(mem, like.b)
+	if err := unix.Mprotect(mem[at:at+int64(n)], unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	return &cutOff{&slot{b: mem, writes: map[int64]int{}}, at}
+}
+
+// Lend implements exchange.Lender.
+func (c *cutOff) Lend(off int64, n int, use func([]byte)) (_ bool, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			err = errCutOff
+		}
+	}()
+	use(c.b[off : off+int64(n)])
+	return true, nil
+}
+
+// copying is a stream that touches what it is given only in the caller's goroutine and when nobody waits for it, as TLS does.
+type copying struct{ exchange.Stream }
+
+func (c copying) Write(b []byte) (int, error) { return c.Stream.Write(bytes.Clone(b)) }
+
+func (c copying) Read(b []byte) (int, error) {
+	own := make([]byte, len(b))
+	n, err := c.Stream.Read(own)
+	return copy(b, own[:n]), err
+}
+
+// framing is a stream that writes frames as one.
+type framing struct {
+	exchange.Stream
+	frames *int
+}
+
+// WriteFrame implements what exchange looks for.
+func (f framing) WriteFrame(header, payload []byte) (int, error) {
+	*f.frames++
+	return f.Write(slices.Concat(header, payload))
+}
+
+// TestALeafThatIsGoneEndsTheAttempt has a program truncate its files: the node says what happened, and nobody takes what it
+// had begun to send for weights.
+func TestALeafThatIsGoneEndsTheAttempt(t *testing.T) {
+	const victim, leaves = 1, 12
+	l, local, merged := floats(t, leaves, 3)
+	shards := attempt(t, l, 1, 1, 1, 1).Participants
+	for _, tt := range []struct {
+		name, of string
+		leaf     int // of the victim's slot
+		say      string
+	}{
+		{"own weights, for another owner", "local", shards[2].Shard.First + 1, "read own weights: the file is too short"},
+		{"own weights, for itself", "local", shards[victim].Shard.First + 1, "read own weights: the file is too short"},
+		{"merged weights, of another owner", "merged", shards[0].Shard.First + 1, "write merged weights: the file is too short"},
+		{"merged weights, of its own", "merged", shards[victim].Shard.First + 1, "write merged weights: the file is too short"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSwarm(t, 3, exchange.Config{})
+				s.dials = func(int, int) (exchange.Stream, exchange.Stream, error) {
+					a, b := newPipe()
+					return copying{a}, copying{b}, nil
+				}
+				s.extend = func(hub int, slots *exchange.Slots) {
+					lend(slots)
+					if hub != victim {
+						return
+					}
+					of := map[string]*slot{"local": local[victim], "merged": merged[victim]}[tt.of]
+					gone := newCutOff(t, of, l.LeafOffset(tt.leaf), l.LeafLen(tt.leaf))
+					if tt.of == "local" {
+						slots.Local = gone
+					} else {
+						slots.Merged = gone
+					}
+				}
+				for i, o := range s.runAll(t.Context(), attempt(t, l, 1, 1, 1, 1), local, merged) {
+					if blamed(o.err) != victim {
+						t.Errorf("participant %d: got %v, want blame of %d", i, o.err, victim)
+					}
+					if i == victim && (o.err == nil || !strings.Contains(o.err.Error(), tt.say) || !errors.Is(o.err, errCutOff)) {
+						t.Errorf("the victim: got %v, want %q", o.err, tt.say)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestLentLeavesGoOutWithTheirHeaders holds that what lends its bytes merges to the same as what does not, also over streams
+// that write a header and a payload as one.
+func TestLentLeavesGoOutWithTheirHeaders(t *testing.T) {
+	const n = 3
+	l, local, merged := floats(t, 9, n)
+	a := attempt(t, l, 1, 1, 2, 3)
+	want := direct(t, a, local)
+	synctest.Test(t, func(t *testing.T) {
+		s, frames := newSwarm(t, n, exchange.Config{}), make([]int, n*n)
+		s.wrap = func(from, to int, stream exchange.Stream) exchange.Stream {
+			return framing{stream, &frames[from*n+to]}
+		}
+		s.extend = func(_ int, slots *exchange.Slots) { lend(slots) }
+		mustAll(t, s.runAll(t.Context(), a, local, merged))
+		for i, m := range merged {
+			if !bytes.Equal(m.b, want) {
+				t.Errorf("participant %d holds other bytes than a direct merge", i)
+			}
+		}
+		for i, p := range a.Participants {
+			for from := range n {
+				if got := frames[from*n+i]; from != i && got != p.Shard.Leaves {
+					t.Errorf("%d frames from %d to %d were written as one, want %d", got, from, i, p.Shard.Leaves)
+				}
+			}
+		}
+	})
+}
