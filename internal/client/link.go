@@ -31,9 +31,10 @@ const (
 
 // link is a set of connections that were all made with one SVID.
 type link struct {
-	svid *x509svid.SVID // nil with Config.Transport
-	rt   http.RoundTripper
-	idle func()
+	svid  *x509svid.SVID // nil with Config.Transport
+	rt    http.RoundTripper
+	beats http.RoundTripper // for heartbeats: see newBeats
+	idle  func()
 
 	mu    sync.Mutex
 	known map[string]*stubs // by address of the SN; making them costs as much as a call
@@ -48,7 +49,7 @@ func (l *link) stubs(sn string) *stubs {
 		if len(l.known) >= maxKnown || l.known == nil {
 			l.known = map[string]*stubs{}
 		}
-		s = newStubs(l.rt, sn)
+		s = newStubs(l.rt, l.beats, sn)
 		l.known[sn] = s
 	}
 	return s
@@ -68,6 +69,7 @@ type stubs struct {
 	contract swarmv1connect.ContractServiceClient
 	ledger   swarmv1connect.LedgerServiceClient
 	model    swarmv1connect.ModelServiceClient
+	beat     swarmv1connect.SessionServiceClient // for Report alone
 }
 
 // stubs returns the services of an SN over connections with our newest SVID. After a rotation new calls get new
@@ -80,8 +82,11 @@ func (c *Client) stubs(sn string) (*stubs, error) {
 	return l.stubs(sn), nil
 }
 
-func newStubs(rt http.RoundTripper, sn string) *stubs {
-	h := &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
+	over := func(rt http.RoundTripper) *http.Client {
+		return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	h := over(rt)
 	url, opt := "https://"+sn, connect.WithReadMaxBytes(maxMessage)
 	return &stubs{
 		swarm:    swarmv1connect.NewSwarmServiceClient(h, url, opt),
@@ -90,6 +95,7 @@ func newStubs(rt http.RoundTripper, sn string) *stubs {
 		contract: swarmv1connect.NewContractServiceClient(h, url, opt),
 		ledger:   swarmv1connect.NewLedgerServiceClient(h, url, opt),
 		model:    swarmv1connect.NewModelServiceClient(h, url, opt),
+		beat:     swarmv1connect.NewSessionServiceClient(over(beats), url, opt),
 	}
 }
 
@@ -97,7 +103,7 @@ func (c *Client) fresh() (*link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cfg.Transport != nil {
-		return &link{rt: c.cfg.Transport}, nil
+		return &link{rt: c.cfg.Transport, beats: c.cfg.Transport}, nil
 	}
 	svid, err := c.cfg.Source.GetX509SVID()
 	if err != nil {
@@ -109,10 +115,25 @@ func (c *Client) fresh() (*link, error) {
 	if c.link != nil {
 		c.link.close()
 	}
-	t := newTransport()
-	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return c.dial(ctx, svid, addr) }
-	c.link = &link{svid: svid, rt: t, idle: t.CloseIdleConnections}
+	t, beats := newTransport(), newBeats()
+	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return c.dial(ctx, svid, addr, "h2") }
+	beats.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return c.dial(ctx, svid, addr, "http/1.1")
+	}
+	c.link = &link{svid: svid, rt: t, beats: beats, idle: func() {
+		t.CloseIdleConnections()
+		beats.CloseIdleConnections()
+	}}
 	return c.link, nil
+}
+
+// newBeats is the transport of heartbeats, which come one after the other, several in a round: HTTP/1.1 on a connection of
+// their own, where a call is one write and one read at either end, and no goroutine is started for it. In rounds of a small
+// model HTTP/2 took more than what the calls did.
+func newBeats() *http.Transport {
+	t := &http.Transport{Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Minute}
+	t.Protocols.SetHTTP1(true)
+	return t
 }
 
 func newTransport() *http.Transport {
@@ -125,8 +146,8 @@ func newTransport() *http.Transport {
 	return t
 }
 
-// dial makes a TLS 1.3 connection to an SN with this SVID; the other side must have the role sn.
-func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr string) (*tls.Conn, error) {
+// dial makes a TLS 1.3 connection to an SN with this SVID, to speak this protocol; the other side must have the role sn.
+func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr, protocol string) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var d net.Dialer
@@ -135,7 +156,7 @@ func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr string) (*t
 		return nil, &dialError{err}
 	}
 	cfg := identity.ClientTLS(newFixed(svid, c.cfg.Source), c.cfg.Domains, identity.RoleSN)
-	cfg.NextProtos = []string{"h2"}
+	cfg.NextProtos = []string{protocol}
 	bounded := &mortal{Conn: raw}
 	conn := tls.Client(bounded, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -74,7 +74,7 @@ func plainText(s string) string {
 func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	return call(ctx, c, manner{speaks: true, within: heartbeatTimeout}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
-			return s.session.Report(ctx, r)
+			return s.beat.Report(ctx, r)
 		})
 }
 

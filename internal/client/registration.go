@@ -152,9 +152,9 @@ func (c *Client) openProof(ctx context.Context, sn string) (*proof, error) {
 			return nil, &Error{Message: "to register over a transport of one's own takes a source and an exporter"}
 		}
 		exporter, err := c.cfg.Exporter()
-		return &proof{newStubs(c.cfg.Transport, sn), exporter, svid, func() {}}, err
+		return &proof{newStubs(c.cfg.Transport, c.cfg.Transport, sn), exporter, svid, func() {}}, err
 	}
-	conn, err := c.dial(ctx, svid, sn)
+	conn, err := c.dial(ctx, svid, sn, "h2")
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (c *Client) openProof(ctx context.Context, sn string) (*proof, error) {
 	}
 	t := newTransport()
 	t.DialTLSContext = only(conn)
-	return &proof{newStubs(t, sn), exporter, svid, func() {
+	return &proof{newStubs(t, t, sn), exporter, svid, func() {
 		t.CloseIdleConnections()
 		_ = conn.Close() // nothing is in flight
 	}}, nil

@@ -57,7 +57,7 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 	if err != nil {
 		return err
 	}
-	s := newStubs(used.rt, sn)
+	s := used.stubs(sn)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	current, moved := w.client.where()
