@@ -3,8 +3,10 @@ package blake_test
 import (
 	"encoding/hex"
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"lukechampine.com/blake3"
 
 	"github.com/swarmd/swarmd/merge/blake"
@@ -20,6 +22,37 @@ func TestSumIsBLAKE3(t *testing.T) {
 			if m := n + off; m >= 0 && m <= len(b) && blake.Sum(b[:m]) != blake3.Sum256(b[:m]) {
 				t.Errorf("digest of %d bytes differs", m)
 			}
+		}
+	}
+}
+
+func TestSumOfAnyLength(t *testing.T) {
+	b := make([]byte, blake.Largest)
+	_, _ = rand.NewChaCha8([32]byte{4}).Read(b)
+	for n := 0; n <= len(b); n += 1 + n%61 {
+		if blake.Sum(b[:n]) != blake3.Sum256(b[:n]) {
+			t.Errorf("digest of %d bytes differs", n)
+		}
+	}
+}
+
+// TestSumFaultsInTheCaller holds that memory is touched in the calling goroutine only: in another one a fault could not be
+// recovered from, and would end the test.
+func TestSumFaultsInTheCaller(t *testing.T) {
+	mem, err := unix.Mmap(-1, 0, blake.Largest, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	for _, n := range []int{1, 1024, 16 << 10, 16<<10 + 1, 32 << 10, 100_000, blake.Largest - 1, blake.Largest} {
+		faulted := func() (faulted bool) {
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			defer func() { faulted = recover() != nil }()
+			blake.Sum(mem[:n])
+			return
+		}()
+		if !faulted {
+			t.Errorf("%d bytes: no fault", n)
 		}
 	}
 }
