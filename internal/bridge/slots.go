@@ -91,6 +91,9 @@ func (s *Slot) WriteAt(p []byte, off int64) (int, error) {
 // off with a panic that Lend turns into an error, so use must leave nothing locked behind but by defer. Closing the Slots waits
 // for use.
 func (s *Slot) Lend(off int64, n int, use func([]byte)) (bool, error) {
+	if err := s.check(); err != nil {
+		return true, err
+	}
 	lent, whole := s.view.lend(off, n, use)
 	if !lent {
 		return false, nil

@@ -12,6 +12,7 @@ type gatherer struct {
 	sources [][]byte // of the leaf gathered last, in plan order
 	ringed  []bool   // whose bytes are in a buffer of its ring
 	buffers [][]byte // for what is read from files; nil while it was not needed
+	copies  bool     // the own leaf is copied, so that it is the same whenever it is looked at
 }
 
 func (r *run) newGatherer() *gatherer {
@@ -28,7 +29,8 @@ func (g *gatherer) release() {
 }
 
 // gather takes one leaf of every contributor, in plan order, and calls use, which finds them in sources. The caller gives them
-// back. What fails is told to the attempt but for errors of use; gather returns any, and errEnded when the attempt has ended.
+// back. It returns errEnded when the attempt has ended, the error of use, or why the own leaf could not be read, which it has
+// told the attempt.
 func (g *gatherer) gather(leaf int, use func() error) error {
 	own := -1
 	for s, i := range g.who {
@@ -61,7 +63,7 @@ var errEnded = errors.New("the attempt has ended")
 // lendOwn calls use with the own leaf where it lies; false if that can't be.
 func (g *gatherer) lendOwn(own, leaf int, use func() error) (bool, error) {
 	slot, ok := g.slots.Local.(Lender)
-	if !ok || g.codec != nil {
+	if !ok || g.codec != nil || g.copies {
 		return false, nil
 	}
 	var used error

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -177,6 +178,104 @@ func TestLentLeavesGoOutWithTheirHeaders(t *testing.T) {
 				if got := frames[from*n+i]; from != i && got != p.Shard.Leaves {
 					t.Errorf("%d frames from %d to %d were written as one, want %d", got, from, i, p.Shard.Leaves)
 				}
+			}
+		}
+	})
+}
+
+// shortOnce lends one leaf half of zeros, once, as behind the new end of a file within its last page, and says so after use.
+type shortOnce struct {
+	lending
+	at   int64
+	left *int
+}
+
+// Lend implements exchange.Lender.
+func (s shortOnce) Lend(off int64, n int, use func([]byte)) (bool, error) {
+	if off != s.at || *s.left == 0 {
+		return s.lending.Lend(off, n, use)
+	}
+	*s.left--
+	short := bytes.Clone(s.b[off : off+int64(n)])
+	clear(short[n/2:])
+	use(short)
+	return true, errCutOff
+}
+
+// TestALeafMergedOfAShortFileIsNotHeld: another attempt merges it anew, with the same bounds and distances as if nothing had
+// been.
+func TestALeafMergedOfAShortFileIsNotHeld(t *testing.T) {
+	const n, victim = 5, 0
+	for _, text := range []string{"mean", "normclip", "krum(f=1)", "geomedian"} {
+		l, _, _ := floats(t, 9, n)
+		synctest.Test(t, func(t *testing.T) {
+			tr := newTraining(t, canonical(t, text), l, n, true, rand.New(rand.NewPCG(7, 7)))
+			a := tr.plan(attempt(t, l, 1, 1, 2, 1, 3, 1))
+			left, at := 1, l.LeafOffset(a.Participants[victim].Shard.First)
+			s := tr.join(newSwarm(t, n, exchange.Config{}))
+			give := s.extend
+			s.extend = func(hub int, slots *exchange.Slots) {
+				give(hub, slots)
+				lend(slots)
+				if own, ok := slots.Local.(lending); ok && hub == victim {
+					slots.Local = shortOnce{own, at, &left}
+				}
+			}
+			first := s.runAll(t.Context(), a, tr.local, tr.merged)
+			if whole := tr.method.Distances(); whole != (left == 1) || whole != (first[victim].err == nil) {
+				t.Fatalf("%s: the short leaf was lent: %t; %v", text, left == 0, first[victim].err)
+			}
+			if left == 1 {
+				tr.verify(a, first) // Its bytes are copied, and were whole.
+				return
+			}
+			a.Number = 2
+			tr.verify(a, s.runAll(t.Context(), a, tr.local, tr.merged))
+		})
+	}
+}
+
+// restless is a slot in which a program puts a number for what is none once somebody has looked.
+type restless struct {
+	lending
+	at    int64
+	looks *int
+}
+
+// Lend implements exchange.Lender.
+func (s restless) Lend(off int64, n int, use func([]byte)) (bool, error) {
+	if off != s.at {
+		return s.lending.Lend(off, n, use)
+	}
+	*s.looks++
+	bad := bytes.Clone(s.b[off : off+int64(n)])
+	copy(bad, []byte{0, 0, 0xc0, 0x7f}) // NaN
+	use(bad)
+	return true, nil
+}
+
+// TestWhoIsBlamedForNaNIsLookedAtInACopy has a program whose NaN is gone when the owner looks again: nobody is blamed.
+func TestWhoIsBlamedForNaNIsLookedAtInACopy(t *testing.T) {
+	const n = 3
+	l, local, merged := floats(t, 9, n)
+	a := attempt(t, l, 1, 1, 2, 3)
+	want := direct(t, a, local)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t, n, exchange.Config{})
+		looks := 0
+		s.extend = func(hub int, slots *exchange.Slots) {
+			lend(slots)
+			if hub == 0 {
+				slots.Local = restless{slots.Local.(lending), l.LeafOffset(a.Participants[0].Shard.First), &looks}
+			}
+		}
+		mustAll(t, s.runAll(t.Context(), a, local, merged))
+		if looks != 1 {
+			t.Errorf("the leaf was lent %d times", looks)
+		}
+		for i, m := range merged {
+			if !bytes.Equal(m.b, want) {
+				t.Errorf("participant %d holds other bytes than a direct merge", i)
 			}
 		}
 	})

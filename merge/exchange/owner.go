@@ -315,22 +315,34 @@ func (r *run) ownLeaves() {
 			}
 		}
 		var squares []float64
-		err := g.gather(leaf, func() error {
-			return r.put(leaf, spare, func(dst []byte) error {
-				if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
-					return r.mergeFailed(err)
-				}
-				squares = r.squares(leaf, g.sources, base)
-				g.giveBack()
-				return nil
+		var d merge.Digest
+		once := func() error {
+			return g.gather(leaf, func() (err error) {
+				d, err = r.put(leaf, spare, func(dst []byte) error {
+					if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
+						return err
+					}
+					squares = r.squares(leaf, g.sources, base)
+					g.giveBack()
+					return nil
+				})
+				return err
 			})
-		})
+		}
+		err := once()
+		if nf := (*merge.NonFinite)(nil); errors.As(err, &nf) && !g.copies {
+			// Whom it names was found by looking again, when the own program may have changed what lies in its slot.
+			g.copies = true
+			err = once()
+		}
 		if err != nil {
+			r.mergeFailed(err)
 			return
 		}
 		for s, v := range squares {
 			r.progress.squares[r.who[s]] += v
 		}
+		r.progress.add(leaf, d) // only now: what was lent was whole
 	}
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
@@ -347,42 +359,45 @@ func (r *run) squares(leaf int, sources [][]byte, base []byte) []float64 {
 	return sums
 }
 
-func (r *run) mergeFailed(err error) error {
+// mergeFailed ends the attempt for what merging met, unless that is known.
+func (r *run) mergeFailed(err error) {
 	var nf *merge.NonFinite
-	if errors.As(err, &nf) && nf.Contributor >= 0 {
+	switch {
+	case errors.Is(err, errEnded):
+	case errors.As(err, &nf) && nf.Contributor >= 0:
 		r.fail(r.who[nf.Contributor], nf.Error(), err)
-		return err
+	default:
+		r.fail(r.Self, plain(err), err)
 	}
-	r.fail(r.Self, plain(err), err)
-	return err
 }
 
-// put has a leaf of the own shard merged, stores it and keeps it for the receivers. It merges where the leaf is to stay: in the
-// slot, from which receivers are given it, or in the frame with which it goes out. Only where the slot holds other bytes than
-// travel is it merged in spare. Where peers step, the merged leaf is what receivers are given, now and in another attempt.
-func (r *run) put(leaf int, spare []byte, merged func(dst []byte) error) error {
-	if lent, err := r.inPlace(leaf, merged); lent {
-		return err
+// put has a leaf of the own shard merged, stores it, keeps it for the receivers and returns the digest of what it stored; the
+// caller tells progress. It merges where the leaf is to stay: in the slot, from which receivers are given it, or in the frame with
+// which it goes out. Only where the slot holds other bytes than travel is it merged in spare. Where peers step, the merged leaf
+// is what receivers are given, now and in another attempt.
+func (r *run) put(leaf int, spare []byte, merged func(dst []byte) error) (merge.Digest, error) {
+	if lent, d, err := r.inPlace(leaf, merged); lent {
+		return d, err
 	}
 	if r.codec == nil && !r.stepping() {
 		f := newFrame(r.leafHeader(leaf))
 		if err := merged(f.payload()); err != nil {
 			r.recent.drop(f)
-			return err
+			return merge.Digest{}, err
 		}
 		r.recent.add(f) // Its bytes stay: nobody but this goroutine adds the frames that would push it out.
 		return r.store(leaf, f.payload())
 	}
 	b := spare[:r.Layout.LeafLen(leaf)]
 	if err := merged(b); err != nil {
-		return err
+		return merge.Digest{}, err
 	}
 	if err := r.travel(leaf, b, r.keepRecent); err != nil {
-		return err
+		return merge.Digest{}, err
 	}
 	if r.stepping() {
 		if _, err := (means{r}).WriteAt(b, r.Layout.LeafOffset(leaf)); err != nil {
-			return r.stepFailed("keep merged weights", err)
+			return merge.Digest{}, r.stepFailed("keep merged weights", err)
 		}
 	}
 	return r.store(leaf, b)
@@ -390,41 +405,35 @@ func (r *run) put(leaf int, spare []byte, merged func(dst []byte) error) error {
 
 // inPlace lets fill write a merged leaf into the slot, and digests it there; false if that can't be. A program that writes to
 // the slot meanwhile harms its own node, whose digest is not the others' then.
-func (r *run) inPlace(leaf int, fill func(dst []byte) error) (bool, error) {
+func (r *run) inPlace(leaf int, fill func(dst []byte) error) (_ bool, d merge.Digest, failed error) {
 	slot, ok := r.slots.Merged.(Lender)
 	if !ok || r.codec != nil || r.stepping() {
-		return false, nil
+		return false, d, nil
 	}
-	var d merge.Digest
-	var failed error
 	lent, err := slot.Lend(r.Layout.LeafOffset(leaf), r.Layout.LeafLen(leaf), func(b []byte) {
 		if failed = fill(b); failed == nil {
 			d = merge.Sum(b)
 		}
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		r.fail(r.Self, fmt.Sprintf("write merged weights: %v", err), err)
-		return true, err
-	case lent && failed == nil:
-		r.progress.add(leaf, d)
+		return true, d, err
 	}
-	return lent, failed
+	return lent, d, failed
 }
 
 // store writes a merged leaf to the slot, after the optimiser's step if there
 // is one, and digests what it wrote.
-func (r *run) store(leaf int, b []byte) error {
+func (r *run) store(leaf int, b []byte) (merge.Digest, error) {
 	if r.stepping() {
 		if err := r.take(leaf, b); err != nil {
-			return err
+			return merge.Digest{}, err
 		}
 	}
 	d := merge.Sum(b)
 	if _, err := r.slots.Merged.WriteAt(b, r.Layout.LeafOffset(leaf)); err != nil {
 		r.fail(r.Self, fmt.Sprintf("write merged weights: %v", err), err)
-		return err
+		return merge.Digest{}, err
 	}
-	r.progress.add(leaf, d)
-	return nil
+	return d, nil
 }

@@ -162,13 +162,17 @@ func (v *visitor) leaf(leaf int, buf []byte) error {
 	if err := v.expect(v.leafHeader(leaf)); err != nil {
 		return err
 	}
-	if lent, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b) }); lent {
-		return err
+	lent, d, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b) })
+	if !lent {
+		if err := v.takeLeaf(v.c, leaf, buf); err != nil {
+			return err
+		}
+		d, err = v.store(leaf, buf)
 	}
-	if err := v.takeLeaf(v.c, leaf, buf); err != nil {
-		return err
+	if err == nil {
+		v.progress.add(leaf, d)
 	}
-	return v.store(leaf, buf)
+	return err
 }
 
 // expect reads until the frame that must come next, but not its payload.

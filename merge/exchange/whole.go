@@ -24,6 +24,7 @@ func (r *run) ownWhole() {
 		return
 	}
 	spare, g := getLeaf(), r.newGatherer()
+	g.copies = true
 	defer putLeaf(spare)
 	defer g.release()
 	shard := r.Participants[r.Self].Shard
@@ -34,17 +35,16 @@ func (r *run) ownWhole() {
 		if r.ctx.Err() != nil {
 			return
 		}
-		err := g.gather(leaf, func() error { // all from files
-			return r.put(leaf, spare, func(dst []byte) error {
-				if err := m.Leaf(leaf, dst, g.sources, nil); err != nil {
-					return r.mergeFailed(err)
-				}
-				return nil
-			})
+		var d merge.Digest
+		err := g.gather(leaf, func() (err error) { // all from files
+			d, err = r.put(leaf, spare, func(dst []byte) error { return m.Leaf(leaf, dst, g.sources, nil) })
+			return err
 		})
 		if err != nil {
+			r.mergeFailed(err)
 			return
 		}
+		r.progress.add(leaf, d)
 	}
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
@@ -58,10 +58,12 @@ func (r *run) stashAll() bool {
 	}
 	shard := r.Participants[r.Self].Shard
 	g := r.newGatherer()
+	g.copies = true // What is added to the distances can't be taken back.
 	defer g.release()
 	for k := p.count(); k < shard.Leaves; k++ {
 		leaf := shard.First + k
 		if err := g.gather(leaf, func() error { return g.measure(leaf) }); err != nil {
+			r.mergeFailed(err)
 			return false
 		}
 		p.setCount(k + 1)
@@ -85,9 +87,8 @@ func (g *gatherer) measure(leaf int) error {
 	if err != nil {
 		p.distances = nil // Its sums are of no use.
 		p.setCount(0)
-		return g.mergeFailed(err)
 	}
-	return nil
+	return err
 }
 
 // keep writes what came of one leaf of the others to the stash.
