@@ -17,6 +17,7 @@ type failure struct {
 	node, blamed, reason string
 	from                 string // the participant that it heard it from; empty: it has seen it itself
 	alone                bool   // it could not go on and blames nobody
+	proof                bool   // its own word or signature proves it
 	at                   time.Time
 	line                 string // all of it in words; empty: node, blamed and reason say it
 }
@@ -68,13 +69,14 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 		switch {
 		case r.Done != nil && r.Done.Round == p.Round && r.Done.Attempt == p.Attempt:
 			if len(r.Done.ModelDigest) != 64 || strings.Trim(r.Done.ModelDigest, "0123456789abcdef") != "" {
-				failures = append(failures, failure{node: part.Node, blamed: part.Node, reason: "reported a malformed digest", at: r.At})
+				failures = append(failures, failure{node: part.Node, blamed: part.Node, reason: "reported a malformed digest", at: r.At, proof: true})
 				continue
 			}
 			done[part.Session] = r.Done
 		case r.Failed != nil && r.Failed.Round == p.Round && r.Failed.Attempt == p.Attempt:
 			failures = append(failures, failure{
 				node: part.Node, blamed: d.planned(r.Failed.Blamed), from: d.planned(r.Failed.HeardFrom), reason: r.Failed.Reason, at: r.FailedAt,
+				proof: r.Failed.Blamed == part.Node,
 			})
 		default:
 			pending = append(pending, part.Node)
@@ -178,7 +180,7 @@ func (d *decider) without(reason string) {
 		// The same set in the same order would resume with what it holds, wrong bytes included.
 		parts = append(parts[1:], parts[0])
 	}
-	if parts = d.fit(parts); d.carries(parts) {
+	if parts = d.fit(parts); d.carries(parts) && d.mem.recalled != p.Attempt { // Who comes back is in no attempt yet.
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
 		d.planRound(parts, p.Final && d.c.FinalDue(), reason)
 		return
@@ -241,6 +243,11 @@ func (d *decider) judge(v verdict) {
 	}
 	d.mem.named, d.mem.namedAttempt = named, p.Attempt
 	if len(out) == 0 && d.mem.notBefore.Sub(d.mem.failSince) >= d.cfg.StallGrace { // when the next attempt begins
+		if d.pairDisagrees(named) {
+			d.mem.breaks(p.Participants[0].Node, p.Participants[1].Node)
+			d.recall(failures)
+			return
+		}
 		out = d.unconnected(failures)
 	}
 	switch {
@@ -251,6 +258,24 @@ func (d *decider) judge(v verdict) {
 		}
 	default:
 		d.recall(failures)
+	}
+	d.proves(failures, named)
+}
+
+// pairDisagrees tells whether two alone reported what does not fit together, so that none of them can be named: their places in
+// the plan say nothing of who is wrong, so neither is left out for the other's sake.
+func (d *decider) pairDisagrees(named []string) bool {
+	return d.mem.disagreed == d.c.Plan.Attempt && len(d.c.Plan.Participants) == 2 && len(named) == 0
+}
+
+// proves notes who of those named is left out by its own word or signature. That two name a third proves nothing, as two liars can;
+// and their links to it have broken.
+func (d *decider) proves(failures []failure, named []string) {
+	for _, f := range failures {
+		out := f.proof && slices.Contains(named, f.node) && slices.Contains(d.mem.excluded, f.node)
+		if out && !slices.Contains(d.mem.proven, f.node) {
+			d.mem.proven = append(d.mem.proven, f.node)
+		}
 	}
 }
 

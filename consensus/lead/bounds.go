@@ -26,7 +26,7 @@ func (d *decider) overstep(done map[string]*Done) verdict {
 			continue
 		}
 		if !plausible(squares, len(parts)) {
-			v.failures = append(v.failures, failure{node: owner.Node, blamed: owner.Node, reason: "reported no sums of squares of its shard", at: d.in.Now})
+			v.failures = append(v.failures, failure{node: owner.Node, blamed: owner.Node, reason: "reported no sums of squares of its shard", at: d.in.Now, proof: true})
 			v.named = append(v.named, owner.Node)
 			continue
 		}

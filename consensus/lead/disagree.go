@@ -66,7 +66,8 @@ func (d *decider) disagree(done map[string]*Done) verdict {
 		}
 		f := failure{node: node, reason: otherDigest, at: d.in.Now}
 		if most != nil {
-			f.blamed = node // Its own signature proves it.
+			// Its own signature proves it; beyond this attempt only if most of all are against it.
+			f.blamed, f.proof = node, 2*len(most) > len(d.c.Active())
 			v.named = append(v.named, node)
 		}
 		v.failures = append(v.failures, f)

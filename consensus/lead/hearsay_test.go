@@ -1,6 +1,7 @@
 package lead_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 type word struct {
 	blamed, heardFrom string
 	failed, done      bool
+	model             string // the digest's digit; empty: 1
 }
 
 func saw(blamed string) word         { return word{failed: true, blamed: blamed} }
@@ -158,7 +160,7 @@ func (b *table) tells(i int, w word) {
 		r.Failed = &lead.Failed{Round: p.Round, Attempt: p.Attempt, Blamed: w.blamed, HeardFrom: w.heardFrom, Reason: "no byte"}
 	}
 	if w.done {
-		r.Done = &lead.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: strings.Repeat("1", 64)}
+		r.Done = &lead.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: strings.Repeat(cmp.Or(w.model, "1"), 64)}
 	}
 	b.reports[id(i)] = r
 }

@@ -23,6 +23,8 @@ type Memory struct {
 	failures  int
 	notBefore time.Time           // earliest time of the next attempt
 	excluded  []string            // nodes left out of the round's next attempts
+	proven    []string            // of excluded, those whom their own word or signature proves
+	recalled  uint64              // the attempt after which somebody who was left out came back; 0: none
 	reason    string              // why the attempt failed
 	disagreed uint64              // the attempt that ended with different digests; 0: none
 	broken    map[string][]string // node → those to whom its links broke in the round's attempts
@@ -55,7 +57,7 @@ func (m Memory) of(c *state.Contract) Memory {
 	}
 	m.paces = slices.Clone(m.paces)
 	m.excluded, m.named, m.sitOut = slices.Clone(m.excluded), slices.Clone(m.named), maps.Clone(m.sitOut)
-	m.broken = maps.Clone(m.broken)
+	m.broken, m.proven = maps.Clone(m.broken), slices.Clone(m.proven)
 	if m.sitOut == nil {
 		m.sitOut = map[string]uint64{}
 	}

@@ -9,17 +9,22 @@ import (
 // recall decides who goes on when those whom a failed attempt leaves are too few: the largest set without a broken link, as
 // unconnected has it, but of all who are ready, and by all links that have broken in this round. So who was left out for a link
 // to one that has gone on to break others comes back, and that one goes. Each failure adds a link, and honest peers' links hold:
-// after as many attempts as liars have links the set is one of honest peers. Nodes that the rules require go last.
+// after as many attempts as liars have links the set is one of honest peers. Of equally large sets one with the nodes that the
+// rules require goes on; a larger one without them does not carry the round. Who was left out by its own word stays out.
 //
-// Where no set carries the round, the same is tried again, as ever, and what broke before is forgotten: it may have healed.
+// Where no set of two or more carries the round, the same is tried again, as ever, and what broke before is forgotten: it may
+// have healed.
 func (d *decider) recall(failures []failure) {
+	p := d.c.Plan
 	var others []peer
-	for _, p := range d.roster() {
-		if p.live && p.ready && d.planned(p.session.Node) == "" {
-			others = append(others, p)
+	for _, o := range d.roster() {
+		if o.live && o.ready && d.planned(o.session.Node) == "" {
+			others = append(others, o)
 		}
 	}
-	parts := append(slices.Clone(d.c.Plan.Participants), d.participants(others)...)
+	parts := slices.DeleteFunc(append(slices.Clone(p.Participants), d.participants(others)...), func(o state.Participant) bool {
+		return slices.Contains(d.mem.proven, o.Node)
+	})
 	nodes := d.fewestBroken(nodesOf(parts))
 	if rules := d.c.Rules; rules != nil {
 		slices.SortStableFunc(nodes, func(a, b string) int {
@@ -27,16 +32,19 @@ func (d *decider) recall(failures []failure) {
 		})
 	}
 	keep := connected(nodes, append(unlinked(failures), d.mem.links()...))
-	parts = slices.DeleteFunc(parts, func(p state.Participant) bool { return !slices.Contains(keep, p.Node) })
-	if !d.carries(d.fit(parts)) {
+	parts = slices.DeleteFunc(parts, func(o state.Participant) bool { return !slices.Contains(keep, o.Node) })
+	if len(parts) < 2 || !d.carries(d.fit(parts)) {
 		d.mem.broken = nil
 		return
 	}
 	for _, node := range nodes {
-		if slices.Contains(keep, node) {
-			d.mem.readmit(node)
-		} else {
+		if !slices.Contains(keep, node) {
 			d.mem.exclude(node)
+			continue
+		}
+		d.mem.readmit(node)
+		if d.planned(node) == "" {
+			d.mem.recalled = p.Attempt
 		}
 	}
 }

@@ -232,3 +232,188 @@ func TestTheLiarIsExplained(t *testing.T) {
 		t.Errorf("want %q in\n%s", want, text)
 	}
 }
+
+// signs is an attempt that all finish, with the same model but for who signs another.
+func signs(liars ...int) attempt {
+	return func(planned []int) map[int]word {
+		words := all(planned, word{done: true})
+		for _, l := range liars {
+			if slices.Contains(planned, l) {
+				words[l] = word{done: true, model: "2"}
+			}
+		}
+		return words
+	}
+}
+
+// TestWhoIsProvenToLieStaysOut: one signs another model, then the link of the other two does not carry, once or for a while.
+func TestWhoIsProvenToLieStaysOut(t *testing.T) {
+	const liar = 2
+	lies := map[string]attempt{
+		"signs another model": signs(liar),
+		"blames itself": func(planned []int) map[int]word {
+			words := all(planned, heard(name(liar), name(liar)))
+			words[liar] = saw(name(liar))
+			return words
+		},
+	}
+	for lie, do := range lies {
+		for _, times := range []int{1, 4} {
+			t.Run(fmt.Sprintf("it %s, the link breaks %d times", lie, times), func(t *testing.T) {
+				b := newTable(t, 2, 3)
+				b.ready(1, 0, 1, 2)
+				cuts, back := 0, 0
+				with, _ := b.play(func(planned []int) map[int]word {
+					if slices.Contains(planned, liar) {
+						back += bit(cuts > 0)
+						return do(planned)
+					}
+					if cuts++; cuts > times {
+						return cut()(planned)
+					}
+					b.now = b.now.Add(time.Minute) // a long merge, so that the grace is over
+					return cut([2]int{0, 1})(planned)
+				})
+				if slices.Sort(with); !slices.Equal(with, []int{0, 1}) || cuts != times+1 || back > 0 {
+					t.Errorf("%v went on after %d attempts without the liar, %d with it again", with, cuts, back)
+				}
+			})
+		}
+	}
+}
+
+// TestTwoLiarsDoNotProve: they name one after the other of three honest peers, all of which are needed.
+func TestTwoLiarsDoNotProve(t *testing.T) {
+	for _, liars := range [][2]int{{0, 1}, {0, 4}, {3, 4}} {
+		b := newTable(t, 3, 5)
+		b.ready(1, 0, 1, 2, 3, 4)
+		with, took := b.play(func(planned []int) map[int]word {
+			var lying, honest []int
+			for _, i := range slices.Sorted(slices.Values(planned)) {
+				if i == liars[0] || i == liars[1] {
+					lying = append(lying, i)
+				} else {
+					honest = append(honest, i)
+				}
+			}
+			if len(lying) == 0 {
+				return all(planned, word{done: true})
+			}
+			words := all(planned, heard(name(honest[0]), name(lying[0])))
+			for _, i := range lying {
+				words[i] = saw(name(honest[0]))
+			}
+			return words
+		})
+		if slices.Contains(with, liars[0]) || slices.Contains(with, liars[1]) || took > 3*time.Minute {
+			t.Errorf("liars %v: %v went on after %s", liars, with, took)
+		}
+	}
+}
+
+// TestWhomSumsPutInTheWrongComesBack: an owner's sums say of one that it declared too little, and then it accuses the other.
+func TestWhomSumsPutInTheWrongComesBack(t *testing.T) {
+	const liar, victim = 0, 2
+	b := clipping(t, 3, 3, 3)
+	left := false
+	with, took := b.play(func(planned []int) map[int]word {
+		lies := slices.Contains(planned, liar)
+		if left = left || !slices.Contains(planned, victim); lies && left {
+			return accuses(liar)(planned)
+		}
+		var squares [][]float64
+		for _, owner := range planned {
+			var mine []float64
+			for _, of := range planned {
+				x := 9 / float64(len(planned))
+				if lies && owner == liar && of == victim {
+					x = 300
+				}
+				mine = append(mine, x)
+			}
+			squares = append(squares, mine)
+		}
+		b.report(squares...)
+		return nil
+	})
+	if slices.Sort(with); !left || !slices.Equal(with, []int{1, 2}) || took > 90*time.Second {
+		t.Errorf("%v went on after %s, the victim was left out: %t", with, took, left)
+	}
+}
+
+// TestALiarThatDisagreesAlone: a liar is rid of one by accusing it, and then signs another model than the one that is left.
+func TestALiarThatDisagreesAlone(t *testing.T) {
+	const bound = time.Minute + 3*(5*time.Second+time.Second+time.Second) // the grace and three attempts with their pauses
+	for minPeers := range uint32(2) {
+		for liar := range 3 {
+			t.Run(fmt.Sprintf("liar %d, %d needed", liar, minPeers+1), func(t *testing.T) {
+				b := newTable(t, minPeers+1, 3)
+				b.ready(1, 0, 1, 2)
+				with, took := b.play(then(liar, 3, signs(liar)))
+				if len(with) != 2 || slices.Contains(with, liar) || took > bound {
+					t.Errorf("%v went on after %s", with, took)
+				}
+				b.ready(1, 0, 1, 2)
+				if with, took = b.play(signs(liar)); len(with) != 2 || slices.Contains(with, liar) || took > time.Second {
+					t.Errorf("the next round: %v after %s", with, took)
+				}
+			})
+		}
+	}
+}
+
+// TestATieLeavesNobodyOut: as many sign one model as the other, and nobody else is there, so nobody can tell who is wrong.
+func TestATieLeavesNobodyOut(t *testing.T) {
+	tests := []struct {
+		n, minPeers int
+		lie         []int
+	}{
+		{2, 1, []int{0}},
+		{2, 1, []int{1}},
+		{2, 2, []int{1}},
+		{4, 1, []int{2, 3}},
+		{4, 2, []int{2, 3}},
+		{4, 2, []int{0, 2}},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%v of %d lie, %d needed", tt.lie, tt.n, tt.minPeers), func(t *testing.T) {
+			b := newTable(t, uint32(tt.minPeers), tt.n) //nolint:gosec // small
+			for i := range tt.n {
+				b.ready(1, i)
+			}
+			attempts := 0
+			with, took := b.play(func(planned []int) map[int]word {
+				if len(planned) != tt.n {
+					t.Fatalf("attempt %d is that of %v", attempts+1, planned)
+				}
+				if attempts++; attempts > 30 {
+					return signs()(planned) // it was the memory of a machine
+				}
+				return signs(tt.lie...)(planned)
+			})
+			if len(with) != tt.n || took < 2*time.Minute {
+				t.Errorf("%v went on after %s", with, took)
+			}
+		})
+	}
+}
+
+// TestTwoOwnersDisagree: with two of which one suffices, neither is left out for what one says it received from the other.
+func TestTwoOwnersDisagree(t *testing.T) {
+	b := newTable(t, 1, 2)
+	b.ready(1, 0, 1)
+	for end := b.now.Add(3 * time.Minute); b.now.Before(end); b.now = b.now.Add(time.Second) {
+		b.follow()
+		if out := b.leftOut(2); out != "" || b.contract().Round() > 0 {
+			t.Fatalf("without %q, after round %d", out, b.contract().Round())
+		}
+		b.digests(func(r, o int) int { return bit(r == 1 && o == 0) }, nil)
+	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
