@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from fakeswarm import FakeSwarm
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """A shell that puts these tests in the background has them ignore SIGINT, and the programs that they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
