@@ -62,12 +62,11 @@ var errEnded = errors.New("the attempt has ended")
 
 // lendOwn calls use with the own leaf where it lies; false if that can't be.
 func (g *gatherer) lendOwn(own, leaf int, use func() error) (bool, error) {
-	slot, ok := g.slots.Local.(Lender)
-	if !ok || g.codec != nil || g.copies {
+	if g.copies {
 		return false, nil
 	}
 	var used error
-	lent, err := slot.Lend(g.Layout.LeafOffset(leaf), g.Layout.LeafLen(leaf), func(b []byte) {
+	lent, err := g.lend(g.slots.Local, leaf, func(b []byte) {
 		g.sources[own] = b
 		used = use()
 		g.sources[own] = nil

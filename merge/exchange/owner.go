@@ -406,11 +406,10 @@ func (r *run) put(leaf int, spare []byte, merged func(dst []byte) error) (merge.
 // inPlace lets fill write a merged leaf into the slot, and digests it there; false if that can't be. A program that writes to
 // the slot meanwhile harms its own node, whose digest is not the others' then.
 func (r *run) inPlace(leaf int, fill func(dst []byte) error) (_ bool, d merge.Digest, failed error) {
-	slot, ok := r.slots.Merged.(Lender)
-	if !ok || r.codec != nil || r.stepping() {
+	if r.stepping() {
 		return false, d, nil
 	}
-	lent, err := slot.Lend(r.Layout.LeafOffset(leaf), r.Layout.LeafLen(leaf), func(b []byte) {
+	lent, err := r.lend(r.slots.Merged, leaf, func(b []byte) {
 		if failed = fill(b); failed == nil {
 			d = merge.Sum(b)
 		}

@@ -6,7 +6,8 @@ import "sync"
 // slot.
 const recentLeaves = 8
 
-// recent holds the frames of the leaves that an owner merged last, so that it need not read the slot once for each receiver.
+// recent holds the frames of the leaves that an owner merged last, so that it need not read a slot that does not lend its bytes once
+// for each receiver.
 type recent struct {
 	mu     sync.Mutex // guards all below and the frames' uses
 	frames []*frame   // oldest first

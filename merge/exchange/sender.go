@@ -26,6 +26,15 @@ type Lender interface {
 	Lend(off int64, n int, use func([]byte)) (bool, error)
 }
 
+// lend calls use with a leaf where it lies in a slot; false if the slot can't lend, or leaves do not travel as they lie.
+func (r *run) lend(slot any, leaf int, use func([]byte)) (bool, error) {
+	l, ok := slot.(Lender)
+	if !ok || r.codec != nil {
+		return false, nil
+	}
+	return l.Lend(r.Layout.LeafOffset(leaf), r.Layout.LeafLen(leaf), use)
+}
+
 // sender sends leaves from slots on one stream.
 type sender struct {
 	*run
@@ -49,10 +58,16 @@ func (s *sender) release() {
 
 // leaf sends one that is read from a slot. It returns an unreadError if that is what failed.
 func (s *sender) leaf(from io.ReaderAt, leaf int) error {
-	if l, ok := from.(Lender); ok && s.codec == nil {
-		if lent, err := s.lent(l, leaf); lent {
-			return err
-		}
+	var head [headerSize]byte
+	var wrote error
+	lent, err := s.lend(from, leaf, func(b []byte) {
+		wrote = s.c.writeFrame(s.leafHeader(leaf).append(head[:0]), b, s.bounded)
+	})
+	if err != nil {
+		return unreadError{err}
+	}
+	if lent {
+		return wrote
 	}
 	if s.buf == nil {
 		s.buf = framePool.Get().(*[]byte)
@@ -62,19 +77,6 @@ func (s *sender) leaf(from io.ReaderAt, leaf int) error {
 		return unreadError{err}
 	}
 	return s.c.write(b, s.bounded)
-}
-
-// lent sends a leaf from where it lies; false if it can't be lent.
-func (s *sender) lent(from Lender, leaf int) (bool, error) {
-	var head [headerSize]byte
-	var wrote error
-	lent, err := from.Lend(s.Layout.LeafOffset(leaf), s.Layout.LeafLen(leaf), func(b []byte) {
-		wrote = s.c.writeFrame(s.leafHeader(leaf).append(head[:0]), b, s.bounded)
-	})
-	if err != nil {
-		return true, unreadError{err}
-	}
-	return lent, wrote
 }
 
 // readLeaf fills b, which has the leaf's length.

@@ -127,13 +127,11 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 	if err := v.sums(); err != nil {
 		return false, err
 	}
-	buf := getLeaf()
-	defer putLeaf(buf)
 	for i := range shard.Leaves {
 		if v.have.get(i) {
 			continue
 		}
-		if err := v.leaf(shard.First+i, buf[:v.Layout.LeafLen(shard.First+i)]); err != nil {
+		if err := v.leaf(shard.First + i); err != nil {
 			return false, err
 		}
 	}
@@ -158,12 +156,15 @@ func (v *visitor) refused(h header) (again bool, err error) {
 }
 
 // leaf reads until the expected leaf is in the slot.
-func (v *visitor) leaf(leaf int, buf []byte) error {
+func (v *visitor) leaf(leaf int) error {
 	if err := v.expect(v.leafHeader(leaf)); err != nil {
 		return err
 	}
 	lent, d, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b) })
 	if !lent {
+		room := getLeaf()
+		defer putLeaf(room)
+		buf := room[:v.Layout.LeafLen(leaf)]
 		if err := v.takeLeaf(v.c, leaf, buf); err != nil {
 			return err
 		}
