@@ -127,7 +127,7 @@ func (c *Client) fresh() (*link, error) {
 	return c.link, nil
 }
 
-// newBeats is the transport of heartbeats, which come one after the other, several in a round: HTTP/1.1 on a connection of
+// newBeats is the transport of heartbeats, which come one after the other, two in a round: HTTP/1.1 on a connection of
 // their own, where a call is one write and one read at either end, and no goroutine is started for it. In rounds of a small
 // model HTTP/2 took more than what the calls did.
 func newBeats() *http.Transport {
