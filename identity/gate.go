@@ -49,6 +49,9 @@ type GatedConn struct {
 // Proven frees the connection's place. Calling it again does nothing.
 func (c *GatedConn) Proven() { c.gate.release(c) }
 
+// NetConn returns the connection that was accepted.
+func (c *GatedConn) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection and frees its place.
 func (c *GatedConn) Close() error {
 	c.gate.release(c)

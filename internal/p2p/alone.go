@@ -130,6 +130,9 @@ func (s *aloneStream) WriteFrame(header, payload []byte) (int, error) {
 	return s.conn.secure.WriteFrame(header, payload)
 }
 
+// Queues is Stream's.
+func (s *aloneStream) Queues() bool { return s.conn.secure.wire.queues() }
+
 // CloseWrite tells the peer that nothing more comes.
 func (s *aloneStream) CloseWrite() error { return s.conn.secure.CloseWrite() }
 

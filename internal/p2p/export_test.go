@@ -176,3 +176,12 @@ func Vouching(h *Host) (n int) {
 	}
 	return n
 }
+
+// KnowsQueues reports whether the stream can ask its socket for queues.
+func KnowsQueues(s *Stream) bool {
+	a, ok := s.inner.(*aloneStream)
+	return ok && rawConn(a.conn.secure.wire.Conn) != nil
+}
+
+// Delayed is delayed.
+func Delayed(now, shortest uint32) bool { return delayed(now, shortest) }

@@ -13,7 +13,10 @@ import (
 )
 
 // unproven is what a gate's connections have in common: the handshake tells them that it succeeded.
-type unproven interface{ Proven() }
+type unproven interface {
+	Proven()
+	NetConn() net.Conn // the one that was accepted
+}
 
 // gatedListener bounds the connections in their handshake; libp2p's upgrader bounds only their time.
 type gatedListener struct {

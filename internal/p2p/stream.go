@@ -58,6 +58,13 @@ func (s *Stream) WriteFrame(header, payload []byte) (int, error) {
 	return n + m, err
 }
 
+// Queues reports whether what is written waits in queues on its way to the peer; false where that is not known. While it does,
+// the kernel takes little at a time, so that a Write ends when most of it has been sent. For the writer.
+func (s *Stream) Queues() bool {
+	q, ok := s.inner.(interface{ Queues() bool })
+	return ok && q.Queues()
+}
+
 // CloseWrite ends our direction: the peer reads io.EOF after what was written.
 func (s *Stream) CloseWrite() error { return s.inner.CloseWrite() }
 
