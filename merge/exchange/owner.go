@@ -195,11 +195,12 @@ func (r *run) give(i int, in *inbound) {
 		if err != nil || r.ctx.Err() != nil {
 			break
 		}
-		if done, sent := r.giveRecent(in.c, leaf); done {
-			err = sent
-			continue
-		}
-		err = s.leaf(merged, leaf)
+		err = r.inTurn(in.c, i, true, k, shard.Leaves, func() error {
+			if done, err := r.giveRecent(in.c, leaf); done {
+				return err
+			}
+			return s.leaf(merged, leaf)
+		})
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", unread), err)
 			return

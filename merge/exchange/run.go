@@ -37,6 +37,7 @@ type run struct {
 	given    bitmap     // own leaves merged before this attempt: no contribution is needed
 	inbound  []*inbound // by participant; nil for self and when nothing is owned
 	recent   recent     // what was merged last
+	turns    turns      // of the streams that share a link
 	wg       sync.WaitGroup
 
 	mu      sync.Mutex    // guards all below
@@ -61,6 +62,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 			r.weights = append(r.weights, p.Weight)
 		}
 	}
+	r.turns.limit = h.cfg.StallTimeout / 4
 	r.codec = r.newCodec()
 	r.steps.New = r.newStep
 	r.sumsFrame = sync.OnceValue(func() []byte {

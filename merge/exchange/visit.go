@@ -226,7 +226,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		if err := v.ctx.Err(); err != nil {
 			return nil // The reader knows why.
 		}
-		err := s.leaf(v.slots.Local, leaf)
+		err := v.inTurn(v.c, v.j, false, i, shard.Leaves, func() error { return s.leaf(v.slots.Local, leaf) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			v.fail(v.Self, fmt.Sprintf("read own weights: %v", unread), err)
 			return err
