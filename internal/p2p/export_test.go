@@ -183,5 +183,5 @@ func KnowsQueues(s *Stream) bool {
 	return ok && rawConn(a.conn.secure.wire.Conn) != nil
 }
 
-// Delayed is delayed.
-func Delayed(now, shortest uint32) bool { return delayed(now, shortest) }
+// Delayed is delayed, by as much as makes a queue.
+func Delayed(now, shortest uint32) bool { return delayed(now, shortest, queueDelay) }

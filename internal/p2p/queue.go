@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	// queueDelay is by how much a round trip takes longer than the shortest of late where there is a queue that matters. The host
-	// of 64 streams on loopback, with both cores busy, answers up to 15 ms late without any.
+	// queueDelay is by how much a round trip takes longer than the shortest of the last minutes where there is a queue that matters. The
+	// host of 64 streams on loopback, with both cores busy, answers up to 15 ms late without any.
 	queueDelay = 20 * time.Millisecond
+	// drainedDelay is by how little there is none any more: between the two all stays as it was, since what is done about a queue
+	// makes it short.
+	drainedDelay = 5 * time.Millisecond
 	// unsentBytes is how much of what was written may wait in the kernel to be sent, where there is a queue. As little as TCP
 	// needs to go on until the next Write: what is not handed over yet can still give way to another stream.
 	unsentBytes = 64 << 10
@@ -30,25 +33,29 @@ func (w *wire) queues() bool {
 		if err != nil {
 			return
 		}
-		queued = delayed(info.Rtt, info.Min_rtt)
-		if queued == w.short {
+		by := queueDelay
+		if w.fewUnsent {
+			by = drainedDelay
+		}
+		queued = delayed(info.Rtt, info.Min_rtt, by)
+		if queued == w.fewUnsent {
 			return
 		}
-		limit := 0 // the system's, which is none
+		limit := 0 // the system's, which is none unless somebody has set it
 		if queued {
 			limit = unsentBytes
 		}
 		if unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, limit) == nil {
-			w.short = queued
+			w.fewUnsent = queued
 		}
 	})
 	return queued
 }
 
-// delayed judges round trips in microseconds: the smoothed one of now and the shortest, which is the largest number until there
-// is one.
-func delayed(now, shortest uint32) bool {
-	return shortest != math.MaxUint32 && time.Duration(now)*time.Microsecond > time.Duration(shortest)*time.Microsecond+queueDelay
+// delayed judges round trips in microseconds: the smoothed one of now and the shortest of the last minutes, which is the largest
+// number until there is one, and 0 from kernels that do not tell.
+func delayed(now, shortest uint32, by time.Duration) bool {
+	return shortest != 0 && shortest != math.MaxUint32 && time.Duration(now)*time.Microsecond > time.Duration(shortest)*time.Microsecond+by
 }
 
 // rawConn returns the socket beneath a connection that was dialled or accepted; nil if there is none.

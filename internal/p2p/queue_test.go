@@ -58,6 +58,7 @@ func TestDelayed(t *testing.T) {
 		{60_000, 20, true},
 		{150_000, 50_000, true},
 		{150_000, math.MaxUint32, false}, // nothing was measured
+		{60_000, 0, false},
 		{math.MaxUint32, 20, true},
 	} {
 		if got := p2p.Delayed(c.now, c.shortest); got != c.want {

@@ -27,8 +27,8 @@ var bursts = sync.Pool{New: func() any { b := make([]byte, 0, maxBurst); return 
 type wire struct {
 	net.Conn
 
-	bursting sync.Mutex // held during a burst
-	short    bool       // the kernel takes little at a time; of the writer
+	bursting  sync.Mutex // held during a burst
+	fewUnsent bool       // the kernel takes little at a time; of the writer
 
 	mu   sync.Mutex // guards held and err
 	held *[]byte    // records of the burst that is being written; nil outside of a burst
