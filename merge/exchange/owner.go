@@ -195,7 +195,8 @@ func (r *run) give(i int, in *inbound) {
 		if err != nil || r.ctx.Err() != nil {
 			break
 		}
-		err = r.inTurn(in.c, i, true, k, shard.Leaves, func() error {
+		behind := rank{merged: true, share: float64(k) / float64(shard.Leaves)}
+		err = r.inTurn(in.c, i, behind, nil, func() error {
 			if done, err := r.giveRecent(in.c, leaf); done {
 				return err
 			}

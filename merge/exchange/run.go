@@ -62,7 +62,8 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 			r.weights = append(r.weights, p.Weight)
 		}
 	}
-	r.turns.limit = h.cfg.StallTimeout / 4
+	// With what an owner waits before it says that it lives, a quarter, wait stays under the half that others take for evidence.
+	r.turns.hold, r.turns.wait = min(turnTime, h.cfg.StallTimeout/8), h.cfg.StallTimeout/5
 	r.codec = r.newCodec()
 	r.steps.New = r.newStep
 	r.sumsFrame = sync.OnceValue(func() []byte {

@@ -6,10 +6,17 @@ import (
 	"time"
 )
 
-// writers is how many streams of an attempt send at a time where more would only fill a queue. TCP divides a link among the
-// streams that share it by how lucky they were, for seconds, and a round ends with the last of them; so few share it, and each
-// leaf goes to a stream that is behind. With 8 peers on links of 200 Mbit/s, 2 to 4 were alike, 6 were worse.
-const writers = 4
+const (
+	// writers is how many streams of an attempt are let send at a time where more would only fill a queue; who waited or sent for
+	// too long comes on top. TCP divides a link among the streams that share it by how lucky they were, for seconds, and a
+	// round ends with the last of them; so few share it, and each leaf goes to a stream that is behind. With 8 peers on links of
+	// 200 Mbit/s, 2 to 4 were alike, 6 were worse.
+	writers = 4
+	// turnTime is how long a turn counts. On that link all streams have sent a leaf in a third of it. It is short because round trips
+	// grow for other reasons too: where they swing by 120 ms and 0.5 % is lost, nothing of it by our own sending, turns of 2.5 s
+	// cost a quarter of what 14 streams carry.
+	turnTime = 500 * time.Millisecond
+)
 
 // queuer is a Stream that knows whether what it sends waits in a queue on its way, because the link has more to carry than it can.
 type queuer interface{ Queues() bool }
@@ -18,7 +25,7 @@ type queuer interface{ Queues() bool }
 // them, and who is behind before who is ahead. Among equals each node begins with another peer.
 type rank struct {
 	merged   bool
-	share    float64 // of what the stream is to carry that it has carried
+	share    float64 // of the owner's leaves that are behind it
 	distance int     // of the receiver behind the sender in the plan's circle
 }
 
@@ -36,15 +43,16 @@ func (a rank) before(b rank) bool {
 type turn struct {
 	rank
 	granted chan struct{} // closed when it may
-	since   time.Time     // when it was asked for or, later, granted
+	since   time.Time     // when it was asked for or, later, granted: so both lists of turns are oldest first
 }
 
-// turns says who may send next. The zero value with a limit is ready.
+// turns says who may send next. The zero value with its times is ready.
 type turns struct {
-	limit time.Duration // who has waited for so long may send, and who has sent for so long counts no more: it may be stuck
+	hold time.Duration // who has sent for so long counts no more: it may be stuck
+	wait time.Duration // who has waited for so long may send: its receiver must not take this node for dead
 
 	mu      sync.Mutex // guards all below
-	sending []*turn    // oldest first, writers at most
+	sending []*turn    // oldest first, writers at most: those that count
 	waiting []*turn    // oldest first
 	timer   *time.Timer
 }
@@ -71,12 +79,12 @@ func (t *turns) end(x *turn) {
 
 // grantLocked lets send who may. While somebody waits still, it is called again by the time that changes something.
 func (t *turns) grantLocked() {
-	early := time.Now().Add(-t.limit)
-	for len(t.sending) > 0 && !t.sending[0].since.After(early) {
+	now := time.Now()
+	for len(t.sending) > 0 && now.Sub(t.sending[0].since) >= t.hold {
 		t.sending = t.sending[1:]
 	}
-	for len(t.waiting) > 0 && !t.waiting[0].since.After(early) {
-		t.waiting[0].grant() // beyond the number: its receiver must not take this node for dead
+	for len(t.waiting) > 0 && now.Sub(t.waiting[0].since) >= t.wait {
+		t.waiting[0].grant() // beyond the number
 		t.waiting = t.waiting[1:]
 	}
 	for len(t.waiting) > 0 && len(t.sending) < writers {
@@ -107,30 +115,35 @@ func (t *turns) againLocked() {
 	if len(t.waiting) == 0 {
 		return
 	}
-	next := t.waiting[0].since
-	if len(t.sending) > 0 && t.sending[0].since.Before(next) {
-		next = t.sending[0].since
+	next := time.Until(t.waiting[0].since.Add(t.wait))
+	if len(t.sending) > 0 {
+		next = min(next, time.Until(t.sending[0].since.Add(t.hold)))
 	}
-	t.timer = time.AfterFunc(time.Until(next.Add(t.limit)), func() {
+	t.timer = time.AfterFunc(next, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.grantLocked()
 	})
 }
 
-// inTurn has send send leaf k of n to participant i, when it is the stream's turn if the link is what it waits for. It sends nothing
-// once the attempt has ended.
-func (r *run) inTurn(c *conn, i int, merged bool, k, n int, send func() error) error {
+// inTurn calls send, which sends a leaf to participant i, once it is the stream's turn, if the link is what it waits for. Then
+// it sends nothing when the attempt has ended or quit is closed meanwhile; the caller finds that out for itself.
+func (r *run) inTurn(c *conn, i int, rk rank, quit <-chan struct{}, send func() error) error {
 	if q, ok := c.s.(queuer); !ok || !q.Queues() {
 		return send()
 	}
 	all := len(r.Participants)
-	t := r.turns.ask(rank{merged: merged, share: float64(k) / float64(n), distance: (i - r.Self + all) % all})
+	rk.distance = (i - r.Self + all) % all
+	t := r.turns.ask(rk)
 	defer r.turns.end(t)
 	select {
 	case <-t.granted:
+		if r.ctx.Err() != nil { // both at once: a leaf that is broken off would leave no place for the reason
+			return nil
+		}
 		return send()
+	case <-quit:
 	case <-r.ctx.Done():
-		return nil
 	}
+	return nil
 }

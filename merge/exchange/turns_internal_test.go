@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func expect(t *testing.T, ts []*turn, want string) {
 // TestTurnsGoToWhoIsBehind has more streams than writers.
 func TestTurnsGoToWhoIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := &turns{limit: time.Minute}
+		ts := &turns{hold: time.Minute, wait: time.Minute}
 		var first []*turn
 		for i := range writers {
 			first = append(first, ts.ask(rank{merged: true, share: 0.9, distance: i}))
@@ -53,7 +54,7 @@ func TestTurnsGoToWhoIsBehind(t *testing.T) {
 
 func TestTurnThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := &turns{limit: time.Minute}
+		ts := &turns{hold: time.Minute, wait: time.Minute}
 		var all []*turn
 		for i := range writers + 2 {
 			all = append(all, ts.ask(rank{distance: i}))
@@ -74,7 +75,7 @@ func TestTurnThatIsGivenUp(t *testing.T) {
 func TestTurnsPassWhoIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
-		ts := &turns{limit: limit}
+		ts := &turns{hold: limit, wait: time.Minute}
 		for range writers {
 			ts.ask(rank{})
 		}
@@ -91,7 +92,7 @@ func TestTurnsPassWhoIsStuck(t *testing.T) {
 func TestTurnsForWhoWaitedLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
-		ts := &turns{limit: limit}
+		ts := &turns{hold: time.Minute, wait: limit}
 		var busy []*turn
 		for range writers {
 			busy = append(busy, ts.ask(rank{}))
@@ -122,3 +123,40 @@ func TestRank(t *testing.T) {
 		}
 	}
 }
+
+// TestNoLeafInTurnOnceOver holds that nothing is sent when the attempt or the stream ended while it waited, even if its turn came.
+func TestNoLeafInTurnOnceOver(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan struct{})
+	close(closed)
+	for name, c := range map[string]struct {
+		ctx   context.Context //nolint:containedctx // It is the run's.
+		quit  chan struct{}
+		taken int
+	}{
+		"attempt is over": {ctx: over},
+		"stream is gone":  {ctx: t.Context(), quit: closed, taken: writers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &run{ctx: c.ctx, Attempt: Attempt{Participants: make([]Participant, 2)}}
+			r.turns.hold, r.turns.wait = time.Hour, time.Hour
+			for range c.taken {
+				r.turns.ask(rank{})
+			}
+			for range 100 {
+				err := r.inTurn(&conn{s: alwaysQueues{}}, 1, rank{}, c.quit, func() error { t.Fatal("sent"); return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(r.turns.waiting) > 0 || len(r.turns.sending) != c.taken {
+				t.Errorf("%d wait, %d send", len(r.turns.waiting), len(r.turns.sending))
+			}
+		})
+	}
+}
+
+type alwaysQueues struct{ Stream }
+
+func (alwaysQueues) Queues() bool { return true }

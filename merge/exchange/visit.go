@@ -226,7 +226,8 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		if err := v.ctx.Err(); err != nil {
 			return nil // The reader knows why.
 		}
-		err := v.inTurn(v.c, v.j, false, i, shard.Leaves, func() error { return s.leaf(v.slots.Local, leaf) })
+		behind := rank{share: float64(i) / float64(shard.Leaves)}
+		err := v.inTurn(v.c, v.j, behind, quit, func() error { return s.leaf(v.slots.Local, leaf) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			v.fail(v.Self, fmt.Sprintf("read own weights: %v", unread), err)
 			return err
