@@ -131,7 +131,7 @@ func TestNoLeafInTurnOnceOver(t *testing.T) {
 	closed := make(chan struct{})
 	close(closed)
 	for name, c := range map[string]struct {
-		ctx   context.Context //nolint:containedctx // It is the run's.
+		ctx   context.Context
 		quit  chan struct{}
 		taken int
 	}{
