@@ -20,7 +20,7 @@ TENSORS = 10
 
 
 def peer(index, peers, mib, rounds, first, results, barrier):
-    """Averages in one process. `first` is the other peers' address of the first one; None: this is it."""
+    """Averages in one process. `first` has the addresses of the first peer, which joins nobody and has None."""
     torch.set_num_threads(1)
     dht = hivemind.DHT(initial_peers=first or [], start=True, host_maddrs=["/ip4/127.0.0.1/tcp/0"])
     if first is None:
