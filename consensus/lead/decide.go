@@ -279,12 +279,16 @@ func (d *decider) finish(reason string) {
 	}, "ending with the model of round "+fmt.Sprint(d.c.Round())+": "+reason)
 }
 
-// quorum tells whether a round that has minPeers waits for more, and for whom.
+// quorum tells whether a round that has minPeers waits for more, and for whom. The expected number of peers is a matter of
+// the first round only, which waits for so many and goes at once with so many. Later rounds wait for whoever is there:
+// one that came after the first round, a little behind the others' step, would be a little late in all of them.
 func (d *decider) quorum(w Waiting) (Waiting, bool) {
-	expected := int(d.c.Expected()) - len(w.Sitting) - d.left()
-	first := d.c.Committed == nil
-	missing := first && len(w.Have) < expected
-	if len(w.For) == 0 && !missing || expected > 0 && len(w.Have) >= expected {
+	expected := 0
+	if d.c.Committed == nil {
+		expected = int(d.c.Expected()) - len(w.Sitting) - d.left()
+	}
+	missing := len(w.Have) < expected
+	if !missing && (len(w.For) == 0 || expected > 0) {
 		return w, false
 	}
 	w.Since = d.mem.readySince

@@ -184,6 +184,28 @@ func TestExpectedPeersAreWaitedForInTheFirstRound(t *testing.T) {
 	}
 }
 
+// More than expected: who comes after the first round is out of step with the others, and in step from the next round on.
+func TestOneMoreThanExpectedIsWaitedFor(t *testing.T) {
+	inSwarm(t, 4, func(s *swarm) {
+		for _, p := range s.peers {
+			p.open.Terms.MinPeers, p.open.ExpectedPeers = 2, 3
+		}
+		s.enrol(s.peers[:3]...)
+		s.run(10 * time.Second)
+		s.enrol(s.peers[3])
+		round := s.contract().Round()
+		s.run(20 * time.Second)
+		for _, c := range commands[state.PlanRound](s) {
+			if c.Round > round+2 && len(c.Participants) != 4 {
+				t.Errorf("round %d: %s, want all four", c.Round, nodes(c.Participants))
+			}
+		}
+		if got := s.contract().Round(); got < round+6 {
+			t.Errorf("round %d, want at least %d", got, round+6)
+		}
+	})
+}
+
 func TestSlowPeerIsHeardEveryFifthRound(t *testing.T) {
 	inSwarm(t, 3, func(s *swarm) {
 		for _, p := range s.peers {
