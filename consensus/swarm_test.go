@@ -203,7 +203,8 @@ func joinRequest(name string) consensus.JoinRequest {
 	return consensus.JoinRequest{Name: name, Address: address(name), Register: register(name)}
 }
 
-// form founds a swarm on the first name and lets the others join.
+// form founds a swarm on the first name, lets the others join, and waits until each knows that all vote: who does not know it
+// refuses the others' votes.
 func (s *swarm) form(names ...string) {
 	s.t.Helper()
 	first := s.start(names[0])
@@ -216,6 +217,20 @@ func (s *swarm) form(names ...string) {
 	for _, name := range names[1:] {
 		s.join(name, names[0])
 	}
+	s.until("all to vote", func() bool {
+		for _, name := range names {
+			voters := 0
+			for _, sv := range s.servers[name].Servers() {
+				if sv.Voter {
+					voters++
+				}
+			}
+			if voters < min(len(names), consensus.MaxVoters) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func (s *swarm) join(name, via string) *server {
