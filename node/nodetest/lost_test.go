@@ -25,8 +25,8 @@ func TestLostModel(t *testing.T) {
 				if all {
 					gone = append(gone, "sl-2")
 				}
+				s.Crash(gone...) // Before sl-2 wakes, who would fetch the newest model from them.
 				s.Continue("sl-2")
-				s.Crash(gone...)
 				for _, n := range gone {
 					s.Restart(n)
 				}
