@@ -1,9 +1,11 @@
 package spire_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"net"
 	"os"
 	"strings"
@@ -112,7 +114,8 @@ func authorities(t *testing.T, agent *spiretest.Agent, domain string, n int) {
 	}
 }
 
-// A training outlives its SVIDs three times and its CA once, and loses no round and no connection.
+// A training outlives its SVIDs three times and its CA once, and loses no round and no connection. Its ledger leads from the
+// CA of its founding to who came after it.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	server := spiretest.NewServer(t, spiretest.Options{SVIDTTL: 20 * time.Second})
@@ -125,9 +128,18 @@ func TestRotation(t *testing.T) {
 	for _, p := range sls {
 		p.Sees("round=5 ")
 	}
+	founding, copied := w.Path("founding.pem"), w.Path("ledger.jsonl")
+	ctl(t, w.Dir, "get", "bundle", "--identity", w.agent("swci", "swci").Socket, "--out", founding)
 	next := server.PrepareCA()
 	authorities(t, w.agent("", ""), server.TrustDomain, 2)
+	first := shown(w.Addr(1)+":30304", nil)
 	server.ActivateCA(next)
+	w.Until("SVIDs of the next CA", func() bool {
+		c := shown(w.Addr(1)+":30304", nil)
+		return c != nil && !bytes.Equal(c.AuthorityKeyId, first.AuthorityKeyId)
+	})
+	late := w.SN(2)
+	late.Sees(apiMarker)
 
 	for _, p := range sls {
 		p.Ends(2 * time.Minute)
@@ -136,11 +148,18 @@ func TestRotation(t *testing.T) {
 	if e := w.Agree(1, 2); e.Rounds != 302 {
 		t.Errorf("got %d rounds, want 302", e.Rounds)
 	}
+	ctl(t, w.Dir, "get", "ledger", "--sn", w.Addr(2)+":30304", "--identity", w.agent("swci", "swci").Socket, "--out", copied)
+	var report struct{ Rounds, Registrations, Bundles int }
+	out := ctl(t, w.Dir, "verify", "ledger", copied, "--bundle", founding, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Rounds != 302 || report.Registrations < 4 || report.Bundles < 2 {
+		t.Errorf("verify ledger: %v, want 302 rounds of 4 nodes under 2 bundles or more:\n%s", err, out)
+	}
 	for what, s := range map[string]seen{"sn-1's API": api(), "sl-1's file server": fs()} {
 		if len(s.svids) < 4 || len(s.authorities) != 2 {
 			t.Errorf("%s showed %d SVIDs of %d authorities, want at least 4 of 2: did anything rotate?", what, len(s.svids), len(s.authorities))
 		}
 	}
+	late.Stop()
 	sn.Stop()
 }
 
