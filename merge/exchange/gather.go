@@ -32,6 +32,7 @@ func (g *gatherer) release() {
 // back. It returns errEnded when the attempt has ended, the error of use, or why the own leaf could not be read, which it has
 // told the attempt.
 func (g *gatherer) gather(leaf int, use func() error) error {
+	g.does(&g.merging)
 	own := -1
 	for s, i := range g.who {
 		if i == g.Self {
@@ -104,12 +105,14 @@ func (g *gatherer) take(s, leaf int) bool {
 		if in.next.buf != nil { // A later one: this one was stashed in between.
 			continue
 		}
+		g.merging.rests()
 		select {
 		case in.next = <-in.full:
 		case <-in.stashed:
 		case <-g.ctx.Done():
 			return false
 		}
+		g.does(&g.merging)
 	}
 }
 

@@ -57,7 +57,10 @@ func (t *intake) one(leaf int) error {
 		return err
 	}
 	if stashed {
-		if t.progress.stash.put(t.i, leaf, buf[:t.Layout.LeafLen(leaf)]) == nil {
+		t.does(&t.in.stashing)
+		err = t.progress.stash.put(t.i, leaf, buf[:t.Layout.LeafLen(leaf)])
+		t.in.stashing.rests()
+		if err == nil {
 			select {
 			case t.in.stashed <- struct{}{}:
 			default: // It is to look anyway.

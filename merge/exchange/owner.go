@@ -25,6 +25,7 @@ type inbound struct {
 	stashed  chan struct{} // has an entry when a leaf went to the stash since the last look
 	settled  chan struct{} // closed when no more of its leaves is read
 	supplied chan struct{} // closed when nothing more is written
+	stashing chore         // of the goroutine that reads the stream
 }
 
 func newInbound(given bitmap) *inbound {
@@ -254,6 +255,7 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 				return nil
 			}
 		case <-alive.C:
+			r.watch()
 			if err := c.write(header{kind: kindWait}.append(nil), true); err != nil {
 				return err
 			}
@@ -263,6 +265,8 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 
 // own merges the own shard.
 func (r *run) own() {
+	defer r.merging.rests()
+	r.does(&r.merging)
 	own := r.Participants[r.Self].Shard
 	if allSet(r.progress.held(own), own.Leaves) {
 		return

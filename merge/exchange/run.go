@@ -38,6 +38,7 @@ type run struct {
 	inbound  []*inbound // by participant; nil for self and when nothing is owned
 	recent   recent     // what was merged last
 	turns    turns      // of the streams that share a link
+	merging  chore      // of the goroutine that merges the own shard
 	wg       sync.WaitGroup
 
 	mu      sync.Mutex    // guards all below

@@ -95,6 +95,7 @@ func (r *run) total() []float64 {
 			continue
 		}
 		sums, changed := r.progress.sumsOf(j)
+		r.merging.rests()
 		for sums == nil {
 			select {
 			case <-changed:
@@ -107,5 +108,6 @@ func (r *run) total() []float64 {
 			total[i] += v
 		}
 	}
+	r.does(&r.merging)
 	return total
 }

@@ -24,8 +24,14 @@ func restart(names ...string) func(s *nodetest.Swarm) {
 	}
 }
 
-func stop(name string) func(s *nodetest.Swarm)   { return func(s *nodetest.Swarm) { s.Stop(name) } }
-func goOn(name string) func(s *nodetest.Swarm)   { return func(s *nodetest.Swarm) { s.Continue(name) } }
+func stop(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Stop(name) } }
+func goOn(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Continue(name) } }
+
+func hang(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Hang(name, true) } }
+
+func answer(name string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Hang(name, false) }
+}
 func cut(a, b string) func(s *nodetest.Swarm)    { return func(s *nodetest.Swarm) { s.Cut(a, b) } }
 func heal(a, b string) func(s *nodetest.Swarm)   { return func(s *nodetest.Swarm) { s.Heal(a, b) } }
 func side(all ...string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Split(all...) } }
@@ -97,6 +103,16 @@ func TestSLFaults(t *testing.T) {
 		{
 			name: "stalls shortly", cfg: needed, strike: stop("sl-2"), lasts: 3 * time.Second, mend: goOn("sl-2"), blocks: true,
 			within: exchange + beat, with: three,
+		},
+		{
+			// 3 × stall until it says so; then it has no plan for the attempts of the grace.
+			name: "an owner's disk hangs", cfg: longer(fellows), strike: hang("sl-1"), lasts: 3 * time.Minute, mend: answer("sl-1"),
+			within: 3*stall + stall/4 + grace + stall + backoff + exchange, with: []string{"sl-0", "sl-2"}, explain: 35 * time.Second, after: back("sl-1"),
+		},
+		{
+			// The others have merged, and it does not say that it has: that is its grace.
+			name: "a receiver's disk hangs", cfg: longer(fellows), strike: hang("sl-2"), lasts: 3 * time.Minute, mend: answer("sl-2"),
+			within: grace + 2*(stall+backoff) + exchange, with: others, explain: 30 * time.Second, after: back("sl-2"),
 		},
 		{
 			name: "two die at once", cfg: four, strike: crash("sl-2", "sl-3"), all: two,

@@ -40,6 +40,7 @@ type sl struct {
 
 	mu       sync.Mutex // guards what follows
 	slots    *slots     // of the newest session
+	disk     *disk      // of all lives' slots
 	reported *swarmv1.SessionReport
 	runs     []*Run // of the program, oldest first
 	journal  string // path, if programs outlive their daemons
@@ -174,6 +175,7 @@ func (n *sl) end(crash bool) {
 	}
 	n.cancel()
 	n.cancel = nil
+	n.disk.hang(false)
 	n.tasks.Wait()
 	n.host.detach()
 }
@@ -182,7 +184,7 @@ func (n *sl) end(crash bool) {
 func (n *sl) up() bool { return n.cancel != nil && !n.host.isGone() }
 
 func (n *sl) newSlots(size int64) (session.Slots, error) {
-	s := newSlots(size)
+	s := newSlots(size, n.disk)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slots = s
@@ -329,10 +331,10 @@ var _ session.Slots = (*slots)(nil)
 
 var slotNames = [3]string{"local", "merged-0", "merged-1"}
 
-func newSlots(size int64) *slots {
+func newSlots(size int64, d *disk) *slots {
 	s := &slots{}
 	for i := range s.files {
-		s.files[i].b = make([]byte, size)
+		s.files[i].b, s.files[i].disk = make([]byte, size), d
 	}
 	return s
 }
@@ -377,8 +379,39 @@ func (s *slots) Close() error { return nil }
 
 // memory is one weight file. Like a real one it bears readers and writers at once.
 type memory struct {
-	mu sync.Mutex
-	b  []byte
+	disk *disk
+	mu   sync.Mutex
+	b    []byte
+}
+
+// disk may hang: then what is written to it waits until it answers.
+type disk struct {
+	mu      sync.Mutex
+	answers chan struct{} // closed when it answers; nil: it does
+}
+
+// hang makes later writes wait, or lets all go on.
+func (d *disk) hang(hangs bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if hangs == (d.answers != nil) {
+		return
+	}
+	if hangs {
+		d.answers = make(chan struct{})
+		return
+	}
+	close(d.answers)
+	d.answers = nil
+}
+
+func (d *disk) wait() {
+	d.mu.Lock()
+	answers := d.answers
+	d.mu.Unlock()
+	if answers != nil {
+		<-answers
+	}
 }
 
 var errRange = errors.New("outside of the file")
@@ -399,6 +432,7 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 
 // WriteAt implements io.WriterAt.
 func (m *memory) WriteAt(p []byte, off int64) (int, error) {
+	m.disk.wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if off < 0 || off+int64(len(p)) > int64(len(m.b)) {

@@ -102,7 +102,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 		s.order = append(s.order, newSN(s, s.identity(state.RoleSN, i)))
 	}
 	for i := range cfg.SLs {
-		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(state.RoleSL, i)})
+		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(state.RoleSL, i), disk: new(disk)})
 	}
 	for i, n := range s.order {
 		s.must(n.start(i == 0))
@@ -239,6 +239,9 @@ func (s *Swarm) Stop(name string) { s.Network.stop(name) }
 
 // Continue ends a Stop.
 func (s *Swarm) Continue(name string) { s.Network.resume(name) }
+
+// Hang makes the disk under an SL's weight files hang, or answer again: writes wait meanwhile.
+func (s *Swarm) Hang(name string, hangs bool) { s.sl(name).disk.hang(hangs) }
 
 // Crash ends the lives of nodes, all at once and without a goodbye.
 func (s *Swarm) Crash(names ...string) {
