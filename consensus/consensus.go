@@ -56,6 +56,7 @@ type Timing struct {
 	Update    time.Duration // the leader asks servers how they do so often; default 2 s
 	Dead      time.Duration // a server unheard of for so long is removed if three voters remain; default 1 min
 	Stable    time.Duration // a non-voter must be well for so long before it may vote; default 10 s
+	Disk      time.Duration // a write to disk that takes so long stops this server; default 20 s
 	// SnapshotAfter is how many entries the log grows by between snapshots; default 8192.
 	SnapshotAfter uint64
 	// Trailing is how many entries stay in the log behind a snapshot, for followers that lag; default 2048.
@@ -79,6 +80,7 @@ func (t Timing) withDefaults() Timing {
 	orDefault(&t.Update, 2*time.Second)
 	orDefault(&t.Dead, time.Minute)
 	orDefault(&t.Stable, 10*time.Second)
+	orDefault(&t.Disk, 20*time.Second)
 	orDefault(&t.SnapshotAfter, 8192)
 	orDefault(&t.Trailing, 2048)
 	orDefault(&t.SnapshotEvery, 2*time.Minute)
@@ -95,6 +97,7 @@ type Group struct {
 	closer io.Closer // of stores that Open opened; may be nil
 	fsm    *fsm
 	book   *book
+	disk   *watchdog
 	raft   *raft.Raft
 	layer  *streamLayer
 	trans  *raft.NetworkTransport
@@ -139,12 +142,13 @@ func Open(cfg Config) (*Group, error) {
 		streams:  map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
+	g.disk = &watchdog{patience: cfg.Timing.Disk, fail: g.fail}
 	if err := g.openStores(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
 	err = g.openLedger()
 	if err == nil {
-		g.fsm = newFSM(g.fail, g.book)
+		g.fsm = newFSM(g.fail, g.disk, g.book)
 		err = g.startRaft()
 	}
 	if err != nil {
@@ -189,7 +193,7 @@ func (g *Group) startRaft() error {
 	g.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: g.layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: newHCLog(g.log, "raft_net"),
 	})
-	guarded := &guard{Stores: g.store, fail: g.fail}
+	guarded := &guard{Stores: g.store, fail: g.fail, disk: g.disk}
 	// In a goroutine of its own, because the guard ends the goroutine that meets a broken store.
 	var err error
 	done := make(chan struct{})
@@ -343,6 +347,11 @@ func (g *Group) Run(ctx context.Context) error {
 		g.log.Error("consensus stops", "err", cause)
 	}
 	cancel()
+	if g.disk.hung.Load() {
+		g.stop.Do(g.abandon)
+		g.lead.close()
+		return fmt.Errorf("run consensus: %w", cause)
+	}
 	tasks.Wait()
 	err := g.Close()
 	g.lead.close()
@@ -350,6 +359,43 @@ func (g *Group) Run(ctx context.Context) error {
 		return fmt.Errorf("run consensus: %w", cause)
 	}
 	return err
+}
+
+// hangUp ends leadership and all streams, which the others notice, and tells raft to end.
+func (g *Group) hangUp() (ended raft.Future, err error) {
+	close(g.stopped)
+	g.isLead.Store(false)
+	ended = g.raft.Shutdown()
+	g.closeStreams()
+	g.links.close()
+	g.trans.CloseStreams()
+	return ended, g.trans.Close()
+}
+
+// abandon is shutdown for a server whose disk does not answer: some of its goroutines are in a write, and others wait for
+// them. The stores stay open; the process is to end.
+func (g *Group) abandon() {
+	ended, err := g.hangUp()
+	g.closing = err
+	_ = g.ends(ended)
+}
+
+// ends returns what raft's end comes to. Raft may wait to tell of a leadership change, and nobody listens any more: that is
+// thrown away until then.
+func (g *Group) ends(ended raft.Future) <-chan error {
+	down, told := make(chan error, 1), make(chan error, 1)
+	go func() { down <- ended.Error() }()
+	go func() {
+		for {
+			select {
+			case <-g.notify:
+			case err := <-down:
+				told <- err
+				return
+			}
+		}
+	}()
+	return told
 }
 
 // shutdown ends, in this order: leadership, so that the others need not wait for an election; the streams, so that
@@ -368,26 +414,9 @@ func (g *Group) shutdown() error {
 		}
 		timer.Stop()
 	}
-	close(g.stopped)
-	g.isLead.Store(false)
-	ended := g.raft.Shutdown()
-	g.closeStreams()
-	g.links.close()
-	g.trans.CloseStreams()
-	err := g.trans.Close()
-	// Raft may be waiting to tell of a leadership change, and nobody listens any more.
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		err = errors.Join(err, ended.Error())
-	}()
-	for waiting := true; waiting; {
-		select {
-		case <-g.notify:
-		case <-drained:
-			waiting = false
-		}
-	}
+	ended, err := g.hangUp()
+	g.serving.Wait()
+	err = errors.Join(err, <-g.ends(ended))
 	err = errors.Join(err, g.book.close())
 	if g.closer != nil {
 		err = errors.Join(err, g.closer.Close())

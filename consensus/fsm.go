@@ -30,6 +30,7 @@ type view struct {
 type fsm struct {
 	// fail reports, once, why this node can not follow the log any further.
 	fail func(error)
+	disk *watchdog
 	book *book // the ledger, which follows the state
 	view atomic.Pointer[view]
 
@@ -41,8 +42,8 @@ type fsm struct {
 
 var _ raft.FSM = (*fsm)(nil)
 
-func newFSM(fail func(error), ledger *book) *fsm {
-	f := &fsm{fail: fail, book: ledger, changed: make(chan struct{})}
+func newFSM(fail func(error), disk *watchdog, ledger *book) *fsm {
+	f := &fsm{fail: fail, disk: disk, book: ledger, changed: make(chan struct{})}
 	f.view.Store(&view{state: state.New()})
 	return f
 }
@@ -57,7 +58,9 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	next, result, err := applyEntry(old.state, entry.Data)
 	if err == nil {
 		// The ledger first: what the view shows is on record.
+		done := f.disk.during("writing the ledger")
 		err = f.book.applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
+		done()
 	}
 	if _, rejected := errors.AsType[*state.Error](err); err != nil && !rejected {
 		f.halted = fmt.Errorf("apply log entry %d: %w: this node stops so that its state does not part from the others'", entry.Index, err)

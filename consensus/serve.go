@@ -154,7 +154,7 @@ func (g *Group) leave(conn net.Conn) {
 	g.serving.Done()
 }
 
-// closeStreams ends all accepted streams and waits for their handlers.
+// closeStreams ends all accepted streams; serving tells when their handlers have ended.
 func (g *Group) closeStreams() {
 	g.mu.Lock()
 	for conn := range g.streams {
@@ -162,7 +162,6 @@ func (g *Group) closeStreams() {
 	}
 	g.streams = nil
 	g.mu.Unlock()
-	g.serving.Wait()
 }
 
 // ownStats tells the leader how far this server's log is.

@@ -130,10 +130,12 @@ func markMember(dir string) error {
 }
 
 // guard stands between raft and its stores. Raft answers a store that fails with endless retries or a panic; here
-// the first failure is reported, which stops the group, and where raft would panic its goroutine ends instead.
+// the first failure is reported, which stops the group, and where raft would panic its goroutine ends instead. So is a
+// store that does not return.
 type guard struct {
 	Stores
 	fail func(error)
+	disk *watchdog
 }
 
 var (
@@ -174,7 +176,9 @@ func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{l
 
 // StoreLogs appends entries; a failure (a full disk) ends the group.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
+	done := g.disk.during("writing the raft log")
 	err := g.Log.StoreLogs(logs)
+	done()
 	if err != nil {
 		g.fail(fmt.Errorf("write raft log: %w", err))
 	}
@@ -183,7 +187,9 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange removes entries.
 func (g *guard) DeleteRange(low, high uint64) error {
+	done := g.disk.during("cutting the raft log")
 	err := g.Log.DeleteRange(low, high)
+	done()
 	if err != nil {
 		g.fail(fmt.Errorf("cut raft log: %w", err))
 	}
@@ -192,7 +198,9 @@ func (g *guard) DeleteRange(low, high uint64) error {
 
 // Set stores a value such as the vote.
 func (g *guard) Set(key, value []byte) error {
+	done := g.disk.during("writing the raft vote")
 	err := g.Stable.Set(key, value)
+	done()
 	if err != nil {
 		g.fail(fmt.Errorf("write raft vote: %w", err))
 	}
@@ -204,7 +212,9 @@ func (g *guard) Get(key []byte) ([]byte, error) { return g.Stable.Get(key) }
 
 // SetUint64 stores a number such as the term.
 func (g *guard) SetUint64(key []byte, value uint64) error {
+	done := g.disk.during("writing the raft term")
 	err := g.Stable.SetUint64(key, value)
+	done()
 	if err != nil {
 		g.exit(fmt.Errorf("write raft term: %w", err))
 	}
