@@ -280,8 +280,8 @@ func (d *decider) finish(reason string) {
 }
 
 // quorum tells whether a round that has minPeers waits for more, and for whom. The expected number of peers is a matter of
-// the first round only, which waits for so many and goes at once with so many. Later rounds wait for whoever is there:
-// one that came after the first round, a little behind the others' step, would be a little late in all of them.
+// the first round only, which waits for so many and goes at once with so many. Later rounds wait a little for whoever is there:
+// one that came after the first round, just behind the others' step, would be just too late in all of them.
 func (d *decider) quorum(w Waiting) (Waiting, bool) {
 	expected := 0
 	if d.c.Committed == nil {
@@ -292,7 +292,7 @@ func (d *decider) quorum(w Waiting) (Waiting, bool) {
 		return w, false
 	}
 	w.Since = d.mem.readySince
-	w.Until = w.Since.Add(d.quorumWait())
+	w.Until = w.Since.Add(d.quorumWait(len(w.Have)))
 	if !d.in.Now.Before(w.Until) {
 		return w, false
 	}
@@ -317,9 +317,12 @@ func (d *decider) left() int {
 // quorumWait is the full wait in the first and every fifth round, so that slow peers are heard; in between no more than
 // twice the usual time between rounds. That time is counted without the waits themselves: otherwise one slow peer would
 // set the pace of all, as every wait for it would lengthen the next.
-func (d *decider) quorumWait() time.Duration {
+// Where as many are ready as are expected, who comes on top may be half a round late and is not waited for any longer.
+func (d *decider) quorumWait(ready int) time.Duration {
 	full := d.cfg.QuorumWait
-	if round := d.c.Round() + 1; round == 1 || round%5 == 0 {
+	expected := int(d.c.Expected())
+	extra := expected > 0 && ready >= expected
+	if round := d.c.Round() + 1; round == 1 || round%5 == 0 && !extra {
 		return full
 	}
 	paces := slices.Sorted(slices.Values(d.mem.paces))
@@ -329,6 +332,9 @@ func (d *decider) quorumWait() time.Duration {
 	usual := paces[(len(paces)-1)/2]
 	if median := time.Duration(d.c.MedianIntervalMS()) * time.Millisecond; median > 0 {
 		usual = min(usual, median)
+	}
+	if extra {
+		return min(full, usual/2)
 	}
 	return min(full, 2*usual)
 }
