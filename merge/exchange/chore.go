@@ -7,7 +7,7 @@ import (
 )
 
 // standstill is how many stall times an owner's own work may take for one leaf. What is timed is reading, merging and writing
-// some hundred kilobytes for each contributor, which only a disk that hangs can make so long.
+// some hundred kilobytes for each contributor, which only a disk that hangs can make so long. Making scratch files is not timed.
 const standstill = 3
 
 // chore is what one goroutine of an attempt does with this node's own memory and files, while others may wait for it and it

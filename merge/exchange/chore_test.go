@@ -72,7 +72,7 @@ func TestAnOwnerWhoseDiskHangsSaysSo(t *testing.T) {
 				out := s.runAll(t.Context(), a, []*slot{local[0], nil, local[2]}, merged)
 				took := time.Since(start)
 				for _, i := range []int{0, 2} {
-					if blamed(out[i].err) != hung || heardFrom(out[i].err) != hung || !strings.Contains(out[i].err.Error(), "does its disk answer?") {
+					if blamed(out[i].err) != hung || heardFrom(out[i].err) < 0 || !strings.Contains(out[i].err.Error(), "does its disk answer?") {
 						t.Errorf("participant %d: got %v, want blame of %d by its own word", i, out[i].err, hung)
 					}
 				}
@@ -97,3 +97,23 @@ func TestAnOwnerWhoseDiskHangsSaysSo(t *testing.T) {
 }
 
 var _ exchange.Spool = (*disk)(nil)
+
+// Scratch files are written whole on some file systems before they are used. Who makes one for long is not blamed.
+func TestScratchMayTakeItsTime(t *testing.T) {
+	l, local, merged := floats(t, 30, 3)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t, 3, exchange.Config{})
+		a := attempt(t, l, 1, 1, 1, 1)
+		a.Method = "fedadam(lr=0.01,beta1=0.9,beta2=0.99,tau=0.001)"
+		s.extend = func(hub int, sl *exchange.Slots) {
+			sl.Merged = newSlot(3 * l.Bytes()) // with room for an optimiser's state
+			sl.Spool = func(bytes int64) (exchange.Spool, error) {
+				if hub == 1 {
+					time.Sleep(40 * time.Second)
+				}
+				return &disk{slot: newSlot(bytes)}, nil
+			}
+		}
+		mustAll(t, s.runAll(t.Context(), a, local, merged))
+	})
+}

@@ -266,7 +266,6 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 // own merges the own shard.
 func (r *run) own() {
 	defer r.merging.rests()
-	r.does(&r.merging)
 	own := r.Participants[r.Self].Shard
 	if allSet(r.progress.held(own), own.Leaves) {
 		return

@@ -57,6 +57,7 @@ func (r *run) stashAll() bool {
 		p.distances = merge.NewDistances(r.Layout, len(r.who))
 	}
 	shard := r.Participants[r.Self].Shard
+	_ = p.stash.ensure() // Large, and slow on some file systems: that is no standstill. Who keeps something is told if it failed.
 	g := r.newGatherer()
 	g.copies = true // What is added to the distances can't be taken back.
 	defer g.release()
