@@ -56,7 +56,7 @@ type Timing struct {
 	Update    time.Duration // the leader asks servers how they do so often; default 2 s
 	Dead      time.Duration // a server unheard of for so long is removed if three voters remain; default 1 min
 	Stable    time.Duration // a non-voter must be well for so long before it may vote; default 10 s
-	Disk      time.Duration // a write to disk that takes so long stops this server; default 20 s
+	Disk      time.Duration // a write to disk that takes so long stops a leader, six times as long a follower; default 20 s
 	// SnapshotAfter is how many entries the log grows by between snapshots; default 8192.
 	SnapshotAfter uint64
 	// Trailing is how many entries stay in the log behind a snapshot, for followers that lag; default 2048.
@@ -104,13 +104,16 @@ type Group struct {
 	links  *links
 	heard  *roster
 
-	notify  chan bool     // raft's leadership changes
-	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
-	failed  chan error    // the first reason why this node can not go on
-	stopped chan struct{} // closed when the group begins to shut down
-	stop    sync.Once
-	closing error // what shutting down came to
-	lead    leadership
+	notify   chan bool     // raft's leadership changes
+	news     chan struct{} // capacity 1: a command was committed that followers should hear of at once
+	failed   chan error    // the first reason why this node can not go on
+	stopped  chan struct{} // closed when the group begins to shut down
+	stop     sync.Once
+	closing  error       // what shutting down came to
+	hang     sync.Once   // for what follows
+	ended    raft.Future // what hangUp began
+	transErr error
+	lead     leadership
 
 	mu       sync.Mutex
 	handlers map[string]func(context.Context, Peer, []byte) ([]byte, error)
@@ -142,7 +145,7 @@ func Open(cfg Config) (*Group, error) {
 		streams:  map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
-	g.disk = &watchdog{patience: cfg.Timing.Disk, fail: g.fail}
+	g.disk = newWatchdog(cfg.Timing.Disk)
 	if err := g.openStores(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
@@ -157,7 +160,16 @@ func Open(cfg Config) (*Group, error) {
 		}
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
+	gives := g.gives
+	g.disk.gives.Store(&gives)
 	return g, nil
+}
+
+// gives tells whether this server gives its disk up after a write has taken so long. Alone it makes room for nobody and waits. A
+// leader holds up all others. A follower holds up the SLs that look to it; where servers share a storage that fails over all hang
+// at once, and must not all be gone when it answers.
+func (g *Group) gives(waited time.Duration) bool {
+	return len(g.servers()) > 1 && (g.raft.State() == raft.Leader || waited >= 6*g.cfg.Timing.Disk)
 }
 
 func (g *Group) openStores() error {
@@ -340,20 +352,35 @@ func (g *Group) Run(ctx context.Context) error {
 	tasks.Go(func() { g.banLoop(runCtx) })
 	tasks.Go(func() { g.ledgerLoop(runCtx) })
 	var cause error
+	hung := false
 	select {
 	case <-ctx.Done():
 	case <-g.stopped:
 	case cause = <-g.failed:
-		g.log.Error("consensus stops", "err", cause)
+	case <-g.disk.hung:
+		cause, hung = g.disk.cause, true
 	}
 	cancel()
-	if g.disk.hung.Load() {
-		g.stop.Do(g.abandon)
-		g.lead.close()
-		return fmt.Errorf("run consensus: %w", cause)
+	ended := make(chan error, 1)
+	var err error
+	if !hung {
+		if cause != nil {
+			g.log.Error("consensus stops", "err", cause)
+		}
+		go func() {
+			tasks.Wait()
+			ended <- g.Close()
+		}()
+		select {
+		case err = <-ended:
+		case <-g.disk.hung:
+			cause, hung = g.disk.cause, true
+		}
 	}
-	tasks.Wait()
-	err := g.Close()
+	if hung { // Some goroutines are in a write, and others wait for them. The stores stay open; the process is to end.
+		_ = g.ends(g.hangUp())
+		g.log.Error("consensus stops", "err", cause) // only now: the log may lie on the same disk
+	}
 	g.lead.close()
 	if cause != nil {
 		return fmt.Errorf("run consensus: %w", cause)
@@ -362,22 +389,17 @@ func (g *Group) Run(ctx context.Context) error {
 }
 
 // hangUp ends leadership and all streams, which the others notice, and tells raft to end.
-func (g *Group) hangUp() (ended raft.Future, err error) {
-	close(g.stopped)
-	g.isLead.Store(false)
-	ended = g.raft.Shutdown()
-	g.closeStreams()
-	g.links.close()
-	g.trans.CloseStreams()
-	return ended, g.trans.Close()
-}
-
-// abandon is shutdown for a server whose disk does not answer: some of its goroutines are in a write, and others wait for
-// them. The stores stay open; the process is to end.
-func (g *Group) abandon() {
-	ended, err := g.hangUp()
-	g.closing = err
-	_ = g.ends(ended)
+func (g *Group) hangUp() raft.Future {
+	g.hang.Do(func() {
+		close(g.stopped)
+		g.isLead.Store(false)
+		g.ended = g.raft.Shutdown()
+		g.closeStreams()
+		g.links.close()
+		g.trans.CloseStreams()
+		g.transErr = g.trans.Close()
+	})
+	return g.ended
 }
 
 // ends returns what raft's end comes to. Raft may wait to tell of a leadership change, and nobody listens any more: that is
@@ -414,9 +436,9 @@ func (g *Group) shutdown() error {
 		}
 		timer.Stop()
 	}
-	ended, err := g.hangUp()
+	ended := g.hangUp()
 	g.serving.Wait()
-	err = errors.Join(err, <-g.ends(ended))
+	err := errors.Join(g.transErr, <-g.ends(ended))
 	err = errors.Join(err, g.book.close())
 	if g.closer != nil {
 		err = errors.Join(err, g.closer.Close())

@@ -22,7 +22,7 @@ const retainSnapshots = 2
 const memberFile = "member"
 
 // Stores hold raft's log, its term and vote, and its snapshots. Tests give stores in memory; whoever gives stores
-// closes them, after Run has returned.
+// closes them, after Run has returned. When it has because a write hung, that is still under way.
 type Stores struct {
 	Log       raft.LogStore
 	Stable    raft.StableStore

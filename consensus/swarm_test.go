@@ -125,6 +125,7 @@ type swarm struct {
 	timing  consensus.Timing
 	stores  map[string]*consensus.Stores
 	servers map[string]*server
+	logs    func(name string) slog.Handler // of the servers; nil: testLog's
 }
 
 type server struct {
@@ -161,9 +162,13 @@ func (s *swarm) config(name string) consensus.Config {
 		stores = &consensus.Stores{Log: mem, Stable: mem, Snapshots: raft.NewInmemSnapshotStore(), Ledger: consensus.NewInmemLedger()}
 		s.stores[name] = stores
 	}
+	log := testLog()
+	if s.logs != nil {
+		log = slog.New(s.logs(name))
+	}
 	return consensus.Config{
 		Name: name, Address: address(name), Stores: stores, Timing: s.timing,
-		Network: s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn"}), Log: testLog().With("on", name),
+		Network: s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn"}), Log: log.With("on", name),
 	}
 }
 

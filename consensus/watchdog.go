@@ -15,8 +15,14 @@ const watchdogTicks = 4
 // telling the others that it leads; they would wait for ever.
 type watchdog struct {
 	patience time.Duration
-	fail     func(error)
-	hung     atomic.Bool
+	gives    atomic.Pointer[func(waited time.Duration) bool] // tells whether to give up; nil: not yet
+	once     sync.Once
+	hung     chan struct{} // closed once cause is set
+	cause    error
+}
+
+func newWatchdog(patience time.Duration) *watchdog {
+	return &watchdog{patience: patience, hung: make(chan struct{})}
 }
 
 // during is called before a write and what it returns after it.
@@ -32,12 +38,15 @@ func (w *watchdog) during(what string) (done func()) {
 		if ticks++; over {
 			return
 		}
-		if ticks < watchdogTicks {
+		waited := time.Duration(ticks) * w.patience / watchdogTicks
+		if gives := w.gives.Load(); ticks < watchdogTicks || gives == nil || !(*gives)(waited) {
 			timer.Reset(w.patience / watchdogTicks)
 			return
 		}
-		w.hung.Store(true)
-		w.fail(fmt.Errorf("%s has taken %s and more: its disk does not answer; see what the kernel says of it, and start again when it does", what, w.patience))
+		w.once.Do(func() {
+			w.cause = fmt.Errorf("%s has taken %s and more: its disk does not answer; see what the kernel says of it, and start again when it does", what, waited)
+			close(w.hung)
+		})
 	})
 	return func() {
 		mu.Lock()
