@@ -283,16 +283,15 @@ func (d *decider) finish(reason string) {
 // the first round only, which waits for so many and goes at once with so many. Later rounds wait a little for whoever is there:
 // one that came after the first round, just behind the others' step, would be just too late in all of them.
 func (d *decider) quorum(w Waiting) (Waiting, bool) {
-	expected := 0
-	if d.c.Committed == nil {
-		expected = int(d.c.Expected()) - len(w.Sitting) - d.left()
-	}
-	missing := len(w.Have) < expected
-	if !missing && (len(w.For) == 0 || expected > 0) {
+	expected := int(d.c.Expected()) - len(w.Sitting) - d.left()
+	first := d.c.Committed == nil
+	missing := first && len(w.Have) < expected
+	enough := expected > 0 && len(w.Have) >= expected
+	if len(w.For) == 0 && !missing || first && enough {
 		return w, false
 	}
 	w.Since = d.mem.readySince
-	w.Until = w.Since.Add(d.quorumWait(len(w.Have)))
+	w.Until = w.Since.Add(d.quorumWait(enough))
 	if !d.in.Now.Before(w.Until) {
 		return w, false
 	}
@@ -317,12 +316,10 @@ func (d *decider) left() int {
 // quorumWait is the full wait in the first and every fifth round, so that slow peers are heard; in between no more than
 // twice the usual time between rounds. That time is counted without the waits themselves: otherwise one slow peer would
 // set the pace of all, as every wait for it would lengthen the next.
-// Where as many are ready as are expected, who comes on top may be half a round late and is not waited for any longer.
-func (d *decider) quorumWait(ready int) time.Duration {
+// Where enough are ready, as many as are expected, who comes on top may be half a round late and is not waited for any longer.
+func (d *decider) quorumWait(enough bool) time.Duration {
 	full := d.cfg.QuorumWait
-	expected := int(d.c.Expected())
-	extra := expected > 0 && ready >= expected
-	if round := d.c.Round() + 1; round == 1 || round%5 == 0 && !extra {
+	if round := d.c.Round() + 1; round == 1 || round%5 == 0 && !enough {
 		return full
 	}
 	paces := slices.Sorted(slices.Values(d.mem.paces))
@@ -333,7 +330,7 @@ func (d *decider) quorumWait(ready int) time.Duration {
 	if median := time.Duration(d.c.MedianIntervalMS()) * time.Millisecond; median > 0 {
 		usual = min(usual, median)
 	}
-	if extra {
+	if enough {
 		return min(full, usual/2)
 	}
 	return min(full, 2*usual)

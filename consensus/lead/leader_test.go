@@ -206,6 +206,21 @@ func TestOneMoreThanExpectedIsWaitedFor(t *testing.T) {
 	})
 }
 
+// It may be slow: a round of the three takes 2.3 s, and half of that longer with the fourth, never the quorum wait.
+func TestSlowOneMoreThanExpectedHoldsNobodyForLong(t *testing.T) {
+	inSwarm(t, 4, func(s *swarm) {
+		for _, p := range s.peers {
+			p.open.Terms.MinPeers, p.open.ExpectedPeers = 2, 3
+		}
+		s.peers[3].train = 20 * time.Second
+		s.enrol(s.peers...)
+		s.run(10 * time.Minute)
+		if got := s.contract().Round(); got < 150 {
+			t.Errorf("round %d after ten minutes, want at least 150", got)
+		}
+	})
+}
+
 func TestSlowPeerIsHeardEveryFifthRound(t *testing.T) {
 	inSwarm(t, 3, func(s *swarm) {
 		for _, p := range s.peers {
