@@ -104,16 +104,15 @@ type Group struct {
 	links  *links
 	heard  *roster
 
-	notify   chan bool     // raft's leadership changes
-	news     chan struct{} // capacity 1: a command was committed that followers should hear of at once
-	failed   chan error    // the first reason why this node can not go on
-	stopped  chan struct{} // closed when the group begins to shut down
-	stop     sync.Once
-	closing  error       // what shutting down came to
-	hang     sync.Once   // for what follows
-	ended    raft.Future // what hangUp began
-	transErr error
-	lead     leadership
+	notify  chan bool     // raft's leadership changes
+	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
+	failed  chan error    // the first reason why this node can not go on
+	stopped chan struct{} // closed when the group begins to shut down
+	stop    sync.Once
+	closing error // what shutting down came to
+	// hangUp ends leadership and all streams, which the others notice, and tells raft to end; once.
+	hangUp func() (ended raft.Future, err error)
+	lead   leadership
 
 	mu       sync.Mutex
 	handlers map[string]func(context.Context, Peer, []byte) ([]byte, error)
@@ -146,6 +145,7 @@ func Open(cfg Config) (*Group, error) {
 	}
 	g.handlers[kindBan] = g.leadBan
 	g.disk = newWatchdog(cfg.Timing.Disk)
+	g.hangUp = sync.OnceValues(g.hangUpNow)
 	if err := g.openStores(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
@@ -378,7 +378,8 @@ func (g *Group) Run(ctx context.Context) error {
 		}
 	}
 	if hung { // Some goroutines are in a write, and others wait for them. The stores stay open; the process is to end.
-		_ = g.ends(g.hangUp())
+		raftEnds, _ := g.hangUp()
+		_ = g.ends(raftEnds)
 		g.log.Error("consensus stops", "err", cause) // only now: the log may lie on the same disk
 	}
 	g.lead.close()
@@ -388,18 +389,14 @@ func (g *Group) Run(ctx context.Context) error {
 	return err
 }
 
-// hangUp ends leadership and all streams, which the others notice, and tells raft to end.
-func (g *Group) hangUp() raft.Future {
-	g.hang.Do(func() {
-		close(g.stopped)
-		g.isLead.Store(false)
-		g.ended = g.raft.Shutdown()
-		g.closeStreams()
-		g.links.close()
-		g.trans.CloseStreams()
-		g.transErr = g.trans.Close()
-	})
-	return g.ended
+func (g *Group) hangUpNow() (ended raft.Future, err error) {
+	close(g.stopped)
+	g.isLead.Store(false)
+	ended = g.raft.Shutdown()
+	g.closeStreams()
+	g.links.close()
+	g.trans.CloseStreams()
+	return ended, g.trans.Close()
 }
 
 // ends returns what raft's end comes to. Raft may wait to tell of a leadership change, and nobody listens any more: that is
@@ -436,9 +433,9 @@ func (g *Group) shutdown() error {
 		}
 		timer.Stop()
 	}
-	ended := g.hangUp()
+	ended, err := g.hangUp()
 	g.serving.Wait()
-	err := errors.Join(g.transErr, <-g.ends(ended))
+	err = errors.Join(err, <-g.ends(ended))
 	err = errors.Join(err, g.book.close())
 	if g.closer != nil {
 		err = errors.Join(err, g.closer.Close())
