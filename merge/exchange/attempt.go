@@ -61,6 +61,8 @@ type Slots struct {
 	// as leaves come in. It is called at most once per round and set of
 	// participants, and the hub closes what it returned. The file must not count
 	// as private memory. An error says that it does not fit; nil: there is no room.
+	// The hub writes nothing to it, or to what Stash makes, but ciphertext under a
+	// key that is in memory alone.
 	Spool func(bytes int64) (Spool, error)
 	// Stash is as Spool, for an owner that can merge as leaves come in, and must
 	// hold back some contributors while another stalls: what they send meanwhile

@@ -119,7 +119,7 @@ func (r *run) openFiles() error {
 	if r.slots.Spool == nil {
 		return r.noRoom(size, errNoStash)
 	}
-	f, err := r.slots.Spool(size)
+	f, err := seal(r.slots.Spool)(size)
 	if err != nil {
 		return r.noRoom(size, err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // stash keeps leaves of the own shard as contributors sent them, in a scratch file that is made when the first one comes.
-// For each leaf of the shard the contributors' bytes lie one behind the other: nobody can fill more than its own places.
+// It is encrypted. For each leaf of the shard the contributors' bytes lie one behind the other: nobody can fill more than its own places.
 type stash struct {
 	layout *merge.Layout
 	shard  merge.Shard
@@ -43,7 +43,7 @@ func newStash(a *Attempt) *stash {
 func (s *stash) use(open func(bytes int64) (Spool, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = open
+	s.open = seal(open)
 }
 
 // bytes returns the file's size, or an error if no file could be so large.
