@@ -29,9 +29,12 @@ func (n raftNetwork) Dial(ctx context.Context, address, protocol string) (net.Co
 }
 
 // isSN says that a peer is of the role sn: only such connections are used to reach a member.
-func isSN(p p2p.Peer) error {
-	if role := p.Identity.Role(); role != identity.RoleSN {
-		return fmt.Errorf("%w: it has the role %s, not sn", identity.ErrNotAuthorized, role)
+func isSN(p p2p.Peer) error { return isOf(p, identity.RoleSN) }
+
+// isOf holds who has answered to a role, which its SVID proves.
+func isOf(p p2p.Peer, want identity.Role) error {
+	if role := p.Identity.Role(); role != want {
+		return fmt.Errorf("%w: it has the role %s, not %s", identity.ErrNotAuthorized, role, want)
 	}
 	return nil
 }

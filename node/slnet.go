@@ -39,13 +39,17 @@ type target struct {
 // dialler is one of the host's ways to open a stream.
 type dialler func(ctx context.Context, to p2p.Addr, protocol string, fits func(p2p.Peer) error) (*p2p.Stream, error)
 
-// dial opens a stream to the node that shows the SPIFFE ID that it registered with.
+// dial opens a stream to the SL that shows the SPIFFE ID that it registered with. That it is one the connection must prove: what
+// is known of the node is an SN's word, which may name itself.
 func (n slNetwork) dial(ctx context.Context, to target, protocol string, open dialler) (*p2p.Stream, error) {
 	a, err := addr(to.peerID, to.host, to.port)
 	if err != nil {
 		return nil, err
 	}
 	return open(ctx, a, protocol, func(p p2p.Peer) error {
+		if err := isOf(p, identity.RoleSL); err != nil {
+			return err
+		}
 		return CheckIdentity(to.node, to.spiffeID, p.Identity.String())
 	})
 }

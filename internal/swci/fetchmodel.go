@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 )
 
@@ -97,6 +98,9 @@ func (j *modelFetch) from1(ctx context.Context, host *p2p.Host, h *swarmv1.Sessi
 		return fmt.Errorf("peer ID %q: %w", h.GetPeerId(), err)
 	}
 	stream, err := host.DialFit(ctx, p2p.Addr{PeerID: id, Host: h.GetHost(), Port: int(h.GetFsPort())}, p2p.FetchProtocol, func(p p2p.Peer) error {
+		if role := p.Identity.Role(); role != identity.RoleSL { // who holds models is an SN's word
+			return fmt.Errorf("%s has the role %s, not sl", h.GetNode(), role)
+		}
 		if proven := p.Identity.String(); proven != h.GetSpiffeId() && proven != h.GetSpiffeId()+"/"+h.GetNode() {
 			return fmt.Errorf("%s shows the SPIFFE ID %s and is registered as %q", h.GetNode(), proven, h.GetSpiffeId())
 		}

@@ -1,0 +1,114 @@
+package node
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// buffer is a weight file in memory.
+type buffer []byte
+
+func (b buffer) ReadAt(p []byte, off int64) (int, error)  { return copy(p, b[off:]), nil }
+func (b buffer) WriteAt(p []byte, off int64) (int, error) { return copy(b[off:], p), nil }
+
+// rogueSN is an SN that takes part in a merge and serves models, as if it were an SL: what its own code would refuse.
+type rogueSN struct {
+	host *p2p.Host
+	hub  *exchange.Hub
+	sent atomic.Int64 // bytes of a made-up model that it gave out
+}
+
+func newRogueSN(t *testing.T, swarm *p2ptest.Swarm) *rogueSN {
+	t.Helper()
+	cfg := swarm.Config(identity.RoleSN, "5eed")
+	cfg.Source = swarm.Source("evil", "evil")
+	r := &rogueSN{host: p2ptest.Start(t, cfg), hub: exchange.NewHub(exchange.Config{})}
+	t.Cleanup(r.hub.Close)
+	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSL}}
+	r.host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
+		_ = r.hub.Serve(ctx, s, s.Peer().ID.String())
+	})
+	p2p.ServeFetch(r.host, policy, func(context.Context, p2p.Peer, p2p.FetchRequest) (io.ReadCloser, int64, error) {
+		const size = 1 << 20
+		return io.NopCloser(io.TeeReader(io.LimitReader(zeros{}, size), &counter{&r.sent})), size, nil
+	})
+	return r
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+type counter struct{ n *atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) { c.n.Add(int64(len(p))); return len(p), nil }
+
+// TestNoModelGoesToARogueSN: an SL that follows a rogue SN's view sends it nothing, and takes no model from it. The plan names
+// the SN itself, with its own node key and the SPIFFE ID that it proves, as the owner of all; the committed model is its own.
+func TestNoModelGoesToARogueSN(t *testing.T) {
+	swarm := p2ptest.New(t, func(c *embedded.Config) { c.Paths = map[string][]string{"evil": {"/swarm/sn/evil"}} })
+	rogue := newRogueSN(t, swarm)
+	cfg := swarm.Config(identity.RoleSL, "5eed")
+	host := p2ptest.Start(t, cfg)
+	hub := exchange.NewHub(exchange.Config{})
+	t.Cleanup(hub.Close)
+	serveSL(host, hub, session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), slog.New(slog.DiscardHandler))
+	x := &Exchanger{Hub: hub, Network: slNetwork{host}, Key: cfg.Key, Peer: "sl-0"}
+
+	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1 << 18}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := p2ptest.AddrOf(t, rogue.host)
+	plan := &swarmv1.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*swarmv1.Participant{
+		{Node: "sl-0", Session: "a", PeerId: host.ID().String(), SpiffeId: "spiffe://swarm.learning/swarm/sl", Weight: 1},
+		{
+			Node: "evil", Session: "b", PeerId: rogue.host.ID().String(), SpiffeId: "spiffe://swarm.learning/swarm/sn/evil",
+			Host: at.Host, FsPort: uint32(at.Port), ShardLeaves: uint64(layout.Leaves()),
+		},
+	}}
+	attempt := exchange.Attempt{Contract: "c", Run: 1, Round: 1, Number: 1, Self: 1, Layout: layout, Method: "mean"}
+	for _, m := range plan.Participants {
+		attempt.Participants = append(attempt.Participants, exchange.Participant{
+			Node: m.PeerId, Session: m.Session, Weight: m.Weight, Shard: merge.Shard{Leaves: int(m.ShardLeaves)},
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		stolen := make(buffer, layout.Bytes())
+		_, _ = rogue.hub.Run(ctx, attempt, exchange.Slots{Name: "1", Local: stolen, Merged: stolen}, func(context.Context, int) (exchange.Stream, error) {
+			return nil, io.EOF // it owns everything: nothing is sent on streams that it opens
+		})
+	}()
+	done, failed := x.Merge(t.Context(), session.Job{
+		Contract: "c", Plan: plan, Layout: layout, Source: make(buffer, layout.Bytes()), Merging: make(buffer, layout.Bytes()),
+	})
+	cancel()
+	<-ended
+	if sent := x.SentBytes(); done != nil || sent > 0 || !strings.Contains(failed.GetReason(), "has the role sn, not sl") {
+		t.Errorf("merge with a rogue SN: %d bytes of %d went to it, done %v, failed %v", sent, layout.Bytes(), done, failed)
+	}
+
+	m := plan.Participants[1]
+	err = x.Fetch(t.Context(), &swarmv1.Session{
+		Node: m.Node, SpiffeId: m.SpiffeId, PeerId: m.PeerId, Host: m.Host, FsPort: m.FsPort,
+	}, session.FetchRequest{Contract: "c", Run: 1, Round: 1, Bytes: layout.Bytes()}, make(buffer, layout.Bytes()))
+	if got := rogue.sent.Load(); got > 0 || !strings.Contains(errText(err), "has the role sn, not sl") {
+		t.Errorf("fetch from a rogue SN: %d bytes came, %v", got, err)
+	}
+}
