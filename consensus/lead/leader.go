@@ -40,6 +40,7 @@ type Leader struct {
 	wake     chan struct{}              // holds one, so that many wake-ups are one
 	walls    map[string]toldWalls       // by contract; Run's alone
 	losses   map[string]state.LostModel // those that were logged, by contract; Run's alone
+	refused  string                     // the last rejection that was logged as a warning; Run's alone
 
 	mu        sync.Mutex
 	leading   bool
@@ -271,7 +272,11 @@ func (l *Leader) propose(ctx context.Context, c state.Command) bool {
 		return true
 	}
 	if reason := state.ReasonOf(err); reason != "" {
-		l.log.Debug("proposal rejected", "command", c.Type(), "reason", reason, "error", err)
+		level := slog.LevelDebug
+		if reason == state.ReasonTooLarge && err.Error() != l.refused { // no later view mends it by itself
+			l.refused, level = err.Error(), slog.LevelWarn
+		}
+		l.log.Log(ctx, level, "proposal rejected", "command", c.Type(), "reason", reason, "error", err)
 		return true
 	}
 	if !errors.Is(err, context.Canceled) {

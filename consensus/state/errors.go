@@ -37,6 +37,7 @@ const (
 	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
 	ReasonBanned         = "BANNED"           // the node key is banned
 	ReasonTooManyBans    = "TOO_MANY_BANS"    // MaxBans node keys are banned already
+	ReasonTooLarge       = "TOO_LARGE"        // its record would be longer than one of the ledger may be
 	ReasonLastSN         = "LAST_SN"          // the only SN can't be banned
 	ReasonQuorum         = "QUORUM"           // too few SNs would be left to agree; told by the raft leader
 )

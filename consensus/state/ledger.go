@@ -3,6 +3,7 @@ package state
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -204,6 +205,26 @@ func roundBody(c CommitRound, s *State) ledger.Round {
 		out.Participants = append(out.Participants, part)
 	}
 	return out
+}
+
+// What a round's record holds at most, besides the names of its participants' keys.
+const (
+	roundRecord = 2 << 10 // contract, numbers and digests
+	// partRecord is a participant's: name, session, base64 of the signature, the shard's digest, numbers and names of fields.
+	partRecord = MaxNodeName + 32 + (MaxSignature+2)/3*4 + 64 + 200
+)
+
+// recordBound returns what the record of a round with these participants can't be longer than, whatever they sign.
+func (s *State) recordBound(parts []Participant) int {
+	size := roundRecord
+	for _, p := range parts {
+		size += partRecord
+		if n := s.Nodes[p.Node]; n != nil {
+			quoted, _ := json.Marshal(n.PeerID) // a string never fails; it may be one of before validPeerID
+			size += len(quoted)
+		}
+	}
+	return size
 }
 
 // checkProof holds what a registration carries for the ledger to its bounds.

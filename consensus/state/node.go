@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Roles of nodes.
@@ -135,16 +136,30 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "use 1 to 63 of A-Z a-z 0-9 . _ -", "bad node name %q", clip(n.Name, 80))
 	case n.Role != RoleSN && n.Role != RoleSL && n.Role != RoleSWOP:
 		return reject(ReasonBadCommand, "", "bad role %q of node %s", clip(n.Role, 80), n.Name)
-	case n.PeerID == "" || len(n.PeerID) > maxShort:
+	case !validPeerID(n.PeerID):
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
+	case !fitsRole(n.SPIFFEID, n.Role):
+		return reject(ReasonBadCommand, "register in the role that the SPIFFE ID names", "node %s is no %s by its SPIFFE ID %s", n.Name, n.Role, clip(n.SPIFFEID, maxShort))
 	case len(n.SPIFFEID) > maxSPIFFEID || len(n.Host) > maxShort || len(n.Runtime) > maxShort:
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
-	case !printable(n.PeerID) || !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime):
+	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime):
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
 	case !validHex(c.TokenHash, 64):
 		return reject(ReasonBadCommand, "", "bad token hash of node %s", n.Name)
 	}
 	return c.checkProof()
+}
+
+// fitsRole tells whether a SPIFFE ID names no other role than this one. What the network proves is not seen here: who
+// proposes for others could else make an SN of what they registered as an SL, or the other way.
+func fitsRole(spiffeID, role string) bool {
+	_, path, _ := strings.Cut(strings.TrimPrefix(spiffeID, "spiffe://"), "/")
+	named, found := strings.CutPrefix(path, "swarm/")
+	if !found {
+		return true
+	}
+	named, _, _ = strings.Cut(named, "/")
+	return named == role
 }
 
 // printable tells whether s has visible ASCII characters only: these fields reach the terminals of others.

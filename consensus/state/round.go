@@ -3,6 +3,8 @@ package state
 import (
 	"cmp"
 	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 // Participant is one session's part in an attempt.
@@ -138,6 +140,10 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 	}
 	if next != c.Terms.Leaves {
 		return reject(ReasonBadShards, "", "contract %s: shards hold %d of %d leaves", c.Name, next, c.Terms.Leaves)
+	}
+	if size := s.recordBound(p.Participants); len(p.Participants) > MaxParticipants || size > ledger.MaxRecord {
+		return reject(ReasonTooLarge, "have some of them end their sessions", "contract %s: the record of a round of %d participants would have %d bytes, %d are allowed",
+			c.Name, len(p.Participants), size, ledger.MaxRecord)
 	}
 	if weight == 0 {
 		return reject(ReasonZeroWeight, "give at least one peer a nodeWeightage above 0", "contract %s: all participants have weight 0", c.Name)

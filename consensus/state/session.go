@@ -148,6 +148,9 @@ func (o OpenSession) fits(s *State, c *Contract) error {
 	if c.SessionOf(o.Node) == nil && s.enrolled(o.Node) >= MaxSessions {
 		return reject(ReasonBadCommand, "end sessions that are done", "node %s has %d open sessions already", o.Node, MaxSessions)
 	}
+	if len(c.Active()) >= MaxParticipants && c.SessionOf(o.Node) == nil {
+		return reject(ReasonBadCommand, "wait until others have ended", "contract %s has %d open sessions already", c.Name, MaxParticipants)
+	}
 	if c.Terms == nil && len(o.Terms.Layout)+s.layoutBytes() > maxLayouts {
 		return reject(ReasonBadCommand, "end sessions that are done, or reset contracts that are no longer used", "the layouts of the swarm's contracts hold %d MiB already", s.layoutBytes()>>20)
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,7 +68,10 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	if !result.Changed {
 		return s, result, nil
 	}
-	if result.Records, err = record(c, s, next); err != nil {
+	if result.Records, err = record(c, s, next); errors.Is(err, ledger.ErrMalformed) {
+		// Whoever proposed it must not stop all that apply it, now and again at each replay.
+		return s, Result{}, reject(ReasonTooLarge, "", "%s can't be recorded in the ledger: %v", c.Type(), err)
+	} else if err != nil {
 		return s, Result{}, err
 	}
 	return next, result, nil

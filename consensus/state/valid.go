@@ -19,7 +19,10 @@ const (
 
 	MaxSessions = 64 // sessions of one node that have not ended: as many as a report carries
 
+	MaxParticipants = MaxMinPeers // of a round: so many sessions of a contract may be open
+
 	maxShort     = 512
+	maxPeerID    = 128 // those of Ed25519 keys, which alone are accepted, have 52
 	maxSPIFFEID  = 2048
 	maxLeaves    = 1 << 34
 	maxInterval  = 1 << 30
@@ -51,6 +54,16 @@ func validName(name string, limit int) bool {
 
 func alphanumeric(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+// validPeerID tells whether id can be a libp2p peer ID, in either of its text forms.
+func validPeerID(id string) bool {
+	for i := range len(id) {
+		if b := id[i]; !alphanumeric(b) && b != '_' && b != '-' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxPeerID
 }
 
 // validHex tells whether s is exactly n lower case hex digits.

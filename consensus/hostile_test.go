@@ -1,0 +1,69 @@
+package consensus_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// forward opens a forward stream of a member to another one, past its own Group: what a rogue SN would do.
+func (s *swarm) forward(from, to string) func(state.Command) error {
+	s.t.Helper()
+	conn, err := s.net.nodes["id"+from].Dial(s.t.Context(), address(to), consensus.ProtocolForward)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return func(c state.Command) error { return askRaw(s.t, conn, c) }
+}
+
+// TestNoCommandHaltsTheSwarm: a rogue SN registers SLs that nobody has, whose keys are long in JSON, and commits a round of
+// them. Its record would be longer than the ledger takes.
+func TestNoCommandHaltsTheSwarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		leader := s.leader(three...).name
+		if _, err := s.servers[leader].Propose(s.within(10*time.Second), state.BundleOf("a.example", [][]byte{{1}}, 1)); err != nil {
+			t.Fatal(err)
+		}
+		propose := s.forward(others(three, leader)[0], leader)
+		plan := state.PlanRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, AtMS: 1}
+		commit := state.CommitRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Digest: strings.Repeat("d", 64), NextInterval: 1, AtMS: 1}
+		for i := range 700 {
+			node, session := fmt.Sprintf("fake-%d", i), fmt.Sprintf("%032x", i)
+			register := registerSL(node)
+			register.Node.PeerID = strings.Repeat("<", 500) + fmt.Sprint(i)
+			taken := propose(register)
+			if i == 0 && taken == nil {
+				t.Error("a peer ID of 500 escapes was taken")
+			}
+			_ = propose(state.OpenSession{
+				Session: session, Contract: "study", Node: node, SyncFrequency: 1, Weight: 1,
+				Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("{}"), Leaves: 1, Method: "mean", MinPeers: 2},
+			})
+			plan.Participants = append(plan.Participants, state.Participant{Session: session, Node: node, Weight: 1, ShardFirst: min(uint64(i), 1)})
+			if taken != nil && i > 2 {
+				break // the others would be refused alike
+			}
+		}
+		plan.Participants[0].ShardLeaves = 1
+		_, _ = propose(plan), propose(commit)
+		s.propose(three[0], "sl-0")
+		s.converged(three...)
+		for _, name := range three {
+			s.stop(name)
+		}
+		for _, name := range three {
+			s.start(name)
+		}
+		s.leader(three...)
+		s.propose(three[1], "sl-1")
+		s.converged(three...)
+	})
+}
