@@ -169,39 +169,40 @@ func links(t *testing.T) map[string]bool {
 	return names
 }
 
-// noneLeft wants no directory, process or mount of engines.
-func noneLeft(t *testing.T, dirs ...string) {
+// noneLeft wants no directory, process or mount of an engine. It skips the test if none ran, as where a subtest that was to
+// start it has skipped itself.
+func noneLeft(t *testing.T, dir string) {
 	t.Helper()
+	if dir == "" {
+		t.Skip("no engine ran")
+	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/swarmd-enginetest-*") // of other tests too: looked at by name below
-	for _, dir := range dirs {
-		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("%s is left (%v)", dir, err)
-		}
-		if slices.ContainsFunc(groups, func(g string) bool { return filepath.Base(g) == filepath.Base(dir) }) {
-			t.Errorf("cgroups of %s are left", dir)
-		}
-		if strings.Contains(string(mounts), dir) {
-			t.Errorf("mounts under %s are left", dir)
-		}
-		for _, p := range lines {
-			if line, err := os.ReadFile(p); err == nil && strings.Contains(string(line), dir) {
-				t.Errorf("process %s is left: %q", p, line)
-			}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left (%v)", dir, err)
+	}
+	if slices.ContainsFunc(groups, func(g string) bool { return filepath.Base(g) == filepath.Base(dir) }) {
+		t.Errorf("cgroups of %s are left", dir)
+	}
+	if strings.Contains(string(mounts), dir) {
+		t.Errorf("mounts under %s are left", dir)
+	}
+	for _, p := range lines {
+		if line, err := os.ReadFile(p); err == nil && strings.Contains(string(line), dir) {
+			t.Errorf("process %s is left: %q", p, line)
 		}
 	}
 }
 
 // TestPodman runs a container at Podman's socket.
 func TestPodman(t *testing.T) {
-	var dir string
-	var id string
+	var dir, id string
 	t.Run("run", func(t *testing.T) {
-		host := enginetest.Podman(t)
+		host := enginetest.Podman(t) // skips where there is no Podman
 		dir = filepath.Dir(strings.TrimPrefix(host, "unix://"))
 		e := enginetest.Dial(t, host)
 		if got := output(t, e, run(t, e, "", "python3", "-c", "import numpy; print(40+2)")); got != "42\n" {
