@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,9 +30,11 @@ type Net struct {
 // Host is one namespace on the switch.
 type Host struct {
 	Addr string // IPv4 address, the same port space for itself alone
-	name string
-	net  *Net
-	port string // this host's end of the cable at the switch
+	// Congestion is the congestion control of its TCP connections: Cubic where this machine allows it; empty: not known.
+	Congestion string
+	name       string
+	net        *Net
+	port       string // this host's end of the cable at the switch
 }
 
 // Available says why networks can't be made here, nil if they can.
@@ -83,15 +84,22 @@ func (n *Net) Add() (*Host, error) {
 	)
 }
 
+// Cubic is the congestion control of most Linux hosts.
+const Cubic = "cubic"
+
 // ordinary gives the host the congestion control of most Linux hosts, whatever this machine's is, so that what is measured on
-// the network depends on the network. A kernel without it keeps its own.
+// the network depends on the network. A kernel refuses one that it lacks or, in a namespace, does not list in
+// tcp_allowed_congestion_control: then the host keeps its own, as Congestion says.
 func (h *Host) ordinary() error {
-	const dir, cubic = "/proc/sys/net/ipv4/", "cubic"
-	known, err := os.ReadFile(dir + "tcp_available_congestion_control")
-	if err != nil || !slices.Contains(strings.Fields(string(known)), cubic) {
-		return nil //nolint:nilerr // None is known.
+	const file = "/proc/sys/net/ipv4/tcp_congestion_control"
+	_ = h.at("sh", "-c", "echo "+Cubic+" > "+file) // Refused or not, what is set is read below.
+	c := h.Command("cat", file)
+	out, err := exec.Command(c[0], c[1:]...).Output()
+	if err != nil {
+		return fmt.Errorf("read congestion control of %s: %w", h.Addr, err)
 	}
-	return h.at("sh", "-c", "echo "+cubic+" > "+dir+"tcp_congestion_control")
+	h.Congestion = strings.TrimSpace(string(out))
+	return nil
 }
 
 // Close removes the hosts and the switch. Processes that run in them keep a network without a cable.

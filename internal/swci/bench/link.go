@@ -35,8 +35,9 @@ func ParseLink(s string) (int64, error) {
 
 // network is the network of a bench whose nodes have network namespaces of their own.
 type network struct {
-	net  *netns.Net
-	link int64 // bits per second of each SL in each direction; 0: unbounded
+	net        *netns.Net
+	link       int64  // bits per second of each SL in each direction; 0: unbounded
+	congestion string // the congestion control of the nodes; empty: there is none yet
 }
 
 // cable makes the network and says where nodes go. The caller closes it after the swarm.
@@ -48,16 +49,29 @@ func cable(link int64) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &network{n, link}, nil
+	return &network{net: n, link: link}, nil
 }
 
 // place gives each node a host. SNs carry no models: their links are not bounded, so that only the merge is measured.
 func (w *network) place(name string) (*netns.Host, error) {
 	h, err := w.net.Add()
-	if err != nil || w.link == 0 || !strings.HasPrefix(name, cluster.SLName(0)[:3]) {
-		return h, err
+	if err != nil {
+		return nil, err
+	}
+	w.congestion = h.Congestion
+	if w.link == 0 || !strings.HasPrefix(name, cluster.SLName(0)[:3]) {
+		return h, nil
 	}
 	return h, h.Limit(w.link)
+}
+
+// note says what is not as on most hosts; empty: nothing.
+func (w *network) note() string {
+	if w.congestion == netns.Cubic {
+		return ""
+	}
+	return "the nodes' connections use " + w.congestion + ": this machine allows no " + netns.Cubic +
+		" in network namespaces (sysctl net.ipv4.tcp_allowed_congestion_control), so compare the figures only with such"
 }
 
 func (w *network) close(err error) error { return errors.Join(err, w.net.Close()) }

@@ -60,6 +60,7 @@ type Result struct {
 	TLSBytesPerSecond  float64 `json:"tls_bytes_per_second"`
 	ModelSeconds       float64 `json:"model_seconds"`
 	LinkBytesPerSecond float64 `json:"link_bytes_per_second,omitempty"` // only with Config.Link
+	Congestion         string  `json:"congestion_control,omitempty"`    // of the nodes' connections; only with Config.Netns
 	Method             string  `json:"method,omitempty"`                // only with Config.Method
 	WireBytes          int64   `json:"wire_bytes,omitempty"`            // what travels for a model; only with Config.Method
 	Efficiency         float64 `json:"efficiency"`
@@ -148,9 +149,10 @@ func (r *Result) judge(took []float64, y *yardstick) {
 // rounds runs the swarm and fills in what it measures.
 func rounds(ctx context.Context, cfg Config, res *Result) (err error) {
 	config := cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, Environ: cfg.Environ}
+	var w *network
 	if cfg.Netns {
-		w, err2 := cable(cfg.Link)
-		if err2 != nil {
+		var err2 error
+		if w, err2 = cable(cfg.Link); err2 != nil {
 			return err2
 		}
 		defer func() { err = w.close(err) }()
@@ -165,6 +167,12 @@ func rounds(ctx context.Context, cfg Config, res *Result) (err error) {
 	defer cancel(nil)
 	if err := c.Start(ctx); err != nil {
 		return err
+	}
+	if w != nil {
+		res.Congestion = w.congestion
+		if note := w.note(); note != "" {
+			cfg.Note(note)
+		}
 	}
 	// Whatever daemon ends from here on ends the bench: waiting for its peer would last for ever.
 	watching := make(chan struct{})
