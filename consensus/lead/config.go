@@ -52,15 +52,37 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// under returns the times that hold for one contract: what its rules say, else the longest that its nodes ask for, else the
-// SN's own.
+// asksCount is how many times the SN's own time, or the peers' usual number, one peer's wish counts for at most: it can slow
+// the others, but not stop them.
+const asksCount = 10
+
+// under returns the times that hold for one contract: what its rules say, else the longest that its nodes ask for, as far as
+// that counts, else the SN's own.
 func (c Config) under(contract *state.Contract) Config {
 	quorum, stall := contract.Waits()
-	if quorum > 0 {
-		c.QuorumWait = time.Duration(quorum) * time.Millisecond
+	rules := contract.Rules
+	if rules == nil {
+		rules = &state.Rules{}
 	}
-	if stall > 0 {
-		c.StallGrace = time.Duration(stall) * time.Millisecond
-	}
+	c.QuorumWait = held(quorum, rules.QuorumWaitMS, c.QuorumWait)
+	c.StallGrace = held(stall, rules.StallGraceMS, c.StallGrace)
 	return c
+}
+
+// held is the time that holds of what is asked for, or is the rule.
+func held(askedMS, ruleMS uint32, own time.Duration) time.Duration {
+	asked := time.Duration(askedMS) * time.Millisecond
+	switch {
+	case asked == 0:
+		return own
+	case ruleMS > 0:
+		return asked
+	}
+	return min(asked, asksCount*own)
+}
+
+// curbed tells whether a session asks for longer waits than count. What holds is the longest that is asked for, or less.
+func (c Config) curbed(s *state.Session, rules *state.Rules) bool {
+	return (rules == nil || rules.QuorumWaitMS == 0) && time.Duration(s.QuorumWaitMS)*time.Millisecond > c.QuorumWait ||
+		(rules == nil || rules.StallGraceMS == 0) && time.Duration(s.StallGraceMS)*time.Millisecond > c.StallGrace
 }

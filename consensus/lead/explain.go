@@ -25,6 +25,10 @@ func (w Waiting) Explain(now time.Time) []string {
 	if w.Scene.Shardless {
 		lines = append(lines, "all peers want to own no part of a merge (SL_MAKE_ME_ADMIN=False): each owns one all the same")
 	}
+	if s := w.Scene; len(s.Curbed) > 0 {
+		lines = append(lines, fmt.Sprintf("longer waits are asked for than count, quorum wait %s and stall grace %s; for more set the contract's rules "+
+			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), names(s.Curbed)))
+	}
 	if last := w.lastFailure(); last != "" {
 		lines = append(lines, last)
 	}

@@ -2,6 +2,7 @@ package lead
 
 import (
 	"math"
+	"slices"
 
 	"github.com/swarmd/swarmd/consensus/state"
 )
@@ -56,22 +57,23 @@ func (d *decider) nextInterval() uint32 {
 	return current
 }
 
-// startInterval is the smallest sync frequency of the open sessions, and whether all of them ask for the adaptive rule.
+// startInterval is the smallest sync frequency of the open sessions, but no less than a tenth of their lower median, so that one
+// peer does not have all others merge after every batch; and whether all of them ask for the adaptive rule.
 // When none is open any more the last interval stays.
 func (d *decider) startInterval() (uint32, bool) {
-	least, adaptive := uint32(0), true
+	var asked []uint32
+	adaptive := true
 	for _, s := range d.c.Active() {
 		if s.State != state.SessionOpen {
 			continue
 		}
-		if least == 0 || s.SyncFrequency < least {
-			least = s.SyncFrequency
-		}
+		asked = append(asked, s.SyncFrequency)
 		adaptive = adaptive && s.Adaptive
 	}
+	slices.Sort(asked)
 	switch {
-	case least > 0:
-		return least, adaptive
+	case len(asked) > 0:
+		return max(asked[0], asked[(len(asked)-1)/2]/asksCount), adaptive
 	case d.c.Committed != nil:
 		return d.c.Committed.NextInterval, false
 	default:

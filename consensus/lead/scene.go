@@ -19,7 +19,10 @@ type Scene struct {
 	Planned    time.Time // when the running attempt was planned; zero: none runs
 	LastFailed string    // why an earlier attempt of the round that is due was given up; empty: none was
 	Shardless  bool      // all peers want to own no part of a merge, so all do
-	Peers      []Peer    // in the order of opening; ended sessions of nodes that have no other last
+	Curbed     []string  // nodes that ask for longer waits than count
+	QuorumWait time.Duration
+	StallGrace time.Duration // with the quorum wait: what holds
+	Peers      []Peer        // in the order of opening; ended sessions of nodes that have no other last
 }
 
 // Activity is what a peer does.
@@ -52,6 +55,7 @@ type Peer struct {
 
 func (d *decider) scene() Scene {
 	s := Scene{Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round(), Final: d.c.FinalDue(), LastFailed: d.c.PendingReason}
+	s.QuorumWait, s.StallGrace = d.cfg.QuorumWait, d.cfg.StallGrace
 	if c := d.c.Committed; c != nil {
 		s.Committed = time.UnixMilli(c.CommittedMS)
 	}
@@ -64,6 +68,9 @@ func (d *decider) scene() Scene {
 	for _, x := range active {
 		s.Shardless = s.Shardless && x.NoShard
 		there[x.Node] = true
+		if d.cfg.curbed(x, d.c.Rules) {
+			s.Curbed = append(s.Curbed, x.Node)
+		}
 		s.Peers = append(s.Peers, d.peer(x))
 	}
 	return d.withEnded(s, there)
