@@ -86,7 +86,7 @@ func applyEntry(old *state.State, data []byte) (next *state.State, result state.
 	if err != nil {
 		return old, state.Result{}, err
 	}
-	if err := state.Check(next); err != nil {
+	if err := state.CheckChange(old, next); err != nil {
 		return old, state.Result{}, fmt.Errorf("command %s breaks an invariant: %w", c.Type(), err)
 	}
 	return next, result, nil

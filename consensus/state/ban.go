@@ -1,6 +1,8 @@
 package state
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -64,6 +66,9 @@ func (BanNode) Type() string { return "ban_node" }
 func (c BanNode) apply(s *State) (Result, error) {
 	if err := c.check(); err != nil {
 		return Result{}, err
+	}
+	if !fits(MaxBanReason, c.Reason) || !fits(maxSPIFFEID, c.By) || !fits(maxShort, c.PeerID) {
+		return Result{}, reject(ReasonBadCommand, "use letters, digits and blanks", "the reason of a ban, or who bans, is too long as it is encoded")
 	}
 	if s.Bans[c.PeerID] != nil {
 		return Result{}, nil
@@ -134,7 +139,7 @@ func (s *State) shutOut(old *Node, atMS int64) error {
 	if n.Live {
 		n.Live, n.LiveSinceMS = false, atMS
 	}
-	s.Nodes[n.Name] = &n
+	s.setNode(&n)
 	return s.endSessionsOf(n.Name, EndBanned)
 }
 
@@ -176,20 +181,30 @@ func (c UnbanNode) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
-// checkBans holds that no banned key has a way in.
-func (s *State) checkBans() bool {
+// checkBans holds that no key that is banned since old has a way in.
+func (s *State) checkBans(old *State) error {
 	if len(s.Bans) > MaxBans {
-		return false
+		return errors.New("too many bans")
 	}
-	for id, b := range s.Bans {
+	for id, pair := range changes(old.Bans, s.Bans) {
+		b := pair[1]
+		if _, there := s.Bans[id]; !there {
+			continue // lifted
+		}
 		if b == nil || b.PeerID != id || (BanNode{PeerID: id, Reason: b.Reason, By: b.By}).check() != nil {
-			return false
+			return fmt.Errorf("bad ban under %q", clip(id, 80))
+		}
+		if err := s.checkShutOut(s.NodeOfKey(id)); err != nil {
+			return err
 		}
 	}
-	for _, n := range s.Nodes {
-		if n != nil && s.Bans[n.PeerID] != nil && (n.Live || len(n.TokenHashes) > 0 || s.enrolled(n.Name) > 0) {
-			return false
-		}
+	return nil
+}
+
+// checkShutOut holds that a node whose key is banned has no way in; nil is none.
+func (s *State) checkShutOut(n *Node) error {
+	if n != nil && s.Bans[n.PeerID] != nil && (n.Live || len(n.TokenHashes) > 0 || s.sums.use[n.Name].Open > 0) {
+		return fmt.Errorf("node %s is banned, and is alive, has a token or a session", n.Name)
 	}
-	return true
+	return nil
 }

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
@@ -58,26 +59,106 @@ func TestNodeHasABoundOfOpenSessions(t *testing.T) {
 	mustApply(t, s, small(1002, "one-more"))
 }
 
-func TestLayoutsOfAllContractsAreBounded(t *testing.T) {
-	s := state.New()
-	layout := make([]byte, state.MaxLayoutBytes)
-	total, n := 0, 0
-	for node := range 8 {
-		name := fmt.Sprintf("sl-%d", node)
-		s = mustApply(t, s, parseCommand(t, s, "register "+name, 1))
-		for i := range state.MaxSessions {
-			o := hoarder(n, fmt.Sprintf("study-%d", i), name)
-			o.Terms.Layout = layout
-			n++
-			next, _, err := s.Apply(o)
-			if err == nil {
-				s, total = next, total+len(layout)
-			} else if state.ReasonOf(err) != state.ReasonBadCommand {
-				t.Fatal(err)
+// TestStateThatIsFull fills the state as far as it goes, as nodes with many contracts could, with the room made small. What goes
+// on must go on, what is new is refused with a reason, and the state can still be read back.
+func TestStateThatIsFull(t *testing.T) {
+	const room = 300_000
+	s := applied(t, enrolled+"; plan with=1,2").WithRoom(room)
+	bad := strings.Repeat("<", 4096)
+	var refused error
+	for i := 0; refused == nil; i++ {
+		node := fmt.Sprintf("node-%d", i)
+		o := hoarder(i+10, "study", node)
+		o.Terms.Layout = []byte(strings.Repeat("x", 1000))
+		own := o
+		own.Session, own.Contract = fmt.Sprintf("%032x", 1<<20+i), "study-"+node
+		for _, c := range []state.Command{
+			parseCommand(t, s, "register "+node, 1), o, state.EndSession{Session: o.Session, Contract: "study", Run: 1, Reason: bad}, own,
+		} {
+			if s, _, refused = s.Apply(c); refused != nil {
+				break
 			}
 		}
 	}
-	if total != 256<<20 {
-		t.Errorf("%d bytes of layouts were taken, want 256 MiB", total)
+	if state.ReasonOf(refused) != state.ReasonStateFull {
+		t.Fatal(refused)
+	}
+	if again, err := state.DecodeSnapshot([]byte(encode(t, s))); err != nil || again.Size() != s.Size() || s.Size() > room || s.Size() < room*9/10 {
+		t.Fatalf("%d bytes of %d: %v", s.Size(), room, err)
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		s, _, err = s.Apply(state.CreateContract{Contract: fmt.Sprintf("empty-%d", i)})
+	}
+	for _, c := range []state.Command{
+		state.CreateContract{Contract: "one-more"},
+		state.RegisterNode{Node: state.Node{Name: "late", Role: state.RoleSL, PeerID: "late", Host: "a"}, TokenHash: hexOf("1", 64)},
+	} {
+		if _, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonStateFull {
+			t.Errorf("%s: %v", c.Type(), err)
+		}
+	}
+	for _, line := range []string{
+		"register sl-0", "register sn-9 role=sn", "commit", "plan with=1,2", "commit", "dead sl-1", "live sl-1", "close 1", "close 2", "plan with=1,2 final=true", "commit",
+		"end 1", "end 2", "ban key-node-0", "reset contract=study-node-1 force=true", "reset",
+	} {
+		s = mustApply(t, s, parseCommand(t, s, line, 9))
+		if err := state.Check(s); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
+// TestEndedSessionsAreSmall is how a single SL made snapshots that nobody could read: a reason of 4096 bytes of "<", which take six
+// each in JSON.
+func TestEndedSessionsAreSmall(t *testing.T) {
+	s := applied(t, "register sl-0")
+	before := s.Size()
+	o := hoarder(1, state.DefaultContract, "sl-0")
+	o.Terms.Layout = nil
+	s = mustApply(t, s, o)
+	s = mustApply(t, s, state.EndSession{Session: o.Session, Contract: o.Contract, Run: 1, Reason: strings.Repeat("<", 4096)})
+	if got := s.Size() - before; got > 1024 {
+		t.Errorf("an ended session takes %d bytes", got)
+	}
+}
+
+func TestClip(t *testing.T) {
+	for in, want := range map[string]string{
+		"short": "short", strings.Repeat("a", 13): strings.Repeat("a", 12), "<<<": "<<", "ab\u2028cdefgh": "ab\u2028cdef", "äöüäöüäöü": "äöüäöü", "a\"\n": "a\"\n",
+	} {
+		if got := state.Clip(in, 12); got != want {
+			t.Errorf("Clip(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// BenchmarkApply is one command at a state that holds much.
+func BenchmarkApply(b *testing.B) {
+	for _, contracts := range []int{16, 4000} {
+		b.Run(fmt.Sprint(contracts), func(b *testing.B) {
+			s := state.New()
+			for i := range contracts {
+				node := fmt.Sprintf("node-%d", i)
+				s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: hexOf("1", 64)})
+				for j := range 4 {
+					o := hoarder(i*1000+j, fmt.Sprintf("study-%d", i), node)
+					o.Terms.Layout = nil
+					s, _, _ = s.Apply(o)
+				}
+			}
+			b.ReportMetric(float64(s.Size())/(1<<20), "MiB")
+			live := false
+			for b.Loop() {
+				next, _, err := s.Apply(state.SetLive{Node: "node-3", Live: live})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := state.CheckChange(s, next); err != nil {
+					b.Fatal(err)
+				}
+				s, live = next, !live
+			}
+		})
 	}
 }

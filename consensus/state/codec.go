@@ -14,6 +14,9 @@ const Version = 1
 const (
 	MaxCommandBytes  = 4 << 20
 	MaxSnapshotBytes = 1 << 30
+	// MaxStateBytes is what the encoded state may grow to by what SLs and operators begin. A quarter of what can be read
+	// back: what must still be possible then has room.
+	MaxStateBytes = MaxSnapshotBytes / 4
 )
 
 type envelope struct {
@@ -98,6 +101,9 @@ func EncodeSnapshot(s *State) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
+	if len(b) > MaxSnapshotBytes { // it could not be read back
+		return nil, fmt.Errorf("encode snapshot: %d bytes, at most %d: %w", len(b), MaxSnapshotBytes, ErrMalformed)
+	}
 	return b, nil
 }
 
@@ -116,6 +122,12 @@ func DecodeSnapshot(b []byte) (*State, error) {
 	s := &State{}
 	if err := strict(env.Body, s); err != nil {
 		return nil, fmt.Errorf("decode snapshot: %w", err)
+	}
+	if s.Nodes == nil || s.Contracts == nil {
+		return nil, fmt.Errorf("decode snapshot: without nodes or contracts: %w", ErrMalformed)
+	}
+	if err := s.count(&State{}); err != nil {
+		return nil, fmt.Errorf("decode snapshot: %w: %w", ErrMalformed, err)
 	}
 	if err := Check(s); err != nil {
 		return nil, fmt.Errorf("decode snapshot: %w: %w", ErrMalformed, err)

@@ -204,7 +204,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 func TestPure(t *testing.T) {
 	allowed := []string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
-		"crypto/sha256", "encoding/hex", "math", "github.com/swarmd/swarmd/consensus/ledger",
+		"crypto/sha256", "encoding/base64", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -185,31 +185,6 @@ func (c *Contract) dropLayout(s *Session) {
 	}
 }
 
-// layoutBytes is what the layouts of all contracts hold.
-func (s *State) layoutBytes() int {
-	total := 0
-	for _, c := range s.Contracts {
-		if c.Terms != nil {
-			total += len(c.Terms.Layout)
-		}
-		for _, session := range c.Sessions {
-			total += len(session.Terms.Layout)
-		}
-	}
-	return total
-}
-
-// enrolled counts the sessions of a node that have not ended, in all contracts.
-func (s *State) enrolled(node string) int {
-	n := 0
-	for _, c := range s.Contracts {
-		if c.SessionOf(node) != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // ResetContract begins a new run. Sessions of live nodes stand in its way unless Force is set; all sessions that have
 // not ended end with the reason "reset", and everything else of the run is forgotten.
 type ResetContract struct {
@@ -252,7 +227,7 @@ func (r ResetContract) apply(s *State) (Result, error) {
 		next.Sessions[n.ID] = &n
 	}
 	next.prune()
-	s.Contracts[next.Name] = next
+	s.setContract(next)
 	return Result{Changed: true, Contract: next.Name, Run: next.Run}, nil
 }
 
@@ -287,7 +262,7 @@ func (f FinishContract) apply(s *State) (Result, error) {
 	final := *c.Committed
 	final.Final = true
 	c.Committed, c.Over, c.Plan = &final, true, nil
-	c.PendingReason = clip(fmt.Sprintf("ended without a final round: %s", f.Reason), maxShort)
+	c.PendingReason = Clip(fmt.Sprintf("ended without a final round: %s", f.Reason), maxShort)
 	c.settle()
 	result.Changed = true
 	return result, nil

@@ -47,13 +47,12 @@ func (f FailContract) apply(s *State) (Result, error) {
 
 // fail ends all sessions, settles the contract and keeps the reason for people to see.
 func (c *Contract) fail(reason string) {
-	reason = clip(reason, MaxEndReason)
 	for _, session := range c.Active() {
 		c.end(session.ID, reason, 0)
 	}
 	c.Plan = nil
 	c.settle()
-	c.PendingReason = clip(reason, maxShort)
+	c.PendingReason = Clip(reason, maxShort)
 }
 
 // notFinite tells whether a session's end is, by rule, the end of all.

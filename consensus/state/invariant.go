@@ -5,37 +5,75 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
-// Check returns what must never be true of a state, joined, or nil. A node that finds an error here must stop.
+// Check returns what must never be true of a state, joined, or nil. A node that finds an error here must stop. It looks at all
+// of it; after a command CheckChange is enough.
 func Check(s *State) error {
 	if s == nil || s.Nodes == nil || s.Contracts == nil {
 		return errors.New("state without nodes or contracts")
 	}
+	again := *s
+	again.touched = nil
+	if err := CheckChange(&State{}, &again); err != nil {
+		return err
+	}
+	if err := again.count(&State{}); err != nil {
+		return fmt.Errorf("the state can't be counted: %w", err)
+	}
+	if again.sums.size != s.sums.size || again.sums.entries != s.sums.entries || again.sums.ended != s.sums.ended || !maps.Equal(again.sums.use, s.sums.use) {
+		return fmt.Errorf("the running sums are wrong: %d bytes, and there are %d", s.sums.size, again.sums.size)
+	}
+	return nil
+}
+
+// CheckChange is Check of what s does not share with old, from which a command made it; old must be without fault. Its cost
+// is that of the command.
+func CheckChange(old, s *State) error {
 	var errs []error
 	if s.Contracts[DefaultContract] == nil {
 		errs = append(errs, errors.New("the default contract is missing"))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
-		n := s.Nodes[name]
-		if n == nil || n.Name != name || !ValidNodeName(name) || n.PeerID == "" || len(n.TokenHashes) > maxTokens || !n.checkLeft() {
-			errs = append(errs, fmt.Errorf("bad node under %q", clip(name, 80)))
+	for name, pair := range s.nodesSince(old) {
+		if err := s.checkNode(name, pair[1]); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	for _, name := range s.ContractNames() {
-		if c := s.Contracts[name]; c == nil || c.Name != name || !ValidContractName(name) || c.Sessions == nil {
+	for name, pair := range s.contractsSince(old) {
+		c := pair[1]
+		if _, kept := s.Contracts[name]; !kept {
+			continue
+		}
+		if c == nil || c.Name != name || !ValidContractName(name) || c.Sessions == nil {
 			errs = append(errs, fmt.Errorf("bad contract under %q", clip(name, 160)))
 		} else if err := s.checkContract(c); err != nil {
 			errs = append(errs, fmt.Errorf("contract %s: %w", name, err))
 		}
 	}
-	if len(errs) == 0 && !s.checkBans() {
-		errs = append(errs, errors.New("bad ban, or a banned node that is alive, has a token or a session"))
+	if len(errs) == 0 {
+		errs = append(errs, s.checkBans(old))
 	}
 	if !s.checkLedger() {
 		errs = append(errs, errors.New("bad end of the ledger, or trust bundles without one"))
 	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return errors.Join(errs...)
+}
+
+// checkNode looks at what stands under a node's name; nil: it is gone.
+func (s *State) checkNode(name string, n *Node) error {
+	if n == nil {
+		if _, there := s.Nodes[name]; there {
+			return fmt.Errorf("bad node under %q", clip(name, 80))
+		}
+	} else if n.Name != name || !ValidNodeName(name) || n.PeerID == "" || len(n.TokenHashes) > maxTokens || !n.checkLeft() {
+		return fmt.Errorf("bad node under %q", clip(name, 80))
+	}
+	if open := s.sums.use[name].Open; open > 0 && (n == nil || n.Left()) {
+		return fmt.Errorf("node %s is unknown or has left, and has %d open sessions", name, open)
+	}
+	return s.checkShutOut(n)
 }
 
 func (s *State) checkContract(c *Contract) error {

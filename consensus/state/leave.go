@@ -41,11 +41,11 @@ func (c LeaveNode) apply(s *State) (Result, error) {
 		return Result{}, nil
 	}
 	n := *old
-	n.LeftReason = c.Reason
+	n.LeftReason = Clip(c.Reason, MaxLeaveReason)
 	if n.Live {
 		n.Live, n.LiveSinceMS = false, c.AtMS
 	}
-	s.Nodes[n.Name] = &n
+	s.setNode(&n)
 	if err := s.endSessionsOf(n.Name, endLeft+c.Reason); err != nil {
 		return Result{}, err
 	}

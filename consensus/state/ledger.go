@@ -164,8 +164,8 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 // contractBodies returns what became of contracts, by whichever command: their end, and lost models.
 func contractBodies(s, next *State) (bodies []ledger.Body) {
 	var changed []string
-	for name, c := range next.Contracts {
-		if s.Contracts[name] != nil && s.Contracts[name] != c {
+	for name, pair := range next.contractsSince(s) {
+		if pair[0] != nil && pair[1] != nil {
 			changed = append(changed, name)
 		}
 	}

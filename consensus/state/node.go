@@ -99,7 +99,7 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 			n.LiveSinceMS = old.LiveSinceMS
 		}
 	}
-	s.Nodes[n.Name] = &n
+	s.setNode(&n)
 	return Result{Changed: true}, nil
 }
 
@@ -140,7 +140,7 @@ func (c RegisterNode) check() error {
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)
 	case !fitsRole(n.SPIFFEID, n.Role):
 		return reject(ReasonBadCommand, "register in the role that the SPIFFE ID names", "node %s is no %s by its SPIFFE ID %s", n.Name, n.Role, clip(n.SPIFFEID, maxShort))
-	case len(n.SPIFFEID) > maxSPIFFEID || len(n.Host) > maxShort || len(n.Runtime) > maxShort:
+	case !fits(maxSPIFFEID, n.SPIFFEID) || !fits(maxShort, n.Host, n.Runtime):
 		return reject(ReasonBadCommand, "", "too long a field in the registration of node %s", n.Name)
 	case !printable(n.SPIFFEID) || !printable(n.Host) || !printable(n.Runtime):
 		return reject(ReasonBadCommand, "use an address or host name of letters, digits, dots, colons and dashes", "blanks or control characters in the registration of node %s", n.Name)
@@ -192,7 +192,7 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 	if err := s.endSessionsOf(c.Node, EndLost); err != nil {
 		return Result{}, err
 	}
-	delete(s.Nodes, c.Node)
+	s.forgetNode(c.Node)
 	return Result{Changed: true}, nil
 }
 
@@ -219,7 +219,7 @@ func (c SetLive) apply(s *State) (Result, error) {
 	}
 	n := *old
 	n.Live, n.LiveSinceMS = c.Live, c.AtMS
-	s.Nodes[c.Node] = &n
+	s.setNode(&n)
 	return Result{Changed: true}, nil
 }
 

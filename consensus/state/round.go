@@ -106,7 +106,7 @@ func (p PlanRound) apply(s *State) (Result, error) {
 		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS,
 	}
 	c.Plan.LedgerLength, c.Plan.LedgerHash = s.LedgerHead().Length, s.LedgerHead().Hash
-	c.Attempt, c.PendingReason = p.Attempt, clip(p.Reason, maxShort)
+	c.Attempt, c.PendingReason = p.Attempt, Clip(p.Reason, maxShort)
 	result.Changed = true
 	return result, nil
 }
@@ -193,7 +193,7 @@ func (p CancelPlan) apply(s *State) (Result, error) {
 	if c.Plan == nil || c.Plan.Round != p.Round || c.Plan.Attempt != p.Attempt {
 		return Result{}, reject(ReasonStalePlan, "", "contract %s: round %d attempt %d is not running", c.Name, p.Round, p.Attempt)
 	}
-	c.Plan, c.PendingReason = nil, clip(p.Reason, maxShort)
+	c.Plan, c.PendingReason = nil, Clip(p.Reason, maxShort)
 	result.Changed = true
 	return result, nil
 }

@@ -141,6 +141,9 @@ func (o CreateContract) apply(s *State) (Result, error) {
 	if err := o.Rules.check(); err != nil {
 		return Result{}, err
 	}
+	if !fits(maxShort, o.Rules.Method) {
+		return Result{}, reject(ReasonBadCommand, "", "bad merge method %q", clip(o.Rules.Method, 80))
+	}
 	known, err := s.ensureContract(o.Contract, o.AtMS)
 	if err != nil {
 		return Result{}, err
@@ -185,7 +188,7 @@ func (s *State) ensureContract(name string, atMS int64) (known bool, err error) 
 	if len(s.Contracts) >= maxContracts {
 		return false, reject(ReasonBadCommand, "use one of the existing contracts", "the swarm has %d contracts already", maxContracts)
 	}
-	s.Contracts[name] = newContract(name, atMS)
+	s.setContract(newContract(name, atMS))
 	return false, nil
 }
 

@@ -114,7 +114,7 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if c.Terms != nil && !c.Terms.Same(o.Terms) {
 		return Result{}, termsMismatch(c.Name, o.Terms, *c.Terms)
 	}
-	if err := o.fits(s, c); err != nil {
+	if err := o.within(s, c); err != nil {
 		return Result{}, err
 	}
 	if old := c.SessionOf(o.Node); old != nil {
@@ -143,16 +143,13 @@ func (c *Contract) forgetCloses(node string) {
 	}
 }
 
-// fits keeps one node, and all together, from filling the state: a snapshot that is too large can't be read back.
-func (o OpenSession) fits(s *State, c *Contract) error {
-	if c.SessionOf(o.Node) == nil && s.enrolled(o.Node) >= MaxSessions {
+// within holds a node to what it may have in the state.
+func (o OpenSession) within(s *State, c *Contract) error {
+	if c.SessionOf(o.Node) == nil && s.UseOf(o.Node).Open >= MaxSessions {
 		return reject(ReasonBadCommand, "end sessions that are done", "node %s has %d open sessions already", o.Node, MaxSessions)
 	}
 	if len(c.Active()) >= MaxParticipants && c.SessionOf(o.Node) == nil {
 		return reject(ReasonBadCommand, "wait until others have ended", "contract %s has %d open sessions already", c.Name, MaxParticipants)
-	}
-	if c.Terms == nil && len(o.Terms.Layout)+s.layoutBytes() > maxLayouts {
-		return reject(ReasonBadCommand, "end sessions that are done, or reset contracts that are no longer used", "the layouts of the swarm's contracts hold %d MiB already", s.layoutBytes()>>20)
 	}
 	return nil
 }
@@ -189,8 +186,8 @@ func (o OpenSession) check(s *State) error {
 		return reject(ReasonBadCommand, "", "%d expected peers, at most %d", o.ExpectedPeers, MaxMinPeers)
 	case !validCheckin(o.CheckinMode) && o.CheckinMode != "":
 		return badCheckin(o.CheckinMode)
-	case len(o.Walls) > MaxWalls || !oneLine(o.Walls):
-		return reject(ReasonBadCommand, "", "the words on a program's walls are %d bytes, at most %d, of one line", len(o.Walls), MaxWalls)
+	case !fits(MaxWalls, o.Walls) || !oneLine(o.Walls):
+		return reject(ReasonBadCommand, "", "the words on a program's walls are %d bytes, at most %d, of one line", encodedLen(o.Walls), MaxWalls)
 	}
 	if err := checkContractName(o.Contract); err != nil {
 		return err
@@ -288,13 +285,13 @@ func (o EndSession) apply(s *State) (Result, error) {
 	if old.State == SessionEnded {
 		return result, nil
 	}
-	c.end(old.ID, clip(o.Reason, MaxEndReason), o.ExitCode)
+	c.end(old.ID, o.Reason, o.ExitCode)
 	if c.notFinite(o.Reason) {
 		c.failNotFinite(old.Node, o.Reason)
 	} else {
 		c.settle()
 	}
-	result.Changed, result.EndReason = true, clip(o.Reason, MaxEndReason)
+	result.Changed, result.EndReason = true, Clip(o.Reason, MaxEndReason)
 	return result, nil
 }
 
@@ -321,6 +318,6 @@ func sessionEnded(s *Session) error {
 // end ends a session of a contract that the caller may change. Callers settle the contract afterwards.
 func (c *Contract) end(id, reason string, exitCode int32) {
 	n := *c.Sessions[id]
-	n.State, n.EndReason, n.ExitCode = SessionEnded, reason, exitCode
+	n.State, n.EndReason, n.ExitCode = SessionEnded, Clip(reason, MaxEndReason), exitCode
 	c.Sessions[id] = &n
 }

@@ -23,14 +23,19 @@ type State struct {
 	Ledger *ledger.Head `json:"ledger,omitempty"`
 	// Bundles are the digests of the trust bundles that the ledger recorded last, by trust domain; at most MaxBundles.
 	Bundles map[string]string `json:"bundles,omitempty"`
+
+	sums sums
+	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.
+	touched *touched
+	room    int // what the encoded state may hold instead of MaxStateBytes; 0: just that. For tests, and kept by Apply
 }
 
 // Command is one entry of the log. The types of this package are the only ones.
 type Command interface {
 	// Type is the command's name in the log.
 	Type() string
-	// apply works on a draft whose Nodes and Contracts it may change; Bans and Bundles, and what all of them point to, it must clone
-	// first.
+	// apply works on a draft. It changes Nodes and Contracts by setNode, forgetNode, contract and setContract alone, so that it is
+	// known what has changed; Bans and Bundles, and what all of them point to, it must clone first.
 	apply(next *State) (Result, error)
 }
 
@@ -48,10 +53,14 @@ type Result struct {
 
 // New returns the state before the first command: no nodes and the default contract.
 func New() *State {
-	return &State{
+	s := &State{
 		Nodes:     map[string]*Node{},
 		Contracts: map[string]*Contract{DefaultContract: newContract(DefaultContract, 0)},
 	}
+	if err := s.count(&State{}); err != nil { // nothing in it has no encoded form
+		return nil
+	}
+	return s
 }
 
 // Apply returns the state after c. A rejected command returns s itself and an *Error. Any other error means that c can't
@@ -60,7 +69,9 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	if c == nil {
 		return s, Result{}, fmt.Errorf("apply command: %w", ErrMalformed)
 	}
-	next := &State{SwarmID: s.SwarmID, Nodes: maps.Clone(s.Nodes), Contracts: maps.Clone(s.Contracts), Bans: s.Bans, Ledger: s.Ledger, Bundles: s.Bundles}
+	draft := *s
+	next := &draft
+	next.touched = &touched{nodes: map[string]bool{}, contracts: map[string]bool{}}
 	result, err := c.apply(next)
 	if err != nil {
 		return s, Result{}, err
@@ -74,7 +85,39 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	} else if err != nil {
 		return s, Result{}, err
 	}
+	if err := next.count(s); err != nil {
+		return s, Result{}, fmt.Errorf("count the state after %s: %w", c.Type(), err)
+	}
+	if err := next.checkRoom(c, s); err != nil {
+		return s, Result{}, err
+	}
 	return next, result, nil
+}
+
+// checkRoom refuses what makes the state larger than it may be. Whatever ends something or is part of a training that has
+// begun still passes: a state that is full must not hold up those who train. All of it together adds less than twice
+// MaxStateBytes to a full state, as it can only make sessions longer that are there, and so a snapshot can always be read.
+func (s *State) checkRoom(c Command, old *State) error {
+	room := s.room
+	if room == 0 {
+		room = MaxStateBytes
+	}
+	if s.sums.size <= room || s.sums.size <= old.sums.size || !adds(c, old) {
+		return nil
+	}
+	return reject(ReasonStateFull, "delete contracts and forget nodes that are no longer used: swarmctl reset contract NAME, swarmctl forget node NAME",
+		"the swarm's state holds %d of %d bytes: nothing more can be added", old.sums.size, room)
+}
+
+// adds tells whether a command begins something new. SNs may always register, as the others may need one to go on.
+func adds(c Command, old *State) bool {
+	switch c := c.(type) {
+	case OpenSession, CreateContract:
+		return true
+	case RegisterNode:
+		return old.Nodes[c.Node.Name] == nil && c.Node.Role != RoleSN
+	}
+	return false
 }
 
 // NodesByRole returns the nodes of a role, sorted by name; all nodes for "".
@@ -107,7 +150,7 @@ func (s *State) contract(name string) (*Contract, error) {
 	}
 	c := *old
 	c.Sessions = maps.Clone(old.Sessions)
-	s.Contracts[name] = &c
+	s.setContract(&c)
 	return &c, nil
 }
 
@@ -121,6 +164,34 @@ func (s *State) contractRun(name string, run uint64) (*Contract, error) {
 		return nil, reject(ReasonStaleRun, "open a new session", "contract %s is in run %d, not %d", name, c.Run, run)
 	}
 	return c, nil
+}
+
+// touched are names of nodes and contracts that a command may have changed. Their maps are the old state's until the first one.
+type touched struct{ nodes, contracts map[string]bool }
+
+func (s *State) setNode(n *Node) {
+	s.touchNode(n.Name)
+	s.Nodes[n.Name] = n
+}
+
+func (s *State) forgetNode(name string) {
+	s.touchNode(name)
+	delete(s.Nodes, name)
+}
+
+func (s *State) touchNode(name string) {
+	if len(s.touched.nodes) == 0 {
+		s.Nodes = maps.Clone(s.Nodes)
+	}
+	s.touched.nodes[name] = true
+}
+
+func (s *State) setContract(c *Contract) {
+	if len(s.touched.contracts) == 0 {
+		s.Contracts = maps.Clone(s.Contracts)
+	}
+	s.touched.contracts[c.Name] = true
+	s.Contracts[c.Name] = c
 }
 
 // InitSwarm names the swarm. It is the first command of every log.

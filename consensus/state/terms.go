@@ -34,7 +34,7 @@ func (t Terms) check() error {
 		return reject(ReasonBadCommand, "", "layout of %d bytes, at most %d", len(t.Layout), MaxLayoutBytes)
 	case t.Leaves > maxLeaves:
 		return reject(ReasonBadCommand, "", "layout of %d leaves", t.Leaves)
-	case t.Method == "" || len(t.Method) > maxShort:
+	case t.Method == "" || !fits(maxShort, t.Method):
 		return reject(ReasonBadCommand, "", "bad merge method %q", clip(t.Method, 80))
 	case t.MinPeers < 1 || t.MinPeers > MaxMinPeers:
 		return reject(ReasonBadCommand, "give minPeers from 1 to 1024", "minPeers is %d", t.MinPeers)

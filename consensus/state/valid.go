@@ -9,7 +9,7 @@ const (
 	MaxLayoutBytes  = 1 << 20
 	MaxMinPeers     = 1024
 	MaxWeight       = 100
-	MaxEndReason    = 4096
+	MaxEndReason    = 256 // encoded
 	// MaxPlannedWeight bounds the weights of a plan under a cap, which are scaled up so that the cap rounds little.
 	MaxPlannedWeight = 10_000
 	MaxWalls         = 256 // of Session.Walls
@@ -30,8 +30,7 @@ const (
 	maxTokens    = 2
 	maxContracts = 4096
 	maxNodes     = 4096
-	maxLayouts   = 256 << 20 // bytes of all layouts together: a quarter of MaxSnapshotBytes, since JSON makes them longer
-	maxLosing    = 8         // layouts of refused sessions that are kept, so that the difference can be shown
+	maxLosing    = 8 // layouts of refused sessions that are kept, so that the difference can be shown
 )
 
 // ValidNodeName tells whether name is 1 to 63 of [A-Za-z0-9._-] and begins with a letter or digit.
@@ -79,7 +78,7 @@ func validHex(s string, n int) bool {
 	return true
 }
 
-// clip bounds a text without cutting a character in two.
+// clip bounds a text of a message without cutting a character in two.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s

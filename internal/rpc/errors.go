@@ -106,6 +106,7 @@ func stateRows() []row {
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
 		state.ReasonTermsMismatch, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
 		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
+	add(connect.CodeResourceExhausted, state.ReasonStateFull)
 	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)
 	return out
 }

@@ -125,7 +125,7 @@ func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.En
 // ownReason is the reason that a node gives for the end of its session. The words by which the swarm itself ends sessions
 // are not the node's to use: a round with a "banned" participant, for one, is never committed.
 func ownReason(said string) string {
-	switch reason := spoken(said, state.MaxEndReason); reason {
+	switch reason := state.Clip(spoken(said, state.MaxEndReason), state.MaxEndReason); reason {
 	case state.EndReset, state.EndReplaced, state.EndLost, state.EndBanned:
 		return "failed: " + reason
 	default:

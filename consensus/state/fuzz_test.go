@@ -1,0 +1,170 @@
+package state_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// FuzzApply plays sequences of all types of commands, with fields at their bounds. Whatever is proposed, Apply does not fail but by
+// rejecting, the state keeps its invariants and its sums, the encoded state stays within its bound and can be read back, and the
+// ledger's lines follow each other.
+func FuzzApply(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12"))
+	f.Add([]byte(strings.Repeat("\x02\x00\x07\x02\x01\x07\x05\x00\x07\x05\x01\x07\x08\x00\x07\x0a\x00\x07", 4)))
+	f.Add([]byte(strings.Repeat("\x02\x00\xff\x05\x00\xff\x07\x00\xff", 20)))
+	f.Fuzz(play)
+}
+
+// TestApplyAtTheBounds plays some of FuzzApply's sequences that are at random.
+func TestApplyAtTheBounds(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		b := make([]byte, 600)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		play(t, b)
+	}
+}
+
+// play applies a command for every three bytes.
+func play(t *testing.T, b []byte) {
+	const room = 64 << 10
+	s, head := state.New().WithRoom(room), ledger.Head{}
+	for i := 0; len(b) >= 3 && i < 300; i++ {
+		c := fuzzCommand(s, b[0], b[1], b[2], int64(i))
+		b = b[3:]
+		next, result, err := s.Apply(c)
+		if err != nil && state.ReasonOf(err) == "" {
+			t.Fatalf("%d: %s: %v", i, c.Type(), err)
+		}
+		if err := state.CheckChange(s, next); err != nil {
+			t.Fatalf("%d: %s: %v", i, c.Type(), err)
+		}
+		for _, line := range result.Records {
+			if head, err = ledger.Follow(head, line); err != nil {
+				t.Fatalf("%d: %s: %v", i, c.Type(), err)
+			}
+		}
+		if s = next; i%16 == 0 || len(b) < 3 {
+			checkWhole(t, s, 4*room)
+		}
+	}
+}
+
+// checkWhole holds a state to its invariants and to what is written of it.
+func checkWhole(t *testing.T, s *state.State, limit int) {
+	t.Helper()
+	if err := state.Check(s); err != nil {
+		t.Fatal(err)
+	}
+	b, err := state.EncodeSnapshot(s)
+	if err != nil || len(b) > limit || len(b) != s.Size() {
+		t.Fatalf("%d bytes, %d by the running sum, at most %d: %v", len(b), s.Size(), limit, err)
+	}
+	again, err := state.DecodeSnapshot(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b2, err := state.EncodeSnapshot(again); err != nil || !bytes.Equal(b, b2) || again.Size() != s.Size() {
+		t.Fatalf("what was read back differs: %v", err)
+	}
+}
+
+// atBound are texts that are as long as they may be, as they are and as they are encoded, and longer.
+func atBound(n byte, limit int) string {
+	switch n % 8 {
+	case 1:
+		return strings.Repeat("a", limit)
+	case 2:
+		return strings.Repeat("<", limit)
+	case 3:
+		return strings.Repeat("\u2028", limit/3)
+	case 4:
+		return strings.Repeat("a", limit+1)
+	case 5:
+		return strings.Repeat("ü", limit/2)
+	case 6:
+		return strings.Repeat("\x00", limit)
+	}
+	return "plain"
+}
+
+// fuzzCommand makes a command of every type that has a fair chance: kind chooses it, who its subject, and what its fields.
+func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
+	node, contract := fmt.Sprintf("n-%d", who%5), []string{state.DefaultContract, "study", "study-2"}[who/5%3]
+	c := s.Contracts[contract]
+	if c == nil {
+		c = &state.Contract{Run: 1}
+	}
+	session := hexOf(fmt.Sprintf("%d", int(who)*7+int(what)%3), 32)
+	if active := c.Active(); len(active) > 0 && what%4 > 0 {
+		session = active[int(who)%len(active)].ID
+	}
+	var parts []state.Participant
+	active := c.Active()
+	for i, a := range active {
+		p := state.Participant{Session: a.ID, Node: a.Node, Weight: uint32(what) % 101, Seq: uint64(at)}
+		if i == 0 {
+			p.ShardLeaves = 7
+		} else {
+			p.ShardFirst = 7
+		}
+		parts = append(parts, p)
+	}
+	round, attempt := c.Round()+1, c.Attempt
+	digest := hexOf("d", 64)
+	switch kind % 20 {
+	case 0:
+		return state.InitSwarm{SwarmID: atBound(what, 512), AtMS: at}
+	case 1:
+		return state.RecordBundle{TrustDomain: atBound(what, 255), Certificates: [][]byte{[]byte(atBound(who, 4<<10))}, AtMS: at}
+	case 2, 3:
+		n := state.Node{Name: node, Role: []string{"sl", "sl", "sl", "sn", "swop"}[what/8%5], PeerID: "key-" + node, Host: atBound(who, 512)}
+		n.SPIFFEID = "spiffe://a.example/swarm/sl" + strings.Repeat("/"+node, int(who)/128)
+		return state.RegisterNode{Node: n, TokenHash: hexOf(fmt.Sprint(what%3), 64), AtMS: at, Signature: []byte(atBound(what, 1024)), Chain: [][]byte{[]byte(atBound(who, 4096))}}
+	case 4:
+		return state.SetLive{Node: node, Live: what%3 > 0, AtMS: at}
+	case 5, 6:
+		return state.OpenSession{
+			Session: session, Contract: contract, Node: node, SyncFrequency: 1, Weight: uint32(what) % 102, Walls: atBound(what, 256), ExpectedPeers: uint32(what) * 5,
+			Terms: state.Terms{LayoutDigest: hexOf(fmt.Sprint(what%2), 64), Layout: []byte(atBound(who, 2048)), Leaves: 7, Method: "mean", MinPeers: 1 + uint32(what)%3},
+			AtMS:  at,
+		}
+	case 7:
+		return state.EndSession{Session: session, Contract: contract, Run: c.Run, Reason: []string{"", state.EndNonFinite}[what/8%2] + atBound(what, 4096), AtMS: at}
+	case 8:
+		return state.CloseSession{Session: session, Contract: contract, Run: c.Run, CheckinMode: []string{"", "active", "inactive"}[what%3], Seq: uint64(what), AtMS: at}
+	case 9, 10:
+		return state.PlanRound{Contract: contract, Run: c.Run, Round: round, Attempt: attempt + 1, Participants: parts, Final: c.FinalDue() && what%2 == 0, Reason: atBound(what, 512), AtMS: at}
+	case 11:
+		return state.CancelPlan{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Reason: atBound(what, 512), AtMS: at}
+	case 12, 13:
+		return state.CommitRound{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Digest: digest, NextInterval: 1, AtMS: at, Signatures: [][]byte{[]byte(atBound(what, 1024))}}
+	case 14:
+		return state.FinishContract{Contract: contract, Run: c.Run, Round: c.Round(), Reason: atBound(what, 512), AtMS: at}
+	case 15:
+		return state.ResetContract{Contract: contract, Force: what%2 == 0, AtMS: at}
+	case 16:
+		return state.CreateContract{Contract: contract, Rules: state.Rules{Method: atBound(what, 512), MinPeers: uint32(who) % 3, NonFinite: []string{"", "fail"}[what%2]}, AtMS: at}
+	case 17:
+		return []state.Command{
+			state.FailContract{Contract: contract, Run: c.Run, Reason: atBound(what, 4096), Below: who%2 == 0, AtMS: at},
+			state.LoseModel{Contract: contract, Run: c.Run, Round: c.Round(), Digest: digest, AtMS: at},
+		}[what/8%2]
+	case 18:
+		return []state.Command{
+			state.ForgetNode{Node: node, AtMS: at}, state.LeaveNode{Node: node, TokenHash: hexOf("1", 64), Reason: atBound(what, 256), AtMS: at},
+		}[what/8%2]
+	}
+	return []state.Command{
+		state.BanNode{PeerID: "key-" + node, Reason: atBound(who, 256), By: "spiffe://a.example/swarm/swci", AtMS: at},
+		state.UnbanNode{PeerID: "key-" + node, AtMS: at},
+	}[what/8%2]
+}
