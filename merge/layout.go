@@ -205,6 +205,9 @@ func (l *Layout) Leaves() int { return int((l.bytes + LeafSize - 1) / LeafSize) 
 // LeafOffset returns where a leaf begins in the flat vector.
 func (l *Layout) LeafOffset(leaf int) int64 { return int64(leaf) * LeafSize }
 
+// LeafAt returns the leaf that begins at the offset, or holds the byte there.
+func (l *Layout) LeafAt(offset int64) int { return int(offset / LeafSize) }
+
 // LeafLen returns the bytes of a leaf in range: LeafSize but for the last.
 func (l *Layout) LeafLen(leaf int) int {
 	return int(min(LeafSize, l.bytes-l.LeafOffset(leaf)))

@@ -47,15 +47,15 @@ func (x *Exchanger) SentBytes() uint64 { return x.sent.Load() }
 func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
 	p := job.Plan
 	a := exchange.Attempt{
-		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Self: job.Self, Layout: job.Layout, Method: p.Method,
+		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Self: job.Self, Layout: job.Layout, Method: p.Method, Epoch: p.Epoch,
 	}
 	for _, m := range p.Participants {
-		a.Participants = append(a.Participants, exchange.Participant{
-			// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
-			Node: m.PeerId, Session: m.Session, Weight: m.Weight,
-			Shard:  merge.Shard{First: int(m.ShardFirst), Leaves: int(m.ShardLeaves)}, //nolint:gosec // checked by Run
-			Factor: m.Factor,
-		})
+		// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
+		part := exchange.Participant{Node: m.PeerId, Session: m.Session, Weight: m.Weight, Factor: m.Factor}
+		for _, r := range append([]*swarmv1.LeafRun{{First: m.ShardFirst, Leaves: m.ShardLeaves}}, m.MoreShards...) {
+			part.Own(merge.Shard{First: int(r.GetFirst()), Leaves: int(r.GetLeaves())}) //nolint:gosec // checked by Run
+		}
+		a.Participants = append(a.Participants, part)
 	}
 	var head merge.Digest
 	if p.LedgerHead != "" {

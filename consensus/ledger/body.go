@@ -1,5 +1,11 @@
 package ledger
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
 // Body is what a record says. The types of this package are the only ones.
 type Body interface {
 	// Kind is the name of the type in records.
@@ -80,6 +86,7 @@ type Round struct {
 	Shards       []string      `json:"shards"`          // hex BLAKE3 of each participant's shard
 	Witnessed    Witness       `json:"witnessed"`       // the ledger when the round was planned: signed by all participants
 	Participants []Participant `json:"participants"`    // in summation order
+	Epoch        uint64        `json:"epoch,omitempty"` // of the plan: counts the contradictions in earlier attempts
 }
 
 // Kind implements Body.
@@ -101,6 +108,47 @@ type Participant struct {
 	ShardFirst  uint64  `json:"shard_first"`      // first leaf of its shard
 	ShardLeaves uint64  `json:"shard_leaves"`
 	Signature   []byte  `json:"signature"` // by its node key over exchange.DoneMessage
+	// MoreShards are further runs of leaves that it owns, ascending, behind the first.
+	MoreShards []LeafRun `json:"more_shards,omitempty"`
+}
+
+// LeafRun is a contiguous run of leaves.
+type LeafRun struct {
+	First  uint64 `json:"first"`
+	Leaves uint64 `json:"leaves"`
+}
+
+// Runs returns all runs of leaves that the participant owns.
+func (p Participant) Runs() []LeafRun {
+	return append([]LeafRun{{p.ShardFirst, p.ShardLeaves}}, p.MoreShards...)
+}
+
+// Tile holds that runs, one list for each participant, ascend in each and cover all leaves from 0 on exactly once. It returns how many
+// leaves that are, or else what is wrong, and with whom. Only a first run may be empty, if it is the only one.
+func Tile(owned [][]LeafRun) (leaves uint64, wrong int, err error) {
+	type run struct {
+		LeafRun
+		of int
+	}
+	var all []run
+	for i, runs := range owned {
+		for k, r := range runs {
+			switch {
+			case k > 0 && (r.Leaves == 0 || runs[k-1].Leaves == 0 || r.First < runs[k-1].First):
+				return 0, i, fmt.Errorf("run %d+%d does not follow on %d+%d", r.First, r.Leaves, runs[k-1].First, runs[k-1].Leaves)
+			case r.Leaves > 0:
+				all = append(all, run{r, i})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b run) int { return cmp.Compare(a.First, b.First) })
+	for _, r := range all {
+		if r.First != leaves || leaves+r.Leaves < leaves {
+			return 0, r.of, fmt.Errorf("leaf %d is due, not %d", leaves, r.First)
+		}
+		leaves += r.Leaves
+	}
+	return leaves, 0, nil
 }
 
 // Over says that a contract's training has ended with this model.

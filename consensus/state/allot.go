@@ -6,12 +6,6 @@ import (
 	"strings"
 )
 
-// LeafRun is some leaves in a row.
-type LeafRun struct {
-	First  uint64 `json:"first"`
-	Leaves uint64 `json:"leaves"` // at least 1
-}
-
 // OwnedRun says who owns some leaves in all attempts of a round. Owners are named by their node keys (peer IDs), so that one which
 // comes back with another session is the same.
 type OwnedRun struct {

@@ -73,6 +73,12 @@ var everyCommand = []state.Command{
 		Contract: "study", Run: 1, Round: 2, Attempt: 3, AtMS: 24,
 		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 7, FactorBits: 1 << 61, NormBits: 1 << 60}},
 	},
+	state.PlanRound{
+		Contract: "study", Run: 1, Round: 2, Attempt: 3, AtMS: 25, Epoch: 1,
+		Participants: []state.Participant{{
+			Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 2, MoreShards: []state.LeafRun{{First: 2, Leaves: 1}, {First: 5, Leaves: 2}},
+		}},
+	},
 }
 
 // TestGoldenCommands holds that commands in old logs stay readable: lines of the golden file are never changed, only added.

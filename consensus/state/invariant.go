@@ -135,15 +135,8 @@ func (c *Contract) checkPlan() error {
 	case uint64(len(p.Participants)) < uint64(c.Terms.MinPeers):
 		return errors.New("plan with fewer than minPeers")
 	}
-	next := uint64(0)
-	for _, part := range p.Participants {
-		if part.ShardFirst != next {
-			return errors.New("plan with shards that do not tile")
-		}
-		next += part.ShardLeaves
-	}
-	if next != c.Terms.Leaves {
-		return errors.New("plan with shards that do not tile")
+	if err := c.checkShards(p.Participants); err != nil {
+		return fmt.Errorf("plan: %w", err)
 	}
 	return nil
 }

@@ -189,12 +189,12 @@ func roundBody(c CommitRound, s *State) ledger.Round {
 	out := ledger.Round{
 		Contract: contract.Name, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Method: plan.Method, Layout: contract.Terms.LayoutDigest,
 		Model: c.Digest, State: c.StateDigest, Shards: c.ShardDigests,
-		Witnessed: ledger.Witness{Length: plan.LedgerLength, Hash: plan.LedgerHash},
+		Witnessed: ledger.Witness{Length: plan.LedgerLength, Hash: plan.LedgerHash}, Epoch: plan.Epoch,
 	}
 	for i, p := range plan.Participants {
 		part := ledger.Participant{
 			Node: p.Node, Session: p.Session, Weight: p.Weight, Factor: math.Float64frombits(p.FactorBits),
-			ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves,
+			ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves, MoreShards: p.MoreShards,
 		}
 		if n := s.Nodes[p.Node]; n != nil {
 			part.PeerID = n.PeerID
@@ -212,13 +212,14 @@ const (
 	roundRecord = 2 << 10 // contract, numbers and digests
 	// partRecord is a participant's: name, session, base64 of the signature, the shard's digest, numbers and names of fields.
 	partRecord = MaxNodeName + 32 + (MaxSignature+2)/3*4 + 64 + 200
+	runRecord  = 64 // a further run of leaves
 )
 
 // recordBound returns what the record of a round with these participants can't be longer than, whatever they sign.
 func (s *State) recordBound(parts []Participant) int {
 	size := roundRecord
 	for _, p := range parts {
-		size += partRecord
+		size += partRecord + runRecord*len(p.MoreShards)
 		if n := s.Nodes[p.Node]; n != nil {
 			quoted, _ := json.Marshal(n.PeerID) // a string never fails; it may be one of before validPeerID
 			size += len(quoted)

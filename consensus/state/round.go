@@ -2,10 +2,14 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
+
+// MaxRuns bounds the further runs of leaves in a plan, of all participants together.
+const MaxRuns = 4 * MaxMinPeers
 
 // Participant is one session's part in an attempt.
 type Participant struct {
@@ -20,6 +24,22 @@ type Participant struct {
 	// NormBits is a float64 by its bits: the norm of its update as it declared it, which the factor comes from and to which
 	// the owners' sums of squares are held. 0: the method bounds no updates.
 	NormBits uint64 `json:"norm_bits,omitempty"`
+	// MoreShards are further runs of leaves that it owns, ascending, behind the first.
+	MoreShards []LeafRun `json:"more_shards,omitempty"`
+}
+
+// LeafRun is a contiguous run of leaves.
+type LeafRun = ledger.LeafRun
+
+// Runs returns all runs of leaves that the participant owns.
+func (p Participant) Runs() []LeafRun {
+	return append([]LeafRun{{First: p.ShardFirst, Leaves: p.ShardLeaves}}, p.MoreShards...)
+}
+
+// Equal tells whether nothing differs.
+func (p Participant) Equal(o Participant) bool {
+	return p.Session == o.Session && p.Node == o.Node && p.Weight == o.Weight && p.Seq == o.Seq &&
+		p.FactorBits == o.FactorBits && p.NormBits == o.NormBits && slices.Equal(p.Runs(), o.Runs())
 }
 
 // Plan is the running attempt of the next round. Participants are in summation order.
@@ -34,6 +54,8 @@ type Plan struct {
 	// LedgerLength and LedgerHash are the ledger's end when this was planned: the participants sign it too.
 	LedgerLength uint64 `json:"ledger_length,omitempty"`
 	LedgerHash   string `json:"ledger_hash,omitempty"`
+	// Epoch counts what ended an attempt of the round so that nothing of it may be resumed.
+	Epoch uint64 `json:"epoch,omitempty"`
 }
 
 // Participant returns the part of a session, or nil.
@@ -70,6 +92,7 @@ type PlanRound struct {
 	Final        bool          `json:"final,omitempty"`
 	Reason       string        `json:"reason,omitempty"` // why an earlier attempt is repeated
 	AtMS         int64         `json:"at_ms"`
+	Epoch        uint64        `json:"epoch,omitempty"` // of [Plan]
 }
 
 // Type implements Command.
@@ -85,7 +108,7 @@ func (p PlanRound) apply(s *State) (Result, error) {
 		return Result{}, contractOver(c.Name)
 	}
 	if c.Plan != nil && c.Plan.Round == p.Round && c.Plan.Attempt == p.Attempt &&
-		c.Plan.Final == p.Final && slices.Equal(c.Plan.Participants, p.Participants) {
+		c.Plan.Final == p.Final && c.Plan.Epoch == p.Epoch && slices.EqualFunc(c.Plan.Participants, p.Participants, Participant.Equal) {
 		return result, nil
 	}
 	if p.Round != c.Round()+1 || p.Attempt != c.Attempt+1 {
@@ -103,7 +126,7 @@ func (p PlanRound) apply(s *State) (Result, error) {
 	}
 	c.Plan = &Plan{
 		Run: c.Run, Round: p.Round, Attempt: p.Attempt, Participants: slices.Clone(p.Participants),
-		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS,
+		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS, Epoch: p.Epoch,
 	}
 	c.Plan.LedgerLength, c.Plan.LedgerHash = s.LedgerHead().Length, s.LedgerHead().Hash
 	c.Attempt, c.PendingReason = p.Attempt, Clip(p.Reason, maxShort)
@@ -117,7 +140,7 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 		return reject(ReasonTooFewPeers, "", "contract %s: %d participants, minPeers is %d", c.Name, len(p.Participants), c.Terms.MinPeers)
 	}
 	seen := make(map[string]bool, len(p.Participants))
-	next, weight := uint64(0), uint64(0)
+	weight := uint64(0)
 	for _, part := range p.Participants {
 		session := c.Sessions[part.Session]
 		switch {
@@ -131,15 +154,12 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 			return reject(ReasonBadCommand, "", "weight %d of %s, at most %d", part.Weight, part.Node, c.heaviest())
 		case !validFactor(part.FactorBits) || part.NormBits > largestNorm:
 			return reject(ReasonBadCommand, "", "bad factor or norm of %s", part.Node)
-		case part.ShardFirst != next || part.ShardLeaves > c.Terms.Leaves-next:
-			return reject(ReasonBadShards, "", "contract %s: shard of %s does not follow at leaf %d", c.Name, part.Node, next)
 		}
 		seen[part.Session] = true
-		next += part.ShardLeaves
 		weight += uint64(part.Weight)
 	}
-	if next != c.Terms.Leaves {
-		return reject(ReasonBadShards, "", "contract %s: shards hold %d of %d leaves", c.Name, next, c.Terms.Leaves)
+	if err := c.checkShards(p.Participants); err != nil {
+		return reject(ReasonBadShards, "", "contract %s: %v", c.Name, err)
 	}
 	if size := s.recordBound(p.Participants); len(p.Participants) > MaxParticipants || size > ledger.MaxRecord {
 		return reject(ReasonTooLarge, "have some of them end their sessions", "contract %s: the record of a round of %d participants would have %d bytes, %d are allowed",
@@ -149,6 +169,26 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 		return reject(ReasonZeroWeight, "give at least one peer a nodeWeightage above 0", "contract %s: all participants have weight 0", c.Name)
 	}
 	return c.CheckPlan(p.Participants)
+}
+
+// checkShards holds that every leaf has one owner.
+func (c *Contract) checkShards(parts []Participant) error {
+	owned, n := make([][]LeafRun, 0, len(parts)), 0
+	for _, p := range parts {
+		owned = append(owned, p.Runs())
+		n += len(p.MoreShards)
+	}
+	if n > MaxRuns {
+		return fmt.Errorf("shards have %d further runs, at most %d", n, MaxRuns)
+	}
+	leaves, i, err := ledger.Tile(owned)
+	switch {
+	case err != nil:
+		return fmt.Errorf("shard of %s: %w", parts[i].Node, err)
+	case leaves != c.Terms.Leaves:
+		return fmt.Errorf("shards hold %d of %d leaves", leaves, c.Terms.Leaves)
+	}
+	return nil
 }
 
 // heaviest is the largest weight of a participant: those under a cap are counted finer than those that programs give.

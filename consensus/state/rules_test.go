@@ -122,6 +122,59 @@ func TestPlanHoldsToTheRules(t *testing.T) {
 	}
 }
 
+func TestShardsOfAPlan(t *testing.T) {
+	run := func(first, leaves uint64) state.LeafRun { return state.LeafRun{First: first, Leaves: leaves} }
+	runs := func(r ...state.LeafRun) []state.LeafRun { return r }
+	tests := map[string]struct {
+		a, b []state.LeafRun
+		ok   bool
+	}{
+		"one for each":         {runs(run(0, 3)), runs(run(3, 4)), true},
+		"out of order":         {runs(run(3, 4)), runs(run(0, 3)), true},
+		"interleaved":          {runs(run(0, 2), run(4, 1), run(6, 1)), runs(run(2, 2), run(5, 1)), true},
+		"side by side":         {runs(run(0, 2), run(2, 1)), runs(run(3, 4)), true},
+		"nothing":              {runs(run(0, 7)), runs(run(9, 0)), true},
+		"more than nothing":    {runs(run(0, 0), run(0, 3)), runs(run(3, 4)), false},
+		"an empty further one": {runs(run(0, 3), run(3, 0)), runs(run(3, 4)), false},
+		"descending":           {runs(run(4, 3), run(0, 2)), runs(run(2, 2)), false},
+		"a gap":                {runs(run(0, 2)), runs(run(3, 4)), false},
+		"two owners":           {runs(run(0, 4)), runs(run(3, 4)), false},
+		"twice its own":        {runs(run(0, 2), run(1, 2)), runs(run(3, 4)), false},
+		"too few":              {runs(run(0, 3)), runs(run(3, 3)), false},
+		"too many":             {runs(run(0, 3)), runs(run(3, 5)), false},
+		"as many as it takes":  {runs(run(0, 3)), runs(run(3, 1<<63), run(1<<63+3, 1<<63+4)), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := ruled(t, state.Rules{}, 0, 1, 1)
+			plan := state.PlanRound{Contract: state.DefaultContract, Run: 1, Round: 1, Attempt: 1, Epoch: 3}
+			for i, r := range [][]state.LeafRun{tt.a, tt.b} {
+				plan.Participants = append(plan.Participants, state.Participant{
+					Session: hexOf(fmt.Sprint(i+1), 32), Node: fmt.Sprintf("sl-%d", i), Weight: 1, Seq: 1,
+					ShardFirst: r[0].First, ShardLeaves: r[0].Leaves, MoreShards: r[1:],
+				})
+			}
+			next, _, err := s.Apply(plan)
+			if !tt.ok {
+				if state.ReasonOf(err) != state.ReasonBadShards || next.Contracts[state.DefaultContract].Plan != nil {
+					t.Errorf("got %v, want %s", err, state.ReasonBadShards)
+				}
+				return
+			}
+			if err != nil || state.Check(next) != nil || next.Contracts[state.DefaultContract].Plan.Epoch != 3 {
+				t.Fatalf("%v, %v, %+v", err, state.Check(next), next.Contracts[state.DefaultContract].Plan)
+			}
+			if _, result, err := next.Apply(plan); err != nil || result.Changed {
+				t.Errorf("the same again: changed %v, %v", result.Changed, err)
+			}
+			plan.Participants[1].MoreShards = runs(run(6, 1))
+			if _, _, err := next.Apply(plan); state.ReasonOf(err) != state.ReasonStalePlan {
+				t.Errorf("another shard: %v", err)
+			}
+		})
+	}
+}
+
 func TestFactorsOfAPlan(t *testing.T) {
 	for bits, ok := range map[uint64]bool{0: true, 1: true, 0x3ff0000000000000: true, 0x3ff0000000000001: false, 1 << 63: false, 0x7ff0000000000000: false} {
 		s := ruled(t, state.Rules{}, 0, 1)

@@ -64,7 +64,7 @@ var pure = map[string][]string{
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "math",
 	},
-	"consensus/ledger": {"bytes", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
+	"consensus/ledger": {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
 		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake",

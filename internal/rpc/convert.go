@@ -154,7 +154,7 @@ func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
 	}
 	out := &swarmv1.Plan{
 		Run: p.Run, Round: p.Round, Attempt: p.Attempt, Method: p.Method, Final: p.Final, PlannedUnixMs: p.PlannedMS,
-		LedgerHead: p.LedgerHash,
+		LedgerHead: p.LedgerHash, Epoch: p.Epoch,
 	}
 	for _, part := range p.Participants {
 		out.Participants = append(out.Participants, participantToProto(part, s.Nodes[part.Node]))
@@ -166,6 +166,9 @@ func participantToProto(p state.Participant, n *state.Node) *swarmv1.Participant
 	out := &swarmv1.Participant{
 		Session: p.Session, Node: p.Node, Weight: p.Weight, Seq: p.Seq, ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves,
 		Factor: math.Float64frombits(p.FactorBits),
+	}
+	for _, r := range p.MoreShards {
+		out.MoreShards = append(out.MoreShards, &swarmv1.LeafRun{First: r.First, Leaves: r.Leaves})
 	}
 	if n != nil {
 		out.PeerId, out.SpiffeId, out.Host, out.FsPort = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort)

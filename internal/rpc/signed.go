@@ -55,14 +55,14 @@ func checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv
 
 // planDigests returns what a participant signs of the contract's plan: its terms, and the ledger's end at that time.
 func planDigests(view *state.State, c *state.Contract) (plan, ledger merge.Digest, err error) {
-	p := exchange.Planned{Contract: c.Name, Run: c.Plan.Run, Round: c.Plan.Round, Method: c.Plan.Method}
+	p := exchange.Planned{Contract: c.Name, Run: c.Plan.Run, Round: c.Plan.Round, Method: c.Plan.Method, Epoch: c.Plan.Epoch}
 	if p.Layout, err = parseDigest(c.Terms.LayoutDigest); err != nil {
 		return plan, ledger, err
 	}
 	for _, x := range c.Plan.Participants {
-		part := exchange.Participant{
-			Session: x.Session, Weight: x.Weight, Factor: math.Float64frombits(x.FactorBits),
-			Shard: merge.Shard{First: int(x.ShardFirst), Leaves: int(x.ShardLeaves)}, //nolint:gosec // the state bounds them
+		part := exchange.Participant{Session: x.Session, Weight: x.Weight, Factor: math.Float64frombits(x.FactorBits)}
+		for _, r := range x.Runs() {
+			part.Own(merge.Shard{First: int(r.First), Leaves: int(r.Leaves)}) //nolint:gosec // the state bounds them
 		}
 		if n := view.Nodes[x.Node]; n != nil {
 			part.Node = n.PeerID

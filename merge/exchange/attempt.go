@@ -28,8 +28,11 @@ type Participant struct {
 	Node    string      // proven name of the node
 	Session string      // session at that node; only compared, may be empty
 	Weight  uint32      // 0: contributes nothing, only receives
-	Shard   merge.Shard // what it owns; no leaves: nothing
+	Shard   merge.Shard // the first run of leaves that it owns; no leaves: it owns nothing
 	Factor  float64     // its update is multiplied by this, over 0 to 1; 0: the method bounds no updates
+	// More are further runs that it owns, in ascending order: those of owners that are gone. A leaf of its shard is known by its
+	// index in all runs.
+	More []merge.Shard
 }
 
 // Attempt is one planned exchange as this node sees it. All participants must
@@ -41,6 +44,8 @@ type Attempt struct {
 	Self               int // index of this node
 	Layout             *merge.Layout
 	Method             string
+	// Epoch counts what ended an attempt of the round so that nothing of it may be resumed. It is part of the plan's digest.
+	Epoch uint64
 }
 
 // Slots are the weight files of an attempt. They stay unchanged by others until
@@ -155,7 +160,7 @@ func (a *Attempt) check() (*merge.Method, error) {
 	if m.String() != a.Method {
 		return nil, fmt.Errorf("%w: method %q is not in canonical form %q", ErrPlan, a.Method, m)
 	}
-	shards := make([]merge.Shard, n)
+	shards := make([]merge.Shard, 0, n)
 	seen := make(map[string]bool, n)
 	contributors, owners := 0, 0
 	for i, p := range a.Participants {
@@ -163,7 +168,11 @@ func (a *Attempt) check() (*merge.Method, error) {
 			return nil, fmt.Errorf("%w: participant %d %q is unnamed or named twice", ErrPlan, i, p.Node)
 		}
 		seen[p.Node] = true
-		shards[i] = p.Shard
+		own := p.runs()
+		if err := own.check(); err != nil {
+			return nil, fmt.Errorf("%w: participant %d: %w", ErrPlan, i, err)
+		}
+		shards = append(shards, own...)
 		if p.Weight > 0 {
 			contributors++
 		}
@@ -219,6 +228,7 @@ func (a *Attempt) planDigest() merge.Digest {
 func (a *Attempt) Planned() Planned {
 	return Planned{
 		Contract: a.Contract, Run: a.Run, Round: a.Round, Method: a.Method, Layout: a.Layout.Digest(), Participants: a.Participants,
+		Epoch: a.Epoch,
 	}
 }
 

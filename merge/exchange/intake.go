@@ -29,12 +29,11 @@ func (t *intake) all() error {
 			putLeaf(t.spare)
 		}
 	}()
-	shard := t.Participants[t.Self].Shard
-	for k := range shard.Leaves {
+	for k, leaf := range t.own().all() {
 		if t.in.given.get(k) {
 			continue
 		}
-		if err := t.one(shard.First + k); err != nil {
+		if err := t.one(leaf); err != nil {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func (r *run) openFiles() error {
 	if !r.stepping() || p.means != nil {
 		return nil
 	}
-	size := shardBytes(r.Layout, r.Participants[r.Self].Shard)
+	size := r.own().bytes(r.Layout)
 	if r.slots.Spool == nil {
 		return r.noRoom(size, errNoStash)
 	}
@@ -131,12 +131,14 @@ func (r *run) noRoom(size int64, err error) error {
 	return fmt.Errorf("%s needs %d bytes of scratch space for the shard that this node owns: %w", r.method.Name(), size, err)
 }
 
-// means are merged leaves of the own shard, at their offsets in the flat vector, as if they were a slot.
+// means are merged leaves of the own shard, at their offsets in the flat vector, as if they were a slot. One that is read or
+// written is whole.
 type means struct{ r *run }
 
 // at returns where the file has what lies at an offset in the flat vector.
 func (m means) at(off int64) int64 {
-	return off - m.r.Layout.LeafOffset(m.r.Participants[m.r.Self].Shard.First)
+	own, layout := m.r.own(), m.r.Layout
+	return own.offset(layout, own.index(layout.LeafAt(off)))
 }
 
 func (m means) ReadAt(b []byte, off int64) (int, error) {

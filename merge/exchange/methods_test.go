@@ -11,19 +11,31 @@ import (
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
-// unequal divides the leaves at random among the owners; some own nothing.
-func unequal(leaves, n int, rng *rand.Rand) []merge.Shard {
-	shards := make([]merge.Shard, n)
-	first := 0
-	for k, i := range rng.Perm(n) {
-		size := rng.IntN(leaves - first + 1)
-		if k == n-1 {
-			size = leaves - first
-		}
-		shards[i] = merge.Shard{First: first, Leaves: size}
-		first += size
+// scatter deals the leaves out at random, in some runs for each participant; some own nothing.
+func scatter(a exchange.Attempt, rng *rand.Rand) {
+	leaves := a.Layout.Leaves()
+	for i := range a.Participants {
+		a.Participants[i].Shard, a.Participants[i].More = merge.Shard{First: rng.IntN(leaves + 1)}, nil
 	}
-	return shards
+	for first := 0; first < leaves; {
+		run := merge.Shard{First: first, Leaves: 1 + rng.IntN(min(3, leaves-first))}
+		first = run.End()
+		if p := &a.Participants[rng.IntN(len(a.Participants))]; p.Shard.Leaves == 0 {
+			p.Shard = run
+		} else {
+			p.More = append(p.More, run)
+		}
+	}
+}
+
+// shard returns the leaves that a participant owns.
+func shard(p exchange.Participant) (leaves []int) {
+	for _, r := range append([]merge.Shard{p.Shard}, p.More...) {
+		for leaf := r.First; leaf < r.End(); leaf++ {
+			leaves = append(leaves, leaf)
+		}
+	}
+	return leaves
 }
 
 // mixedLayout has about three leaves, of every element type in any order.
@@ -70,9 +82,7 @@ func everywhere(t *testing.T, m *merge.Method, n int, based bool, rng *rand.Rand
 	}
 	rng.Shuffle(n, func(i, j int) { weights[i], weights[j] = weights[j], weights[i] })
 	a := attempt(t, l, 1, weights...)
-	for i, s := range unequal(l.Leaves(), n, rng) {
-		a.Participants[i].Shard = s
-	}
+	scatter(a, rng)
 	tr := newTraining(t, m, l, n, based, rng)
 	a = tr.plan(a)
 	synctest.Test(t, func(t *testing.T) {

@@ -75,12 +75,11 @@ func (r *run) leave(in *inbound) {
 }
 
 func (r *run) contribution(i int, in *inbound) error {
-	shard := r.Participants[r.Self].Shard
 	h, err := in.c.next(true)
 	if err != nil {
 		return err
 	}
-	m := newBitmap(shard.Leaves)
+	m := newBitmap(r.own().count())
 	if h.kind != kindHave || int(h.length) != len(m) {
 		return wrongKind(h)
 	}
@@ -180,15 +179,17 @@ func (r *run) give(i int, in *inbound) {
 	if err == nil {
 		err = r.giveSums(in.c)
 	}
-	merged := r.served()
-	shard := r.Participants[r.Self].Shard
+	merged, own := r.served(), r.own()
+	n := own.count()
 	s := &sender{run: r, c: in.c, bounded: true}
 	defer s.release()
-	for k := 0; k < shard.Leaves && err == nil; k++ {
+	for k, leaf := range own.all() {
+		if err != nil {
+			break
+		}
 		if in.have.get(k) {
 			continue
 		}
-		leaf := shard.First + k
 		ready, _ := r.progress.ready(leaf)
 		if !ready {
 			err = r.await(in.c, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
@@ -196,7 +197,7 @@ func (r *run) give(i int, in *inbound) {
 		if err != nil || r.ctx.Err() != nil {
 			break
 		}
-		behind := rank{merged: true, share: float64(k) / float64(shard.Leaves)}
+		behind := rank{merged: true, share: float64(k) / float64(n)}
 		err = r.inTurn(in.c, i, behind, nil, func() error {
 			if done, err := r.giveRecent(in.c, leaf); done {
 				return err
@@ -215,9 +216,8 @@ func (r *run) give(i int, in *inbound) {
 
 // awaits reports whether a leaf of participant i is needed still.
 func (r *run) awaits(i int, in *inbound) bool {
-	own := r.Participants[r.Self].Shard
 	return r.Participants[i].Weight > 0 && len(in.full) == 0 &&
-		!allSet(r.progress.stash.held(i, r.progress.held(own)), own.Leaves)
+		!allSet(r.progress.stash.held(i, r.progress.held(r.own())), r.own().count())
 }
 
 // served is where receivers' leaves are read from.
@@ -263,11 +263,10 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 	}
 }
 
-// own merges the own shard.
-func (r *run) own() {
+// merge merges the own shard.
+func (r *run) merge() {
 	defer r.merging.rests()
-	own := r.Participants[r.Self].Shard
-	if allSet(r.progress.held(own), own.Leaves) {
+	if allSet(r.progress.held(r.own()), r.own().count()) {
 		return
 	}
 	if err := r.openFiles(); err != nil {
@@ -307,12 +306,10 @@ func (r *run) ownLeaves() {
 		committed = getLeaf()
 		defer putLeaf(committed)
 	}
-	shard := r.Participants[r.Self].Shard
-	for k := range shard.Leaves {
+	for k, leaf := range r.own().all() {
 		if r.given.get(k) {
 			continue
 		}
-		leaf := shard.First + k
 		if committed != nil {
 			base = committed[:r.Layout.LeafLen(leaf)]
 			if r.readBase(leaf, base) != nil {

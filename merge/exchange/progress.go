@@ -45,12 +45,12 @@ func (p *progress) ready(leaf int) (bool, <-chan struct{}) {
 }
 
 // held returns the bitmap of a shard.
-func (p *progress) held(s merge.Shard) bitmap {
+func (p *progress) held(s runs) bitmap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := newBitmap(s.Leaves)
-	for i := range s.Leaves {
-		if p.have[s.First+i] {
+	m := newBitmap(s.count())
+	for i, leaf := range s.all() {
+		if p.have[leaf] {
 			m.set(i)
 		}
 	}
@@ -58,12 +58,20 @@ func (p *progress) held(s merge.Shard) bitmap {
 }
 
 // result computes the digests once every leaf is there.
-func (p *progress) result(participants []Participant) Result {
+func (p *progress) result(owned []runs) Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := Result{ModelDigest: merge.Combine(p.digests), ShardDigests: make([]merge.Digest, len(participants))}
-	for i, part := range participants {
-		r.ShardDigests[i] = merge.Combine(p.digests[part.Shard.First:part.Shard.End()])
+	r := Result{ModelDigest: merge.Combine(p.digests), ShardDigests: make([]merge.Digest, len(owned))}
+	for i, s := range owned {
+		r.ShardDigests[i] = p.shardLocked(s)
 	}
 	return r
+}
+
+func (p *progress) shardLocked(s runs) merge.Digest {
+	digests := make([]merge.Digest, 0, s.count())
+	for _, leaf := range s.all() {
+		digests = append(digests, p.digests[leaf])
+	}
+	return merge.Combine(digests)
 }

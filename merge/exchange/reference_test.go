@@ -178,7 +178,7 @@ func (tr *training) plan(a exchange.Attempt) exchange.Attempt {
 	for i, p := range a.Participants {
 		if p.Weight > 0 {
 			weights = append(weights, p.Weight)
-			norms = append(norms, math.Sqrt(tr.squares(i, 0, tr.layout.Leaves())))
+			norms = append(norms, math.Sqrt(tr.squares(i, shard(exchange.Participant{Shard: merge.Shard{Leaves: tr.layout.Leaves()}}))))
 		}
 	}
 	factors := tr.method.Factors(weights, norms)
@@ -227,9 +227,9 @@ func (tr *training) travels(leaf int) int {
 }
 
 // squares is the square of the norm of a node's update over some leaves.
-func (tr *training) squares(i, first, leaves int) float64 {
+func (tr *training) squares(i int, leaves []int) float64 {
 	var sum float64
-	for leaf := first; leaf < first+leaves; leaf++ {
+	for _, leaf := range leaves {
 		sum += merge.UpdateSquares(tr.layout, leaf, tr.travelled(tr.local[i], leaf), tr.leaf(tr.base[i], leaf))
 	}
 	return sum
@@ -292,7 +292,7 @@ func (tr *training) distances(a exchange.Attempt, n int, sources func(int) [][]b
 	total := make([]float64, n*(n-1)/2)
 	for _, p := range a.Participants {
 		d := merge.NewDistances(tr.layout, n)
-		for leaf := p.Shard.First; leaf < p.Shard.End(); leaf++ {
+		for _, leaf := range shard(p) {
 			if err := d.Add(leaf, sources(leaf)); err != nil {
 				tr.t.Fatal(err)
 			}
@@ -329,7 +329,11 @@ func (tr *training) verify(a exchange.Attempt, out []outcome) {
 			tr.t.Errorf("%s: participant %d: digests of model and state are not those of what it holds", tr.method, i)
 		}
 		for j, p := range a.Participants {
-			if o.res.ShardDigests[j] != merge.Combine(leaves[p.Shard.First:p.Shard.End()]) {
+			var own []merge.Digest
+			for _, leaf := range shard(p) {
+				own = append(own, leaves[leaf])
+			}
+			if o.res.ShardDigests[j] != merge.Combine(own) {
 				tr.t.Errorf("%s: participant %d: digest of shard %d is wrong", tr.method, i, j)
 			}
 		}
@@ -345,8 +349,8 @@ func (tr *training) verify(a exchange.Attempt, out []outcome) {
 
 func (tr *training) verifySquares(a exchange.Attempt, i int, got []float64) {
 	tr.t.Helper()
-	own := a.Participants[i].Shard
-	if !tr.method.Bounds() || own.Leaves == 0 {
+	own := shard(a.Participants[i])
+	if !tr.method.Bounds() || len(own) == 0 {
 		if got != nil {
 			tr.t.Errorf("%s: participant %d measured updates: %v", tr.method, i, got)
 		}
@@ -355,7 +359,7 @@ func (tr *training) verifySquares(a exchange.Attempt, i int, got []float64) {
 	for j, p := range a.Participants {
 		want := 0.0
 		if p.Weight > 0 {
-			want = tr.squares(j, own.First, own.Leaves)
+			want = tr.squares(j, own)
 		}
 		if len(got) != len(a.Participants) || got[j] != want {
 			tr.t.Errorf("participant %d: squares %v, want %g at %d", i, got, want, j)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,27 +83,43 @@ func broken(t *testing.T, phase int) (*training, *swarm, exchange.Attempt, *atom
 		}
 		return pass
 	}))
-	a := tr.plan(attempt(t, l, 1, 1, 2, 1, 3))
+	a := attempt(t, l, 1, 1, 2, 1, 3)
+	if phase%2 == 1 {
+		interleave(a)
+	}
+	a = tr.plan(a)
 	out := s.runAll(t.Context(), a, tr.local, tr.merged)
 	tr.spools[victim].watch, tr.merged[victim].watch = nil, nil
 	dead.Store(false)
 	return tr, s, a, &dead, out
 }
 
+// interleave has the participants own every so many-th leaf.
+func interleave(a exchange.Attempt) {
+	n := len(a.Participants)
+	for i := range a.Participants {
+		p := &a.Participants[i]
+		p.Shard, p.More = merge.Shard{First: i, Leaves: 1}, nil
+		for leaf := i + n; leaf < a.Layout.Leaves(); leaf += n {
+			p.More = append(p.More, merge.Shard{First: leaf, Leaves: 1})
+		}
+	}
+}
+
 // missing is how many bytes of leaves another attempt with the same nodes must move.
 func (tr *training) missing(a exchange.Attempt) (bytes uint64) {
 	others := len(a.Participants) - 1
 	for i, p := range a.Participants {
-		kept := make([]int, tr.layout.Leaves())
+		kept, own := make([]int, tr.layout.Leaves()), shard(p)
 		if f := tr.contributions(i).last; f != nil {
 			for off := range f.writes {
-				kept[p.Shard.First+int(off/int64(others*merge.LeafSize))]++
+				kept[own[off/int64(others*merge.LeafSize)]]++
 			}
 		}
 		for leaf := range tr.layout.Leaves() {
 			switch {
 			case tr.merged[i].writes[tr.layout.LeafOffset(leaf)] > 0:
-			case leaf >= p.Shard.First && leaf < p.Shard.End():
+			case slices.Contains(own, leaf):
 				bytes += uint64(tr.travels(leaf) * (others - kept[leaf]))
 			default:
 				bytes += uint64(tr.travels(leaf))

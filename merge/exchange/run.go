@@ -21,6 +21,7 @@ type run struct {
 
 	method  *merge.Method
 	codec   *merge.Codec // how leaves travel; nil: as they are
+	owned   []runs       // by participant
 	who     []int        // contributors by plan index: participants of weight above 0
 	weights []uint32     // theirs
 	steps   sync.Pool
@@ -58,6 +59,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 		hub: h, Attempt: a, slots: slots, dial: dial, plan: a.planDigest(), done: make(chan struct{}), method: method,
 	}
 	for i, p := range a.Participants {
+		r.owned = append(r.owned, p.runs())
 		if p.Weight > 0 {
 			r.who = append(r.who, i)
 			r.weights = append(r.weights, p.Weight)
@@ -79,7 +81,7 @@ func (r *run) prepare(p *progress) {
 	r.progress = p
 	r.conns = make(map[*conn]int)
 	r.began = time.Now()
-	own := r.Participants[r.Self].Shard
+	own := r.own()
 	r.given = p.held(own)
 	if r.method.Distances() {
 		p.stash.use(r.slots.Spool)
@@ -87,7 +89,7 @@ func (r *run) prepare(p *progress) {
 		p.stash.use(r.slots.Stash)
 	}
 	r.inbound = make([]*inbound, len(r.Participants))
-	if own.Leaves == 0 {
+	if own.count() == 0 {
 		return
 	}
 	for i := range r.Participants {
@@ -99,7 +101,7 @@ func (r *run) prepare(p *progress) {
 
 func (r *run) run(ctx context.Context) (Result, error) {
 	if r.Participants[r.Self].Shard.Leaves > 0 {
-		r.goDo(r.own)
+		r.goDo(r.merge)
 		for i, in := range r.inbound {
 			if in != nil {
 				r.goDo(func() { r.supply(i, in) })
@@ -126,11 +128,14 @@ func (r *run) run(ctx context.Context) (Result, error) {
 		failure.BytesReceived = r.count.received.Load()
 		return Result{}, failure
 	}
-	res := r.progress.result(r.Participants)
+	res := r.progress.result(r.owned)
 	r.progress.complete(&res)
 	res.SentBytes, res.ReceivedBytes = r.count.sent.Load(), r.count.received.Load()
 	return res, nil
 }
+
+// own returns what this node owns.
+func (r *run) own() runs { return r.owned[r.Self] }
 
 func (r *run) goDo(f func()) {
 	r.wg.Go(f)

@@ -13,7 +13,7 @@ import (
 // It is encrypted. For each leaf of the shard the contributors' bytes lie one behind the other: nobody can fill more than its own places.
 type stash struct {
 	layout *merge.Layout
-	shard  merge.Shard
+	shard  runs
 	place  []int // by participant: which of the others' contributions its is; -1: it has none here
 	others int
 
@@ -28,7 +28,7 @@ type stash struct {
 var errNoStash = errors.New("no scratch space is given")
 
 func newStash(a *Attempt) *stash {
-	s := &stash{layout: a.Layout, shard: a.Participants[a.Self].Shard, place: make([]int, len(a.Participants))}
+	s := &stash{layout: a.Layout, shard: a.Participants[a.Self].runs(), place: make([]int, len(a.Participants))}
 	for i, p := range a.Participants {
 		s.place[i] = -1
 		if p.Weight > 0 && i != a.Self {
@@ -48,7 +48,7 @@ func (s *stash) use(open func(bytes int64) (Spool, error)) {
 
 // bytes returns the file's size, or an error if no file could be so large.
 func (s *stash) bytes() (int64, error) {
-	each := shardBytes(s.layout, s.shard)
+	each := s.shard.bytes(s.layout)
 	if each > 0 && int64(s.others) > math.MaxInt64/each {
 		return 0, fmt.Errorf("%d contributions of %d bytes", s.others, each)
 	}
@@ -83,14 +83,14 @@ func (s *stash) ensureLocked() error {
 	}
 	s.file, s.have = f, make([]bitmap, s.others)
 	for k := range s.have {
-		s.have[k] = newBitmap(s.shard.Leaves)
+		s.have[k] = newBitmap(s.shard.count())
 	}
 	return nil
 }
 
 // offset returns where participant i's leaf lies.
 func (s *stash) offset(i, leaf int) int64 {
-	before := s.layout.LeafOffset(leaf) - s.layout.LeafOffset(s.shard.First)
+	before := s.shard.offset(s.layout, s.shard.index(leaf))
 	return before*int64(s.others) + int64(s.place[i])*int64(s.layout.LeafLen(leaf))
 }
 
@@ -110,7 +110,7 @@ func (s *stash) put(i, leaf int, b []byte) error {
 		s.err = err
 		return err
 	}
-	s.have[s.place[i]].set(leaf - s.shard.First)
+	s.have[s.place[i]].set(s.shard.index(leaf))
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (s *stash) put(i, leaf int, b []byte) error {
 func (s *stash) has(i, leaf int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.have != nil && s.have[s.place[i]].get(leaf-s.shard.First)
+	return s.have != nil && s.have[s.place[i]].get(s.shard.index(leaf))
 }
 
 // get reads what put wrote; b has the leaf's length.
@@ -153,8 +153,4 @@ func (s *stash) release() {
 		_ = s.file.Close() // It is scratch, and nobody could do anything about an error.
 	}
 	s.file, s.have, s.err = nil, nil, errNoStash
-}
-
-func shardBytes(l *merge.Layout, s merge.Shard) int64 {
-	return min(l.Bytes(), l.LeafOffset(s.End())) - l.LeafOffset(s.First)
 }

@@ -28,7 +28,7 @@ func (r *run) visit(j int) {
 			_ = c.s.Reset()
 			return
 		}
-		v := &visitor{run: r, j: j, c: c, reused: reused, have: r.progress.held(r.Participants[j].Shard)}
+		v := &visitor{run: r, j: j, c: c, reused: reused, have: r.progress.held(r.owned[j])}
 		again := v.converse()
 		r.detach(c)
 		if !again {
@@ -108,7 +108,7 @@ func (v *visitor) converse() (again bool) {
 // receive reads merged leaves into the slot. It has failed the attempt itself
 // where more is known than an error says.
 func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
-	shard := v.Participants[v.j].Shard
+	shard := v.owned[v.j]
 	h, err := v.c.next(true)
 	if err != nil {
 		return v.reused && v.ctx.Err() == nil, err
@@ -116,7 +116,7 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 	if h.kind == kindFail {
 		return v.refused(h)
 	}
-	m := newBitmap(shard.Leaves)
+	m := newBitmap(shard.count())
 	if h.kind != kindHave || int(h.length) != len(m) {
 		return false, wrongKind(h)
 	}
@@ -127,11 +127,11 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 	if err := v.sums(); err != nil {
 		return false, err
 	}
-	for i := range shard.Leaves {
+	for i, leaf := range shard.all() {
 		if v.have.get(i) {
 			continue
 		}
-		if err := v.leaf(shard.First + i); err != nil {
+		if err := v.leaf(leaf); err != nil {
 			return false, err
 		}
 	}
@@ -197,7 +197,8 @@ func (v *visitor) expect(want header) error {
 
 // send writes the hello and the slices that the owner needs.
 func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
-	shard := v.Participants[v.j].Shard
+	shard := v.owned[v.j]
+	n := shard.count()
 	hi := hello{contract: v.Contract, run: v.Run, round: v.Round, number: v.Number, sender: v.Self, plan: v.plan}
 	err := v.c.write(v.have.appendFrame(hi.appendFrame(nil)), false)
 	if err != nil {
@@ -206,7 +207,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 	if v.Participants[v.Self].Weight == 0 {
 		return nil
 	}
-	skip := newBitmap(shard.Leaves)
+	skip := newBitmap(n)
 	if v.Number > 1 {
 		select {
 		case skip = <-need:
@@ -218,15 +219,14 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 	}
 	s := &sender{run: v.run, c: v.c}
 	defer s.release()
-	for i := range shard.Leaves {
+	for i, leaf := range shard.all() {
 		if skip.get(i) {
 			continue
 		}
-		leaf := shard.First + i
 		if err := v.ctx.Err(); err != nil {
 			return nil // The reader knows why.
 		}
-		behind := rank{share: float64(i) / float64(shard.Leaves)}
+		behind := rank{share: float64(i) / float64(n)}
 		err := v.inTurn(v.c, v.j, behind, quit, func() error { return s.leaf(v.slots.Local, leaf) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			v.fail(v.Self, fmt.Sprintf("read own weights: %v", unread), err)

@@ -27,8 +27,7 @@ func (r *run) ownWhole() {
 	g.copies = true
 	defer putLeaf(spare)
 	defer g.release()
-	shard := r.Participants[r.Self].Shard
-	for leaf := shard.First; leaf < shard.End(); leaf++ {
+	for _, leaf := range r.own().all() {
 		if ready, _ := r.progress.ready(leaf); ready {
 			continue
 		}
@@ -56,13 +55,12 @@ func (r *run) stashAll() bool {
 	if p.distances == nil {
 		p.distances = merge.NewDistances(r.Layout, len(r.who))
 	}
-	shard := r.Participants[r.Self].Shard
 	_ = p.stash.ensure() // Large, and slow on some file systems: that is no standstill. Who keeps something is told if it failed.
 	g := r.newGatherer()
 	g.copies = true // What is added to the distances can't be taken back.
 	defer g.release()
-	for k := p.count(); k < shard.Leaves; k++ {
-		leaf := shard.First + k
+	for k, n := p.count(), r.own().count(); k < n; k++ {
+		leaf := r.own().leaf(k)
 		if err := g.gather(leaf, func() error { return g.measure(leaf) }); err != nil {
 			r.mergeFailed(err)
 			return false

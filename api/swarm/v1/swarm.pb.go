@@ -2869,6 +2869,7 @@ type Plan struct {
 	Final         bool                   `protobuf:"varint,6,opt,name=final,proto3" json:"final,omitempty"`
 	PlannedUnixMs int64                  `protobuf:"varint,7,opt,name=planned_unix_ms,json=plannedUnixMs,proto3" json:"planned_unix_ms,omitempty"`
 	LedgerHead    string                 `protobuf:"bytes,8,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"` // hex hash of the ledger's last record when this was planned, which Done signs; empty: there is none
+	Epoch         uint64                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`                            // counts what ended an attempt of the round so that nothing of it may be resumed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2959,6 +2960,13 @@ func (x *Plan) GetLedgerHead() string {
 	return ""
 }
 
+func (x *Plan) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 type Participant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -2972,6 +2980,7 @@ type Participant struct {
 	ShardLeaves   uint64                 `protobuf:"varint,9,opt,name=shard_leaves,json=shardLeaves,proto3" json:"shard_leaves,omitempty"` // number of leaves; 0: owns nothing
 	SpiffeId      string                 `protobuf:"bytes,10,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`          // that the node registered with: its streams must come with an SVID of it
 	Factor        float64                `protobuf:"fixed64,11,opt,name=factor,proto3" json:"factor,omitempty"`                            // its update is multiplied by this, over 0 to 1; 0: the method bounds no updates
+	MoreShards    []*LeafRun             `protobuf:"bytes,12,rep,name=more_shards,json=moreShards,proto3" json:"more_shards,omitempty"`    // further runs of leaves that it owns, ascending, behind the first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3083,6 +3092,66 @@ func (x *Participant) GetFactor() float64 {
 	return 0
 }
 
+func (x *Participant) GetMoreShards() []*LeafRun {
+	if x != nil {
+		return x.MoreShards
+	}
+	return nil
+}
+
+// LeafRun is a contiguous run of leaves.
+type LeafRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint64                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Leaves        uint64                 `protobuf:"varint,2,opt,name=leaves,proto3" json:"leaves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeafRun) Reset() {
+	*x = LeafRun{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeafRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeafRun) ProtoMessage() {}
+
+func (x *LeafRun) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
+func (*LeafRun) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *LeafRun) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *LeafRun) GetLeaves() uint64 {
+	if x != nil {
+		return x.Leaves
+	}
+	return 0
+}
+
 type CloseSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -3096,7 +3165,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3108,7 +3177,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3121,7 +3190,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -3168,7 +3237,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3249,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3262,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -3216,7 +3285,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3297,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3310,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -3287,7 +3356,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3368,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3381,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 type ListContractsRequest struct {
@@ -3323,7 +3392,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3404,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3417,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 type ListContractsResponse struct {
@@ -3360,7 +3429,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3441,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3454,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -3411,7 +3480,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3492,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3505,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -3504,7 +3573,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3585,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3598,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -3554,7 +3623,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3566,7 +3635,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3579,7 +3648,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -3641,7 +3710,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3722,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3735,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -3692,7 +3761,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +3773,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +3786,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -3736,7 +3805,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3748,7 +3817,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3761,7 +3830,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -3785,7 +3854,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +3866,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +3879,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -3869,7 +3938,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3881,7 +3950,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3894,7 +3963,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -3948,7 +4017,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4029,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4042,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -3992,7 +4061,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4073,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4086,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4038,7 +4107,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4119,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4132,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4096,7 +4165,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4177,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4190,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -4142,7 +4211,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4223,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4236,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -4426,7 +4495,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12*\n" +
 	"\x11committed_unix_ms\x18\a \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fplanned_unix_ms\x18\b \x01(\x03R\rplannedUnixMs\x12!\n" +
-	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\xfa\x01\n" +
+	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\x90\x02\n" +
 	"\x04Plan\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x18\n" +
@@ -4436,7 +4505,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12&\n" +
 	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\x12\x1f\n" +
 	"\vledger_head\x18\b \x01(\tR\n" +
-	"ledgerHead\"\xa4\x02\n" +
+	"ledgerHead\x12\x14\n" +
+	"\x05epoch\x18\t \x01(\x04R\x05epoch\"\xd8\x02\n" +
 	"\vParticipant\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -4450,7 +4520,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fshard_leaves\x18\t \x01(\x04R\vshardLeaves\x12\x1b\n" +
 	"\tspiffe_id\x18\n" +
 	" \x01(\tR\bspiffeId\x12\x16\n" +
-	"\x06factor\x18\v \x01(\x01R\x06factor\"\x92\x01\n" +
+	"\x06factor\x18\v \x01(\x01R\x06factor\x122\n" +
+	"\vmore_shards\x18\f \x03(\v2\x11.swarm.v1.LeafRunR\n" +
+	"moreShards\"7\n" +
+	"\aLeafRun\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x16\n" +
+	"\x06leaves\x18\x02 \x01(\x04R\x06leaves\"\x92\x01\n" +
 	"\x13CloseSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -4565,7 +4640,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -4608,25 +4683,26 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*CommittedRound)(nil),            // 38: swarm.v1.CommittedRound
 	(*Plan)(nil),                      // 39: swarm.v1.Plan
 	(*Participant)(nil),               // 40: swarm.v1.Participant
-	(*CloseSessionRequest)(nil),       // 41: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 42: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 43: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 44: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 45: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 46: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 47: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 48: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 49: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 50: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 51: swarm.v1.CreateContractResponse
-	(*ListModelsRequest)(nil),         // 52: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 53: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 54: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 55: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 56: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 57: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 58: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 59: swarm.v1.ErrorReason
+	(*LeafRun)(nil),                   // 41: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 42: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 43: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 44: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 45: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 46: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 47: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 48: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 49: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 50: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 51: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 52: swarm.v1.CreateContractResponse
+	(*ListModelsRequest)(nil),         // 53: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 54: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 55: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 56: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 57: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 58: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 59: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 60: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -4654,59 +4730,60 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	36, // 22: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
 	32, // 23: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
 	40, // 24: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	34, // 25: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	47, // 26: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	34, // 27: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	38, // 28: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	35, // 29: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	34, // 30: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	54, // 31: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	37, // 32: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	0,  // 33: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 34: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	6,  // 35: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	8,  // 36: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	14, // 37: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	10, // 38: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	12, // 39: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	17, // 40: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	19, // 41: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	22, // 42: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	24, // 43: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	33, // 44: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	41, // 45: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	43, // 46: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	45, // 47: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	48, // 48: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	50, // 49: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	57, // 50: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	52, // 51: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	55, // 52: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 53: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 54: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	7,  // 55: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	9,  // 56: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	15, // 57: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	11, // 58: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	13, // 59: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	18, // 60: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	20, // 61: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	23, // 62: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	25, // 63: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	34, // 64: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	42, // 65: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	44, // 66: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	46, // 67: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	49, // 68: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	51, // 69: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	58, // 70: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	53, // 71: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	56, // 72: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	53, // [53:73] is the sub-list for method output_type
-	33, // [33:53] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	41, // 25: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	34, // 26: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	48, // 27: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	34, // 28: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	38, // 29: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	35, // 30: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	34, // 31: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	55, // 32: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	37, // 33: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	0,  // 34: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 35: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	6,  // 36: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	8,  // 37: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	14, // 38: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	10, // 39: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	12, // 40: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	17, // 41: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	19, // 42: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	22, // 43: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	24, // 44: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	33, // 45: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	42, // 46: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	44, // 47: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	46, // 48: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	49, // 49: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	51, // 50: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	58, // 51: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	53, // 52: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	56, // 53: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 54: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 55: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	7,  // 56: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	9,  // 57: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	15, // 58: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	11, // 59: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	13, // 60: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	18, // 61: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	20, // 62: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 63: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	25, // 64: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	34, // 65: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	43, // 66: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	45, // 67: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	47, // 68: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	50, // 69: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	52, // 70: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	59, // 71: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	54, // 72: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	57, // 73: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	54, // [54:74] is the sub-list for method output_type
+	34, // [34:54] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -4720,7 +4797,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -162,14 +162,22 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 		Contract: study, Run: run, Round: number, Number: attempt, ModelDigest: digestOf(fmt.Sprint("model", run, number)),
 		StateDigest: digestOf("state"), Ledger: head,
 	}
+	later := attempt > 1 // something contradicted, and an owner is gone: each of the others has a part of what it owned
+	if later {
+		r.Epoch, plan.Epoch = 1, 1
+	}
 	for i, n := range nodes {
 		p := ledger.Participant{
 			Node: n.name, PeerID: n.id, Session: "s" + n.name, Weight: uint32(i + 1), Factor: 0.5, ShardFirst: uint64(4 * i), ShardLeaves: 4,
 		}
-		r.Participants = append(r.Participants, p)
-		plan.Participants = append(plan.Participants, exchange.Participant{
+		part := exchange.Participant{
 			Node: n.id, Session: p.Session, Weight: p.Weight, Factor: p.Factor, Shard: merge.Shard{First: 4 * i, Leaves: 4},
-		})
+		}
+		if k := 4*len(nodes) + 2*i; later {
+			p.MoreShards, part.More = []ledger.LeafRun{{First: uint64(k), Leaves: 2}}, []merge.Shard{{First: k, Leaves: 2}}
+		}
+		r.Participants = append(r.Participants, p)
+		plan.Participants = append(plan.Participants, part)
 		shard := digestOf(fmt.Sprint("shard", i))
 		r.Shards = append(r.Shards, shard.String())
 		out.ShardDigests = append(out.ShardDigests, shard)
@@ -253,6 +261,10 @@ func leaves(v reflect.Value, path string, fn func(path string, forge func())) {
 				raw[len(raw)/2] ^= 1
 				v.SetBytes(raw)
 			})
+			return
+		}
+		if v.Len() == 0 {
+			fn(path+" with one", func() { v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem()))) })
 			return
 		}
 		fn(path+" without its last", func() { v.Set(v.Slice(0, v.Len()-1)) })

@@ -109,11 +109,13 @@ func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
 		out.Ledger = digest("witnessed.hash", r.Witnessed.Hash)
 		a.witness(r.Witnessed)
 	}
+	plan.Epoch = r.Epoch
 	for _, p := range r.Participants {
-		plan.Participants = append(plan.Participants, exchange.Participant{
-			Node: p.PeerID, Session: p.Session, Weight: p.Weight, Factor: p.Factor,
-			Shard: merge.Shard{First: int(p.ShardFirst), Leaves: int(p.ShardLeaves)}, //nolint:gosec // only compared, as 64 bits
-		})
+		part := exchange.Participant{Node: p.PeerID, Session: p.Session, Weight: p.Weight, Factor: p.Factor}
+		for _, run := range p.Runs() {
+			part.Own(merge.Shard{First: int(run.First), Leaves: int(run.Leaves)}) //nolint:gosec // only compared, as 64 bits
+		}
+		plan.Participants = append(plan.Participants, part)
 	}
 	out.Plan = plan.Digest()
 	return out, ok
@@ -136,13 +138,14 @@ func (a *auditor) tiles(r ledger.Round) {
 	if len(r.Participants) == 0 || len(r.Shards) != len(r.Participants) {
 		a.bad("shards", "%d digests of shards for %d participants", len(r.Shards), len(r.Participants))
 	}
-	next, weight := uint64(0), uint64(0)
-	for i, p := range r.Participants {
-		if p.ShardFirst != next {
-			a.bad(fmt.Sprintf("participants[%d].shard_first", i), "leaf %d is due, not %d", next, p.ShardFirst)
-		}
-		next = p.ShardFirst + p.ShardLeaves
+	weight := uint64(0)
+	owned := make([][]ledger.LeafRun, 0, len(r.Participants))
+	for _, p := range r.Participants {
+		owned = append(owned, p.Runs())
 		weight += uint64(p.Weight)
+	}
+	if _, i, err := ledger.Tile(owned); err != nil {
+		a.bad(fmt.Sprintf("participants[%d].shard_first", i), "%v", err)
 	}
 	if weight == 0 {
 		a.bad("participants", "nobody has a weight above 0")
