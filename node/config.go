@@ -78,6 +78,7 @@ type SLConfig struct {
 	Attach        bool // run no program; one is started by hand
 	BridgeDir     string
 	ExpectedPeers int
+	MaxModel      int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
 	Linger        time.Duration
 	// SessionTimeout stops a program that has opened no session by then; 0: never.
 	SessionTimeout time.Duration

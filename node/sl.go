@@ -252,7 +252,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
 		},
 		Walls: noWalls, Patience: s.cfg.Patience,
 	}
-	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), Log: s.cfg.Log}
+	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	if s.program != nil {
 		config.Walls = s.program.how.walls()
 	}

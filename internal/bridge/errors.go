@@ -44,6 +44,7 @@ const (
 	ReasonSessionOpen   = "SESSION_OPEN"
 	ReasonNoSession     = "NO_SESSION"
 	ReasonNoSpace       = "NO_SPACE"
+	ReasonModelTooLarge = "MODEL_TOO_LARGE"
 	ReasonDaemonStopped = "DAEMON_STOPPED"
 	ReasonInternal      = "INTERNAL"
 )
@@ -70,7 +71,7 @@ func statusOf(reason string) int {
 		return http.StatusNotFound
 	case ReasonMethod:
 		return http.StatusMethodNotAllowed
-	case ReasonTooLarge:
+	case ReasonTooLarge, ReasonModelTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case ReasonNoSpace:
 		return http.StatusInsufficientStorage

@@ -58,6 +58,8 @@ type Config struct {
 	SpillDir string
 	// SpillAs is the path by which the program knows SpillDir; empty: the same.
 	SpillAs string
+	// MaxModel bounds the bytes of the model that a program may declare; 0: only memory and disk do.
+	MaxModel int64
 	// Owner is the user that the program runs as; nil: the daemon's own.
 	Owner   *Owner
 	Log     *slog.Logger
@@ -141,7 +143,7 @@ func (s *Server) OpenSlots(bytes int64, local, committed string) (*Slots, error)
 }
 
 func (s *Server) place() Place {
-	return Place{Dir: s.cfg.Dir, Spill: s.cfg.SpillDir, SpillAs: s.cfg.SpillAs, Owner: s.cfg.Owner}
+	return Place{Dir: s.cfg.Dir, Spill: s.cfg.SpillDir, SpillAs: s.cfg.SpillAs, Owner: s.cfg.Owner, MaxModel: s.cfg.MaxModel}
 }
 
 // Resume makes the bridge know a session that a program opened in an earlier life of the daemon: layout is its digest,

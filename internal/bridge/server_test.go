@@ -132,6 +132,7 @@ func serve(t *testing.T, poll time.Duration) (*engine, string) {
 	dir := filepath.Join(t.TempDir(), "bridge")
 	s, err := bridge.NewServer(bridge.Config{
 		Dir: dir, SpillDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Handler: e, Status: e.status, LongPoll: poll,
+		MaxModel: 1 << 42,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -370,7 +371,8 @@ func TestRefusals(t *testing.T) {
 		"method":         {"/v1/status", `{}`, 405, "METHOD_NOT_ALLOWED", "POST"},
 		"handler":        {"/v1/session", `{"contract":"refused","min_peers":1,"tensors":[{"name":"z","dtype":"bool"}]}`, 409, "LAYOUT_MISMATCH", "other layout"},
 		"handler broken": {"/v1/session", `{"contract":"broken","min_peers":1,"tensors":[{"name":"z","dtype":"bool"}]}`, 500, "INTERNAL", "disk on fire"},
-		"no space":       {"/v1/session", `{"min_peers":1,"tensors":[{"name":"z","dtype":"float64","shape":[1099511627776]}]}`, 507, "NO_SPACE", "no space"},
+		"no space":       {"/v1/session", `{"min_peers":1,"tensors":[{"name":"z","dtype":"float64","shape":[549755813888]}]}`, 507, "NO_SPACE", "no space"},
+		"too large":      {"/v1/session", `{"min_peers":1,"tensors":[{"name":"z","dtype":"float64","shape":[549755813889]}]}`, 413, "MODEL_TOO_LARGE", "this node takes 4398046511104 at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, m := post(t, c, tt.path, tt.body)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/space"
 )
 
 // Slot is one weight file, open in the daemon. It is safe for concurrent use; after its Slots are closed every call
@@ -146,19 +148,27 @@ type Place struct {
 	Spill   string // takes the files when Dir's file system is too full; empty: none does
 	SpillAs string // Spill as the program knows it; empty: the same path
 	Owner   *Owner // nil: the daemon's user
+	// MaxModel bounds the length of one file, as the node's owner says; 0: nothing does.
+	MaxModel int64
 }
 
 // CreateSlots makes the three files of the given length in the place's directory, with all their space allocated. If its file
-// system is too full they go to the spill directory, with a log line, and their names are absolute paths. Files that an
+// system is too full, or would be nearly, they go to the spill directory, with a log line, and their names are absolute paths. Files that an
 // earlier session left under the same names are replaced. The caller closes the Slots, which removes the files.
 func CreateSlots(at Place, bytes int64, log *slog.Logger) (*Slots, error) {
 	if bytes < 0 {
 		return nil, fmt.Errorf("create weight files: length %d is negative", bytes)
 	}
+	if at.MaxModel > 0 && bytes > at.MaxModel {
+		return nil, &Error{
+			ReasonModelTooLarge, fmt.Sprintf("the program's model has %d bytes, and this node takes %d at most", bytes, at.MaxModel),
+			"see which tensors the program lists, or start the node with a larger --max-model",
+		}
+	}
 	s, err := at.create(at.Dir, "", bytes)
 	if noSpace(err) && at.Spill != "" {
 		log.Warn("weight files do not fit into the bridge directory, the spill directory takes them",
-			"dir", at.Dir, "spill_dir", at.Spill, "bytes", 3*bytes, "err", err)
+			"dir", at.Dir, "spill_dir", at.Spill, "bytes", threefold(bytes), "err", err)
 		if at.Spill, err = filepath.Abs(at.Spill); err == nil {
 			err = makeSpill(at.Spill, at.Owner)
 		}
@@ -187,6 +197,14 @@ var fileNames = [...]string{wire.LocalName, wire.Merged0Name, wire.Merged1Name}
 
 // create makes the files in dir, which the program knows as prefix; empty: it finds them in the bridge directory.
 func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
+	for _, name := range fileNames { // What is replaced is not in the way.
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if err := space.Fits(dir, threefold(bytes)); err != nil {
+		return nil, err
+	}
 	s := &Slots{committed: -1}
 	for i, into := range s.files() {
 		slot := newSlot(dir, prefix, fileNames[i], bytes)
@@ -258,11 +276,16 @@ func (s *Slots) abandon() error {
 	return errors.Join(errs...)
 }
 
-// allocate makes the file anew and reserves its space, so that no later write can find the file system full.
-func allocate(path string, bytes int64) (*os.File, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+// threefold is the length of three files, or of more than there can be.
+func threefold(bytes int64) int64 {
+	if bytes > math.MaxInt64/3 {
+		return math.MaxInt64
 	}
+	return 3 * bytes
+}
+
+// allocate makes the file and reserves its space, so that no later write can find the file system full.
+func allocate(path string, bytes int64) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err

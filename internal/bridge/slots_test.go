@@ -101,13 +101,50 @@ func TestEmptyModel(t *testing.T) {
 	}
 }
 
-// TestSpill uses a small tmpfs where it may mount one.
-func TestSpill(t *testing.T) {
-	small, spill := t.TempDir(), t.TempDir()
-	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
+// smallDir is the root of a file system of 1 MiB in memory, where the test may mount one.
+func smallDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("needs a file system that it can fill: mount tmpfs: %v", err)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(small, unix.MNT_DETACH) })
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// TestAProgramClaimsAShare holds that what a program declares takes no more than three quarters of what is free, and nothing
+// if it is more: the rest is for everybody else who needs memory, and a disk.
+func TestAProgramClaimsAShare(t *testing.T) {
+	small := smallDir(t)
+	free := func() uint64 {
+		var st unix.Statfs_t
+		if err := unix.Statfs(small, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Bavail * uint64(st.Bsize)
+	}
+	before := free()
+	for _, at := range []bridge.Place{{Dir: small}, {Dir: small, Spill: filepath.Join(small, "spill")}} {
+		_, err := bridge.CreateSlots(at, 300<<10, slog.New(slog.DiscardHandler))
+		var why *bridge.Error
+		if !errors.As(err, &why) || why.Code != "NO_SPACE" || !strings.Contains(why.Message, "three quarters") || !strings.Contains(why.Message, small) || why.Hint == "" {
+			t.Errorf("nine tenths of what is free: %v, want NO_SPACE that says what may be taken of %s", err, small)
+		}
+	}
+	if now := free(); now != before {
+		t.Errorf("%d bytes are free after refusals, %d were before", now, before)
+	}
+	for _, name := range []string{"local", "merged-0", "merged-1"} { // What a session left is not in the next one's way.
+		if err := os.WriteFile(filepath.Join(small, name), make([]byte, 200<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	createSlots(t, small, 200<<10)
+}
+
+// TestSpill uses a small tmpfs where it may mount one.
+func TestSpill(t *testing.T) {
+	small, spill := smallDir(t), t.TempDir()
 	s, err := bridge.CreateSlots(bridge.Place{Dir: small, Spill: spill}, 600<<10, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -260,7 +260,7 @@ func TestDaemonUnderstandsItsLauncher(t *testing.T) {
 		"--ml-w", "/work", "--ml-name", "ml1", "--ml-v", "extra:/x", "--ml-v", "./extra:/y:ro", "--ml-e", "C=3", "-e", "A=1,2", "-e", "SWARM_LOG_LEVEL=debug", "-e", "SWARM_LOOPBACK=true",
 		"--ml-user", "1000:1000", "--ml-device", "/dev/kfd", "--ml-device", "/dev/dri", "--ml-ipc", "host", "--ml-shm-size", "8g", "--ml-group-add", "video",
 		"--ml-cap-add", "SYS_PTRACE", "--ml-security-opt", "seccomp=unconfined", "--ml-privileged", "--ml-network", "lab", "--ml-memory", "512m", "--ml-cpus", "1.5", "--ml-pids", "100",
-		"--expected-peers", "2", "--linger", "1m")
+		"--expected-peers", "2", "--max-model", "2g", "--linger", "1m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,6 +283,9 @@ func TestDaemonUnderstandsItsLauncher(t *testing.T) {
 			Mounts: []string{"extra:/x", dir + "/extra:/y:ro"}, User: "1000:1000", GPUs: "all", Network: "lab", Memory: 512 << 20, CPUs: 1.5, Pids: 100, ShmSize: 8 << 30,
 			Devices: []string{"/dev/kfd", "/dev/dri"}, GroupAdd: []string{"video"}, CapAdd: []string{"SYS_PTRACE"}, SecurityOpt: []string{"seccomp=unconfined"},
 			IPC: "host", Privileged: true,
+		}
+		if cfg.MaxModel != 2<<30 {
+			t.Errorf("the largest model has %d bytes", cfg.MaxModel)
 		}
 		if diff := cmp.Diff(cfg.ML, want); diff != "" {
 			t.Errorf("(-got +want)\n%s", diff)
@@ -359,6 +362,7 @@ func TestRefusedBeforeAnythingIsMade(t *testing.T) {
 		sl + "--ml-v /tmp":                       "--ml-v: /tmp: bad mount: want HOST-PATH:CONTAINER-PATH",
 		sl + "--ml-v /tmp:x":                     "must begin with /",
 		sl + "--ml-v /tmp:/x:rx":                 "want :ro or :rw, not :rx",
+		sl + "--max-model 8x":                    "--max-model 8x: want a size such as 512m or 8g",
 		sl + "--ml-memory 8x":                    "--ml-memory 8x: want a size such as 512m or 8g",
 		sl + "--ml-memory 512":                   "--ml-memory 512: engines take 6m at least",
 		sl + "--ml-cpus none":                    "--ml-cpus none: want a number",

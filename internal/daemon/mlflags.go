@@ -152,25 +152,27 @@ func checkName(option, name string) error {
 	return nil
 }
 
+// sizeOf reads an option that is a size in bytes; 0: it is not given.
+func sizeOf(c *cli.Context, option string) (int64, error) {
+	text := c.String(option)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := units.RAMInBytes(text)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("--%s %s: want a size such as 512m or 8g", option, text)
+	}
+	return n, nil
+}
+
 // mlLimits reads the sizes and numbers.
 func mlLimits(c *cli.Context, s *container.Spec) error {
-	size := func(option string) (int64, error) {
-		text := c.String(option)
-		if text == "" {
-			return 0, nil
-		}
-		n, err := units.RAMInBytes(text)
-		if err != nil || n <= 0 {
-			return 0, fmt.Errorf("--%s %s: want a size such as 512m or 8g", option, text)
-		}
-		return n, nil
-	}
 	var errs [4]error
-	s.Memory, errs[0] = size("ml-memory")
+	s.Memory, errs[0] = sizeOf(c, "ml-memory")
 	if errs[0] == nil && s.Memory != 0 && s.Memory < minMemory {
 		errs[0] = fmt.Errorf("--ml-memory %s: engines take 6m at least; without a unit it is bytes", c.String("ml-memory"))
 	}
-	s.ShmSize, errs[1] = size("ml-shm-size")
+	s.ShmSize, errs[1] = sizeOf(c, "ml-shm-size")
 	if text := c.String("ml-cpus"); text != "" {
 		var err error
 		if s.CPUs, err = strconv.ParseFloat(text, 64); err != nil || !(s.CPUs >= 0.01 && s.CPUs <= 1e5) {

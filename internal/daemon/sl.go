@@ -28,6 +28,7 @@ func slCommand(e Env) *cli.Command {
 		envFlag("K=V for the program, and in the container's environment if there is one (repeatable)"),
 		&cli.BoolFlag{Name: "attach", Usage: "run no program: wait for one that is started by hand with the printed variables"},
 		stringFlag("bridge-dir", "where the program's socket and weight files are made (default /dev/shm/swarmd/<name>)"),
+		stringFlag("max-model", "largest model that the program may declare, such as 512m or 8g (default: three quarters of what is free)"),
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
 	)
 	flags = append(flags, patienceFlags()...)
@@ -81,6 +82,9 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		DataDir: c.String("data-dir"), ModelDir: c.String("model-dir"), Program: c.String("model-program"), Platform: platform,
 		Python: c.String("python"), Attach: c.Bool("attach"), BridgeDir: c.String("bridge-dir"),
 		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), SessionTimeout: c.Duration("session-timeout"), Stdout: e.Stdout, Getenv: e.Getenv,
+	}
+	if cfg.MaxModel, err = sizeOf(c, "max-model"); err != nil {
+		return node.SLConfig{}, err
 	}
 	if cfg.Patience, err = patience(c, e); err != nil {
 		return node.SLConfig{}, err

@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "merge/blake"}}, // the state counts its records, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/plain",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/plain", "internal/space",
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.

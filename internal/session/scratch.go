@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/space"
 )
 
 // scratch makes files that only the daemon sees.
@@ -38,17 +41,12 @@ func (sc scratch) places() []string {
 func (sc scratch) fits(bytes int64) error {
 	var errs []error
 	for _, dir := range sc.places() {
-		var st unix.Statfs_t
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
-			err = unix.Statfs(dir, &st)
+			err = space.Fits(dir, bytes)
 		}
 		if err == nil {
-			free := float64(st.Bavail) * float64(st.Bsize)
-			if free >= float64(bytes) {
-				return nil
-			}
-			err = fmt.Errorf("%s are free", inBytes(int64(free)))
+			return nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
 	}
@@ -61,7 +59,10 @@ func (sc scratch) file(bytes int64) (*os.File, error) {
 	for _, dir := range sc.places() {
 		f, err := nameless(dir)
 		if err == nil {
-			if err = reserve(f, bytes); err == nil {
+			if err = space.Fits(dir, bytes); err == nil {
+				err = reserve(f, bytes)
+			}
+			if err == nil {
 				return f, nil
 			}
 			err = errors.Join(err, f.Close())
@@ -175,6 +176,12 @@ func createStates(dir, session string, bytes int64) (*stateful, error) {
 		if err := os.Remove(name); err != nil {
 			return nil, err
 		}
+	}
+	if bytes > math.MaxInt64/2 {
+		return nil, unix.EFBIG
+	}
+	if err := space.Fits(dir, 2*bytes); err != nil {
+		return nil, err
 	}
 	st := &stateful{}
 	for i := range st.files {
