@@ -42,7 +42,7 @@ func newTableOf(t *testing.T, rules state.Rules, n int, with func(i int, o *stat
 		b.apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: strings.Repeat("1", 64)})
 		o := state.OpenSession{
 			Session: id(i), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, AtMS: b.now.UnixMilli(),
-			Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: 2},
+			Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 2},
 		}
 		with(i, &o)
 		b.apply(o)

@@ -85,7 +85,7 @@ func TestNobodyWaitsForWhoLeft(t *testing.T) {
 				b.apply(state.RegisterNode{Node: state.Node{Name: nodeName(i), Role: state.RoleSL, PeerID: nodeName(i)}, TokenHash: strings.Repeat("1", 64)})
 				b.apply(state.OpenSession{
 					Session: id(i), Contract: contractName, Node: nodeName(i), SyncFrequency: 16, Weight: 1, ExpectedPeers: tt.expected,
-					Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: 2},
+					Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 2},
 				})
 			}
 			b.ready(1, 0, 1)

@@ -23,7 +23,7 @@ func TestMinPeersTimeoutBeginsAnew(t *testing.T) {
 	old := b.contract().Sessions[id(0)]
 	b.apply(state.OpenSession{
 		Session: id(1), Contract: contractName, Node: old.Node, SyncFrequency: 16, Weight: 1,
-		Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: 2},
+		Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 2},
 	})
 	if w := b.follow(); w.Kind != lead.WaitPeers || !w.Fails || w.Until.Sub(b.now) != time.Minute {
 		t.Errorf("an hour later: %s", w)

@@ -131,7 +131,7 @@ func inSwarm(t *testing.T, n int, fn func(s *swarm)) {
 			p := &peer{index: i, node: fmt.Sprintf("sl-%d", i), session: fmt.Sprintf("%032x", i+1), train: 2 * time.Second, merge: 300 * time.Millisecond}
 			p.open = state.OpenSession{
 				Session: p.session, Contract: contractName, Node: p.node, SyncFrequency: 16, Weight: 1,
-				Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: uint32(n)},
+				Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: uint32(n)},
 			}
 			s.peers = append(s.peers, p)
 			s.do(state.RegisterNode{Node: state.Node{Name: p.node, Role: state.RoleSL, PeerID: "key-" + p.node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})

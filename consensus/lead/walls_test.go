@@ -35,7 +35,7 @@ func TestOpenWallsAreLoggedOnceOnEverySN(t *testing.T) {
 					apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: "key-" + node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 					apply(state.OpenSession{
 						Session: fmt.Sprintf("%032x", n), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, Walls: walls,
-						Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Leaves: 10, Method: "mean", MinPeers: 9},
+						Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 9},
 					})
 				}
 				open(1, "container, no network")

@@ -115,7 +115,7 @@ func TestEndedSessionsAreSmall(t *testing.T) {
 	s := applied(t, "register sl-0")
 	before := s.Size()
 	o := hoarder(1, state.DefaultContract, "sl-0")
-	o.Terms.Layout = nil
+	o.Terms.Layout = []byte("a")
 	s = mustApply(t, s, o)
 	s = mustApply(t, s, state.EndSession{Session: o.Session, Contract: o.Contract, Run: 1, Reason: strings.Repeat("<", 4096)})
 	if got := s.Size() - before; got > 1024 {
@@ -143,7 +143,7 @@ func BenchmarkApply(b *testing.B) {
 				s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: hexOf("1", 64)})
 				for j := range 4 {
 					o := hoarder(i*1000+j, fmt.Sprintf("study-%d", i), node)
-					o.Terms.Layout = nil
+					o.Terms.Layout = []byte("a")
 					s, _, _ = s.Apply(o)
 				}
 			}
@@ -160,5 +160,80 @@ func BenchmarkApply(b *testing.B) {
 				s, live = next, !live
 			}
 		})
+	}
+}
+
+// layouts counts the copies of layouts in a state.
+func layouts(s *state.State) (n int) {
+	for _, c := range s.Contracts {
+		if c.Terms != nil && c.Terms.Layout != nil {
+			n++
+		}
+		for _, x := range c.Sessions {
+			if x.Terms.Layout != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestLayoutIsHeldOnce holds that a contract holds a layout once, for whoever of its sessions is left, and that a session need
+// not bring one that it holds.
+func TestLayoutIsHeldOnce(t *testing.T) {
+	open := func(n int, node, layout string, method string) state.OpenSession {
+		o := state.OpenSession{Session: fmt.Sprintf("%032x", n), Contract: "study", Node: node, SyncFrequency: 1, Weight: 1, Terms: terms("a", 3)}
+		o.Terms.Layout, o.Terms.Method = []byte(layout), method
+		if layout == "" {
+			o.Terms.Layout = nil
+		}
+		return o
+	}
+	s := applied(t, "register sl-0; register sl-1; register sl-2; register sl-3")
+	if _, _, err := s.Apply(open(1, "sl-0", "", "mean")); state.ReasonOf(err) != state.ReasonLayoutAbsent {
+		t.Fatalf("a session without a layout in a contract without: %v", err)
+	}
+	s = mustApply(t, s, open(1, "sl-0", "text", "krum(f=1)"))
+	s = mustApply(t, s, open(2, "sl-1", "text", "mean"))
+	s = mustApply(t, s, open(3, "sl-2", "", "mean"))
+	if n := layouts(s); n != 3-2 {
+		t.Errorf("%d copies", n)
+	}
+	// The third one fixes the terms; who brought the layout has other ones.
+	s = mustApply(t, s, open(4, "sl-3", "", "mean"))
+	c := s.Contracts["study"]
+	if c.Terms == nil || string(c.Terms.Layout) != "text" || c.Terms.LayoutFrom != "sl-0" || layouts(s) != 1 {
+		t.Errorf("terms %+v, %d copies", c.Terms, layouts(s))
+	}
+
+	// When its session ends the layout passes on, to the end of the last.
+	s = applied(t, "register sl-0; register sl-1")
+	s = mustApply(t, s, open(1, "sl-0", "text", "mean"))
+	s = mustApply(t, s, open(2, "sl-1", "", "mean"))
+	s = mustApply(t, s, state.EndSession{Session: fmt.Sprintf("%032x", 1), Contract: "study", Run: 1, Reason: "failed"})
+	if x := s.Contracts["study"].Sessions[fmt.Sprintf("%032x", 2)]; string(x.Terms.Layout) != "text" || x.Terms.LayoutFrom != "sl-0" || layouts(s) != 1 {
+		t.Errorf("after the end of who brought it: %+v, %d copies", x.Terms, layouts(s))
+	}
+	s = mustApply(t, s, open(3, "sl-1", "", "mean")) // replaces its only holder
+	if layouts(s) != 1 {
+		t.Errorf("%d copies after the holder was replaced", layouts(s))
+	}
+	s = mustApply(t, s, state.EndSession{Session: fmt.Sprintf("%032x", 3), Contract: "study", Run: 1, Reason: "failed"})
+	if layouts(s) != 0 || s.Contracts["study"].HoldsLayout(terms("a", 3).LayoutDigest) {
+		t.Errorf("%d copies after the last end", layouts(s))
+	}
+	checkWhole(t, s, 1<<20)
+}
+
+// TestOpenedAndEndedSessionsHoldNoLayouts is how one SL used all room for layouts up, until an operator reset its contracts.
+func TestOpenedAndEndedSessionsHoldNoLayouts(t *testing.T) {
+	s := applied(t, "register sl-0")
+	for i := range 20 {
+		contract := fmt.Sprintf("study-%d", i%4)
+		s = mustApply(t, s, hoarder(i, contract, "sl-0"))
+		s = mustApply(t, s, state.EndSession{Session: fmt.Sprintf("%032x", i), Contract: contract, Run: 1, Reason: "failed"})
+	}
+	if s.Size() > 64<<10 {
+		t.Errorf("%d bytes after the last end", s.Size())
 	}
 }

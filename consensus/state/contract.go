@@ -149,6 +149,7 @@ func (c *Contract) settle() {
 		}
 	}
 	c.fixTerms()
+	c.tidyLayouts()
 	c.prune()
 	c.FinalPending = c.FinalDue()
 }
@@ -165,23 +166,6 @@ func (c *Contract) prune() {
 	for len(ended) > MaxEnded {
 		delete(c.Sessions, ended[0].ID)
 		ended = ended[1:]
-	}
-	for i := range max(0, len(ended)-maxLosing) {
-		c.dropLayout(ended[i])
-	}
-	for _, s := range c.Sessions {
-		if s.State == SessionEnded && s.Run == c.Run && s.countsClosed() {
-			c.dropLayout(s)
-		}
-	}
-}
-
-// dropLayout forgets the layout that a session of the contract holds, which may be a MiB.
-func (c *Contract) dropLayout(s *Session) {
-	if s.Terms.Layout != nil {
-		n := *s
-		n.Terms = n.Terms.without()
-		c.Sessions[s.ID] = &n
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	ReasonTooManyBans    = "TOO_MANY_BANS"    // MaxBans node keys are banned already
 	ReasonTooLarge       = "TOO_LARGE"        // its record would be longer than one of the ledger may be
 	ReasonLastSN         = "LAST_SN"          // the only SN can't be banned
+	ReasonLayoutAbsent   = "LAYOUT_UNKNOWN"   // the contract does not hold the layout that a session names; SNs bring it then
 	ReasonStateFull      = "STATE_FULL"       // the state holds as much as it may
 	ReasonQuorum         = "QUORUM"           // too few SNs would be left to agree; told by the raft leader
 )

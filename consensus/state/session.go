@@ -114,6 +114,11 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if c.Terms != nil && !c.Terms.Same(o.Terms) {
 		return Result{}, termsMismatch(c.Name, o.Terms, *c.Terms)
 	}
+	if o.Terms.LayoutFrom = ""; len(o.Terms.Layout) > 0 {
+		o.Terms.LayoutFrom = o.Node
+	} else if !c.HoldsLayout(o.Terms.LayoutDigest) {
+		return Result{}, reject(ReasonLayoutAbsent, "open the session with its layout", "contract %s does not hold layout %s", c.Name, clip(o.Terms.LayoutDigest, 12))
+	}
 	if err := o.within(s, c); err != nil {
 		return Result{}, err
 	}
@@ -155,16 +160,12 @@ func (o OpenSession) within(s *State, c *Contract) error {
 }
 
 func (o OpenSession) session(c *Contract) *Session {
-	terms := o.Terms
-	if c.Terms != nil {
-		terms = terms.without()
-	}
 	mode := o.CheckinMode
 	if mode == "" {
 		mode = CheckinSnapshot
 	}
 	return &Session{
-		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: terms,
+		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: o.Terms,
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive,
 		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Walls: o.Walls,
 		NoShard: o.NoShard, QuorumWaitMS: o.QuorumWaitMS, StallGraceMS: o.StallGraceMS,

@@ -143,7 +143,8 @@ func (c *counter) contract(name string, x *Contract, sign int) {
 	head.Sessions = map[string]*Session{}
 	size := commas(len(x.Sessions))
 	if x.Terms != nil {
-		terms := x.Terms.without()
+		terms := *x.Terms
+		terms.Layout = nil
 		head.Terms = &terms
 		size += layoutField(x.Terms.Layout)
 	}
@@ -169,7 +170,7 @@ func (c *counter) session(id string, x *Session, sign int) {
 		return
 	}
 	bare := *x
-	bare.Terms = x.Terms.without()
+	bare.Terms.Layout = nil
 	c.add(sign, entry(id, &bare).plus(layoutField(x.Terms.Layout)))
 	use := Use{Open: 1}
 	if x.State == SessionEnded {

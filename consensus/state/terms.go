@@ -5,12 +5,14 @@ import "fmt"
 // Terms are what all sessions of a contract must agree on.
 type Terms struct {
 	LayoutDigest string `json:"layout_digest"` // hex BLAKE3 of Layout
-	// Layout is the canonical JSON layout. Once a contract's terms are fixed only the contract holds it; its sessions'
-	// copies are nil.
-	Layout   []byte `json:"layout,omitempty"`
-	Leaves   uint64 `json:"leaves"` // number of leaves that the layout is cut into
-	Method   string `json:"method"`
-	MinPeers uint32 `json:"min_peers"`
+	// Layout is the canonical JSON layout. The state holds it once in a contract: in the contract's terms when they are fixed,
+	// before that in the first of the open sessions that name its digest. OpenSession leaves it out if the contract holds it.
+	Layout []byte `json:"layout,omitempty"`
+	// LayoutFrom is the node that brought Layout; empty without one, or where it was not kept yet.
+	LayoutFrom string `json:"layout_from,omitempty"`
+	Leaves     uint64 `json:"leaves"` // number of leaves that the layout is cut into
+	Method     string `json:"method"`
+	MinPeers   uint32 `json:"min_peers"`
 	// Least is how many participants of weight above 0 Method needs, 0 or 1: any. The proposer knows methods, the state does
 	// not.
 	Least uint32 `json:"least,omitempty"`
@@ -63,8 +65,58 @@ func (t Terms) under(r *Rules) Terms {
 
 // without returns the terms without the layout's text.
 func (t Terms) without() Terms {
-	t.Layout = nil
+	t.Layout, t.LayoutFrom = nil, ""
 	return t
+}
+
+// holding returns terms whose layout the contract holds, in terms or in a session of its run, with that layout.
+func (c *Contract) holding(t Terms) (Terms, bool) {
+	has := func(o *Terms) bool { return o.LayoutDigest == t.LayoutDigest && o.Layout != nil }
+	if c.Terms != nil && has(c.Terms) {
+		t.Layout, t.LayoutFrom = c.Terms.Layout, c.Terms.LayoutFrom
+		return t, true
+	}
+	for _, s := range sortedSessions(c.Sessions) {
+		if s.Run == c.Run && has(&s.Terms) {
+			t.Layout, t.LayoutFrom = s.Terms.Layout, s.Terms.LayoutFrom
+			return t, true
+		}
+	}
+	return t, false
+}
+
+// HoldsLayout tells whether the contract holds the layout of this digest, so that a session need not bring it.
+func (c *Contract) HoldsLayout(digest string) bool {
+	_, ok := c.holding(Terms{LayoutDigest: digest})
+	return ok
+}
+
+// tidyLayouts leaves each layout where it belongs: see Terms.Layout. What no open session needs goes.
+func (c *Contract) tidyLayouts() {
+	kept := map[string]bool{}
+	var changed []*Session
+	if c.Terms != nil && c.Terms.Layout == nil { // its session holds it
+		if terms, ok := c.holding(*c.Terms); ok {
+			c.Terms = &terms
+		}
+	}
+	for _, s := range sortedSessions(c.Sessions) {
+		want := s.Terms.without()
+		if c.Terms == nil && s.Run == c.Run && s.State != SessionEnded && !kept[s.Terms.LayoutDigest] {
+			want, kept[s.Terms.LayoutDigest] = s.Terms, true
+			if want.Layout == nil {
+				want, _ = c.holding(want)
+			}
+		}
+		if (want.Layout == nil) != (s.Terms.Layout == nil) {
+			n := *s
+			n.Terms = want
+			changed = append(changed, &n) // later: those that follow may still look for the layout here
+		}
+	}
+	for _, s := range changed {
+		c.Sessions[s.ID] = s
+	}
 }
 
 // fixTerms decides the terms as soon as enough sessions are enrolled: the largest agreeing group wins, of equal ones the
@@ -97,21 +149,11 @@ func (c *Contract) fixTerms() {
 	if best == nil || uint64(len(open)) < uint64(least) {
 		return
 	}
-	terms := best.Terms
+	terms, _ := c.holding(best.Terms)
 	c.Terms = &terms
-	kept := 0
 	for _, s := range open {
-		if s.Terms.Same(terms) {
-			n := *s
-			n.Terms = n.Terms.without()
-			c.Sessions[s.ID] = &n
-			continue
-		}
-		c.end(s.ID, fmt.Sprintf("terms: this session has %s; the contract has %s", s.Terms, terms), 0)
-		if kept++; kept > maxLosing {
-			n := *c.Sessions[s.ID]
-			n.Terms = n.Terms.without()
-			c.Sessions[s.ID] = &n
+		if !s.Terms.Same(terms) {
+			c.end(s.ID, fmt.Sprintf("terms: this session has %s; the contract has %s", s.Terms, terms), 0)
 		}
 	}
 }

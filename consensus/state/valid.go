@@ -30,7 +30,6 @@ const (
 	maxTokens    = 2
 	maxContracts = 4096
 	maxNodes     = 4096
-	maxLosing    = 8 // layouts of refused sessions that are kept, so that the difference can be shown
 )
 
 // ValidNodeName tells whether name is 1 to 63 of [A-Za-z0-9._-] and begins with a letter or digit.

@@ -104,7 +104,7 @@ func stateRows() []row {
 	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
 	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned)
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
-		state.ReasonTermsMismatch, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
+		state.ReasonTermsMismatch, state.ReasonLayoutAbsent, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
 		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
 	add(connect.CodeResourceExhausted, state.ReasonStateFull)
 	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)

@@ -73,6 +73,8 @@ type Server struct {
 	cfg     Config
 	nonces  *nonces
 	healths healths
+	// bringing are contracts and digests of layouts that are being proposed.
+	bringing turns
 
 	stop     sync.Once
 	stopping chan struct{}

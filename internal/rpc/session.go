@@ -37,7 +37,7 @@ func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.O
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.propose(ctx, state.OpenSession{
+	res, err := s.enrol(ctx, state.OpenSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
 		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
 		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Walls: walls,

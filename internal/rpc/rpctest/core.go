@@ -27,6 +27,14 @@ type Core struct {
 	changed  chan struct{}
 	leader   string
 	handlers map[string]Handler
+	proposed func(state.Command)
+}
+
+// OnPropose has fn called with every command that is proposed from now on.
+func (c *Core) OnPropose(fn func(state.Command)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proposed = fn
 }
 
 // NewCore founds a swarm that is led by the named SN. The peer IDs of SNs are their names here.
@@ -49,6 +57,9 @@ func (c *Core) Propose(_ context.Context, cmd state.Command) (state.Result, erro
 	defer c.mu.Unlock()
 	if c.leader == "" {
 		return state.Result{}, fmt.Errorf("propose: %w", consensus.ErrNoLeader)
+	}
+	if c.proposed != nil {
+		c.proposed(cmd)
 	}
 	next, res, err := c.view.Apply(cmd)
 	if err != nil {
