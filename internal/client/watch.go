@@ -16,11 +16,14 @@ const (
 	watchSilence = 40 * time.Second
 	// An SN that shows nothing newer than what another one has shown for so long lags: another may be better.
 	watchLag = 30 * time.Second
+	// After so many SNs in a row have lagged behind a view that none of them confirms, it is taken for a lie and forgotten.
+	maxLags = 2
 )
 
 // WatchContract calls fn with the contract's view, first the current one and then each newer one, until ctx ends, the
 // contract is refused, or fn returns an error, which is returned as it is. It changes SNs by itself, also when other
-// calls of this client do. A view that is older than one seen before is dropped, so fn never sees the contract go back.
+// calls of this client do. A view that is older than one seen before is dropped, so that fn does not see the contract go back,
+// unless SNs lag behind that one for long and none confirms it: what one SN says must not make this node deaf to all others.
 // fn runs on the caller's goroutine; views are skipped, not queued, while it runs long.
 func (c *Client) WatchContract(ctx context.Context, contract string, fn func(*swarmv1.ContractView) error) error {
 	if err := c.ready(ctx); err != nil {
@@ -43,7 +46,9 @@ type watch struct {
 	contract string
 	fn       func(*swarmv1.ContractView) error
 	seen     *swarmv1.ContractView
-	err      error // what fn returned: ends everything
+	by       string // the SN that showed it first
+	lags     int    // how often an SN has lagged behind it since another one than that confirmed it
+	err      error  // what fn returned: ends everything
 }
 
 var (
@@ -92,19 +97,24 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			return err
 		}
 		w.client.wait("")
-		switch newer(stream.Msg(), w.seen) {
-		case 1:
-			fresh = time.Now()
-			w.seen = stream.Msg()
-			if w.err = w.fn(stream.Msg()); w.err != nil {
-				return nil
-			}
-		case 0:
-			fresh = time.Now()
-		default:
-			if time.Since(fresh) > watchLag {
+		order := newer(stream.Msg(), w.seen)
+		switch {
+		case order < 0 && time.Since(fresh) <= watchLag:
+			continue
+		case order < 0:
+			if w.lags++; w.lags < maxLags {
 				return errLags
 			}
+		case order == 0 && w.by != sn:
+			w.lags = 0
+		}
+		fresh = time.Now()
+		if order == 0 {
+			continue
+		}
+		w.seen, w.by, w.lags = stream.Msg(), sn, 0
+		if w.err = w.fn(stream.Msg()); w.err != nil {
+			return nil
 		}
 	}
 	if err := stream.Err(); err != nil && w.client.outlived(used, sn, err) {

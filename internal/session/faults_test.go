@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,50 @@ func TestEndReasonIsCutBetweenCharacters(t *testing.T) {
 		}
 		if _, err := proto.Marshal(&swarmv1.EndSessionRequest{Reason: w.told()}); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestALieAboutTheIndexIsForgotten: what one SN says must not make a node deaf to the others, in this life or the next.
+func TestALieAboutTheIndexIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		honest := func() uint64 { return w.view.Index }()
+		w.update(func(v *swarmv1.ContractView) { v.Index = math.MaxUint64 - 1 })
+		synctest.Wait()
+		// Another SN's; the client has found that the first one's is confirmed by nobody.
+		w.update(func(v *swarmv1.ContractView) { v.Index = honest; plan(v, 1, 1, 1) })
+		got := syncCall(t, e, id, 1)
+		if w.said().Done == nil {
+			t.Fatal("the node hears no other SN any more")
+		}
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.report.Done.ModelDigest) })
+		if a := <-got; a.err != nil || a.r.Round != 1 {
+			t.Fatalf("got %+v, %v", a.r, a.err)
+		}
+	})
+}
+
+// TestALieAboutALostModelIsForgotten: a round that was never committed, with no model, is no reason to wait for its end.
+func TestALieAboutALostModelIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { v.Committed = &swarmv1.CommittedRound{Round: math.MaxUint64 - 1} })
+		got := syncCall(t, e, id, 1)
+		model := []byte("round 02")
+		w.mu.Lock()
+		w.models[digestOf(model)] = model
+		w.mu.Unlock()
+		w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf(model)) })
+		select {
+		case a := <-got:
+			if a.err != nil || a.r.Round != 2 {
+				t.Fatalf("got %+v, %v", a.r, a.err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the program waits for a round beyond the one that was made up")
 		}
 	})
 }

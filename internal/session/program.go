@@ -55,7 +55,7 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 		return nil, reasoned(err, "OPEN_REFUSED")
 	}
 	s.run = view.Run
-	s.viewLocked(view)
+	s.answeredLocked(view)
 	if s.err != nil {
 		s.closeSlots()
 		return nil, s.err
@@ -256,7 +256,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 		}
 		e.mu.Lock()
 		s.closed = true
-		s.viewLocked(view)
+		s.answeredLocked(view)
 		e.mu.Unlock()
 		e.poke()
 	}

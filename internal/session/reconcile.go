@@ -142,7 +142,8 @@ func (s *session) answerLocked() {
 		return
 	}
 	c := s.view.GetCommitted()
-	if o := s.offered; o != nil && (s.held.round > s.base.round || s.view.Over) {
+	// The rounds of a run only go up; a base beyond what is held is of a model that was never committed.
+	if o := s.offered; o != nil && (s.held.round != s.base.round || s.view.Over) {
 		s.last = s.resultLocked(o.seq)
 		s.lastSeq, s.offered, s.base = o.seq, nil, s.held
 		s.recordLocked()

@@ -116,16 +116,17 @@ func (s *session) goOnLocked(life context.Context) {
 	e.poke()
 }
 
-// recognisedLocked tells whether a view may be taken for the newest: a session that was taken up knows only the index of the
-// last one of before, and must stand in all that follow.
+// recognisedLocked tells whether a view may be taken for the newest. A session that was taken up must stand in all views that
+// are not older than the last one of before. Its index is what an SN said once: a view that shows the session counts whatever
+// its index is.
 func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
-	if v.Index < s.known {
-		return false
-	}
 	for _, m := range v.Sessions {
 		if m.Id == s.id {
 			return true
 		}
+	}
+	if v.Index < s.known {
+		return false
 	}
 	if s.resumed && v.Run == s.run && !s.finished {
 		s.terminateLocked(&Error{"SESSION_ENDED", fmt.Sprintf("contract %s does not know this session any more", s.contract), "start the training again"})

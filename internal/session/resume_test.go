@@ -2,10 +2,12 @@ package session_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -518,6 +520,37 @@ func TestViewsOfBeforeAreOld(t *testing.T) {
 		w.update(func(*swarmv1.ContractView) {})
 		synctest.Wait()
 		if v := l.current().engine.View(); v.GetIndex() <= old.Index {
+			t.Errorf("view %v, want the newest", v)
+		}
+	})
+}
+
+// TestALieAboutTheIndexEndsWithTheDaemon: what an SN said once stands in the record; the session must hear the others all the
+// same.
+func TestALieAboutTheIndexEndsWithTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, _, _ := recorded(t, w)
+		b, err := os.ReadFile(l.record(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := session.ParseRecord(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.Session.Index = math.MaxUint64
+		if b, err = json.Marshal(rec); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(l.record(1), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.begin(1)
+		synctest.Wait()
+		w.update(func(v *swarmv1.ContractView) { v.Sessions[0].Weight = 7 })
+		synctest.Wait()
+		if v := l.current().engine.View(); v.GetSessions()[0].GetWeight() != 7 {
 			t.Errorf("view %v, want the newest", v)
 		}
 	})

@@ -137,10 +137,17 @@ func (s *session) closeSlots() {
 	s.slots = nil
 }
 
-// viewLocked takes a view of the contract unless a newer one is known: views come from more than one call and SN, and one
-// that lags would take back the session's run, or a model that the program has.
+// answeredLocked takes the view that a call has returned, unless the watch has shown a newer one.
+func (s *session) answeredLocked(v *swarmv1.ContractView) {
+	if s.view == nil || v.Index >= s.view.Index {
+		s.viewLocked(v)
+	}
+}
+
+// viewLocked takes a view of the contract as the next one. Their order is the client's matter, as far as it rests on what SNs
+// say; an SN that lags must not take back the session's run, or a model that this node has.
 func (s *session) viewLocked(v *swarmv1.ContractView) {
-	if s.view != nil && v.Index < s.view.Index || !s.recognisedLocked(v) {
+	if v.Run < s.run || v.Run == s.run && s.held.exists() && v.GetCommitted().GetRound() < s.held.round || !s.recognisedLocked(v) {
 		return
 	}
 	s.noteLostLocked(v)
