@@ -118,7 +118,8 @@ func TestALeafThatIsGoneEndsTheAttempt(t *testing.T) {
 	a := attempt(t, l, 1, 1, 1, 1)
 	shards, want := a.Participants, direct(t, a, local)
 	// Nobody but the victim needs a leaf that another owner has merged. Who has the victim's leaves by then, and has sent it all of
-	// its own, has finished its part rightly; the others blame the victim.
+	// its own, has finished its part rightly; the others fail. As a rule they blame the victim, but these pipes have no buffer: a
+	// reason that nobody reads in time is lost, and a stream just ends.
 	const early, late = 0, time.Second
 	for _, tt := range []struct {
 		name, of string
@@ -162,7 +163,7 @@ func TestALeafThatIsGoneEndsTheAttempt(t *testing.T) {
 					if tt.wait > 0 && i == 2 && !finished {
 						t.Errorf("participant %d: got %v, want its part done", i, o.err)
 					}
-					if blamed(o.err) != victim && !finished {
+					if failed := alone && i != victim && blamed(o.err) >= -1; blamed(o.err) != victim && !finished && !failed {
 						t.Errorf("participant %d: got %v, want blame of %d", i, o.err, victim)
 					}
 					if i == victim && (o.err == nil || !strings.Contains(o.err.Error(), tt.say) || !errors.Is(o.err, errCutOff)) {
