@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	autopilot "github.com/hashicorp/raft-autopilot"
+
+	"github.com/swarmd/swarmd/consensus/raftnet"
 )
 
 // minVoters is what cleaning up dead servers leaves: below three, one more death stops the swarm.
@@ -124,7 +126,7 @@ type pilot struct{ g *Group }
 
 func (g *Group) newAutopilot() *autopilot.Autopilot {
 	return autopilot.New(g.raft, pilot{g},
-		autopilot.WithLogger(newHCLog(g.log, "consensus")),
+		autopilot.WithLogger(raftnet.NewLog(g.log, "consensus")),
 		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter), g.heard.isBehind}),
 		autopilot.WithUpdateInterval(g.cfg.Timing.Update),
 		autopilot.WithReconcileInterval(2*g.cfg.Timing.Update))

@@ -208,7 +208,7 @@ func (g *Group) cutOff(out func(peerID string) bool) {
 	if out(g.self.PeerID) {
 		g.log.Warn("this node is banned from the swarm", "node", g.cfg.Name)
 	}
-	g.layer.closeOf(out)
+	g.trans.CloseOf(out)
 	g.links.dropOf(out)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -99,8 +100,8 @@ type Group struct {
 	book   *book
 	disk   *watchdog
 	raft   *raft.Raft
-	layer  *streamLayer
-	trans  *raft.NetworkTransport
+	trans  *raftnet.Transport
+	term   *atomic.Uint64 // raft's, as it was stored last
 	links  *links
 	heard  *roster
 
@@ -137,10 +138,11 @@ func Open(cfg Config) (*Group, error) {
 	}
 	cfg.Timing = cfg.Timing.withDefaults()
 	g := &Group{
-		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: roleSN},
+		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: raftnet.RoleSN},
 		heard: newRoster(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
+		term:     new(atomic.Uint64),
 		streams:  map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
@@ -197,15 +199,16 @@ func (g *Group) startRaft() error {
 	conf.HeartbeatTimeout, conf.ElectionTimeout = t.Heartbeat, t.Election
 	conf.LeaderLeaseTimeout, conf.CommitTimeout = t.Lease, t.Commit
 	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = t.SnapshotAfter, t.Trailing, t.SnapshotEvery
-	conf.Logger = newHCLog(g.log, "raft")
+	conf.Logger = raftnet.NewLog(g.log, "raft")
 	conf.NotifyCh = g.notify
 	conf.NoLegacyTelemetry = true
 	conf.ShutdownOnRemove = false // a removed server waits for its chance to rejoin
-	g.layer = newStreamLayer(g.cfg.Network, g.cfg.Address, g.allow, g.log)
-	g.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: g.layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: newHCLog(g.log, "raft_net"),
+	g.trans = raftnet.New(raftnet.Config{
+		Network: g.cfg.Network, Address: g.cfg.Address, Term: g.term, Election: t.Election, Log: g.log,
+		Genuine: g.genuine, Servers: g.servers, Named: g.named, Tell: g.tellHandOver,
+		Leader: func() string { a, _ := g.raft.LeaderWithID(); return string(a) },
 	})
-	guarded := &guard{Stores: g.store, fail: g.fail, disk: g.disk}
+	guarded := &guard{Stores: g.store, fail: g.fail, disk: g.disk, term: g.term}
 	// In a goroutine of its own, because the guard ends the goroutine that meets a broken store.
 	var err error
 	done := make(chan struct{})
@@ -228,9 +231,9 @@ func (g *Group) startRaft() error {
 				return nil, fmt.Errorf("dial %s: %w", address, err)
 			}
 		}
-		return dialSN(ctx, g.cfg.Network, address, ProtocolForward)
+		return raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolForward)
 	})
-	g.cfg.Network.Handle(ProtocolRaft, g.layer.handle)
+	g.cfg.Network.Handle(ProtocolRaft, g.trans.Handle)
 	g.cfg.Network.Handle(ProtocolForward, g.serveForward)
 	g.cfg.Network.Handle(ProtocolJoin, g.serveJoin)
 	return nil
@@ -244,34 +247,39 @@ func (g *Group) fail(err error) {
 	}
 }
 
-// allow judges who may open a raft or forward stream to this server; the role is checked already. Servers of the
-// configuration may, and the leader that this server follows, before it has its configuration. A stranger may while this
-// server knows no leader: it is new, or so far behind that it has not heard of those who joined since. Raft itself
-// refuses the votes of servers outside its configuration, and only a leader does what a forward stream asks for. A banned
-// server never may, nor may one with a known node key and another SPIFFE ID than its node's: a stolen key is no SN.
+// allow judges who may open a forward stream to this server; the role is checked already. Servers of the configuration
+// may, and the leader that this server follows, before it has its configuration. A stranger may while this server knows no
+// leader: it is new, or so far behind that it has not heard of those who joined since, and only a leader does what a forward
+// stream asks for.
 func (g *Group) allow(p Peer) bool {
+	if !g.genuine(p) {
+		return false
+	}
+	_, _, ok := g.Leader()
+	return !ok || g.trans.Leads(p.PeerID) || g.trans.Known(p.PeerID)
+}
+
+// named tells whether the answer to a join has named a peer as a server.
+func (g *Group) named(peerID string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.trusted[peerID]
+}
+
+// tellHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
+func (g *Group) tellHandOver(ctx context.Context, address, successorID string) {
+	_, _ = g.links.ask(ctx, address, frame{kind: frameHandOver, body: []byte(successorID)})
+}
+
+// genuine tells whether a peer is neither banned nor one with a known node key and another SPIFFE ID than its node's: a
+// stolen key is no SN.
+func (g *Group) genuine(p Peer) bool {
 	view := g.View()
 	if view.Banned(p.PeerID) != nil {
 		return false
 	}
-	if n := view.NodeOfKey(p.PeerID); n != nil && p.SPIFFEID != "" && !n.Bears(p.SPIFFEID) {
-		return false
-	}
-	_, leader, ok := g.Leader()
-	if !ok {
-		return true
-	}
-	if id, _, err := ParseAddress(leader); err == nil && id == p.PeerID {
-		return true
-	}
-	for _, s := range g.servers() {
-		if id, _, err := ParseAddress(string(s.Address)); err == nil && id == p.PeerID {
-			return true
-		}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.trusted[p.PeerID]
+	n := view.NodeOfKey(p.PeerID)
+	return n == nil || p.SPIFFEID == "" || n.Bears(p.SPIFFEID)
 }
 
 // HasState tells whether this server holds a log, so that it neither bootstraps nor starts as a stranger.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -162,7 +163,7 @@ func (g *Group) askJoin(ctx context.Context, address string, self JoinRequest) (
 	if address == g.cfg.Address {
 		return settleJoin(g.joinRouted(ctx, g.self, self))
 	}
-	conn, err := dialSN(ctx, g.cfg.Network, address, ProtocolJoin)
+	conn, err := raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolJoin)
 	if err != nil {
 		return JoinResponse{}, err
 	}
@@ -224,13 +225,13 @@ func (g *Group) serveJoin(conn net.Conn, peer Peer) {
 		return
 	}
 	defer g.leave(conn)
-	ctx, cancel := doneContext(g.stopped, joinTimeout)
+	ctx, cancel := raftnet.DoneContext(g.stopped, joinTimeout)
 	defer cancel()
 	_ = conn.SetDeadline(time.Now().Add(joinTimeout))
 	var resp JoinResponse
 	req, err := DecodeJoin(conn)
 	switch {
-	case peer.Role != roleSN:
+	case peer.Role != raftnet.RoleSN:
 		resp = refuse("ROLE_REFUSED", fmt.Sprintf("role %q may not join consensus", peer.Role), "only SNs join; check the SPIFFE ID")
 	case err != nil:
 		resp = refuse("BAD_REQUEST", err.Error(), "update this node to the version of the others")
@@ -331,7 +332,7 @@ func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
 		return &JoinRefusal{Reason: banned.Reason, Message: banned.Message, Remedy: banned.Remedy}
 	}
 	switch {
-	case peer.Role != roleSN || node.Role != roleSN:
+	case peer.Role != raftnet.RoleSN || node.Role != raftnet.RoleSN:
 		return &JoinRefusal{Reason: "ROLE_REFUSED", Message: "only SNs join consensus", Remedy: "check the SPIFFE ID"}
 	case err != nil:
 		return &JoinRefusal{Reason: "BAD_REQUEST", Message: err.Error()}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/swarmd/swarmd/consensus/raftnet"
 )
 
 // writeTimeout is how long an SN may leave its side of a link unread before the link is given up.
@@ -96,7 +98,7 @@ func (ls *links) get(ctx context.Context, address string) (*link, error) {
 // run dials, then passes answers to those who wait until the stream breaks.
 func (ls *links) run(l *link, address string) {
 	defer ls.wg.Done()
-	ctx, cancel := doneContext(ls.done, writeTimeout)
+	ctx, cancel := raftnet.DoneContext(ls.done, writeTimeout)
 	conn, err := ls.dial(ctx, address)
 	cancel()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -20,7 +21,7 @@ const maxInFlight = 32
 // serveForward answers the requests of one SN until its stream ends.
 func (g *Group) serveForward(conn net.Conn, peer Peer) {
 	defer func() { _ = conn.Close() }()
-	if peer.Role != roleSN {
+	if peer.Role != raftnet.RoleSN {
 		g.log.Warn("forward stream refused", "peer", peer.PeerID, "role", peer.Role)
 		return
 	}
@@ -99,6 +100,11 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 	case frameLedger:
 		body, err = g.ledgerAnswer(f.body)
 		return body, 0, err
+	case frameHandOver:
+		if !g.trans.HandsOver(peer, string(f.body)) {
+			return nil, 0, &RemoteError{Reason: "NOT_LEADER", Message: "only the leader hands leadership over"}
+		}
+		return nil, 0, nil
 	case frameStats:
 		body, err = json.Marshal(g.ownStats())
 		return body, 0, err

@@ -8,11 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/consensus/raftnet"
 )
 
 // retainSnapshots bounds the snapshots on disk: the newest and one before it, in case the newest does not read.
@@ -43,13 +46,13 @@ func openStores(dir string, log *slog.Logger) (Stores, io.Closer, error) {
 	}
 	// The log's own Close leaves its meta store open, so we bring one and close it ourselves.
 	meta := &metadb.BoltMetaDB{}
-	w, err := wal.Open(walDir, wal.WithLogger(newHCLog(log, "wal")), wal.WithMetaStore(meta), wal.WithSegmentFiler(newSegments(walDir)))
+	w, err := wal.Open(walDir, wal.WithLogger(raftnet.NewLog(log, "wal")), wal.WithMetaStore(meta), wal.WithSegmentFiler(newSegments(walDir)))
 	if err != nil {
 		err = fmt.Errorf("open raft log in %s: %w: restore the directory from a backup, or move it away and start again to rejoin as an empty server", walDir, err)
 		return Stores{}, nil, errors.Join(err, meta.Close(), lock.Close())
 	}
 	all := closers{w, meta, lock}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, retainSnapshots, newHCLog(log, "snapshot"))
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, retainSnapshots, raftnet.NewLog(log, "snapshot"))
 	if err != nil {
 		return Stores{}, nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", dir, err), all.Close())
 	}
@@ -83,7 +86,7 @@ func (c closers) Close() error {
 // checkMember refuses stores that have lost what they held: a server that forgets its vote can elect two leaders. It
 // marks the directory of a server that holds something.
 func checkMember(dir string, s Stores) error {
-	term, err := s.Stable.GetUint64([]byte("CurrentTerm"))
+	term, err := s.Stable.GetUint64([]byte(keyTerm))
 	if err != nil && err.Error() != "not found" {
 		return fmt.Errorf("read raft term: %w", err)
 	}
@@ -136,7 +139,11 @@ type guard struct {
 	Stores
 	fail func(error)
 	disk *watchdog
+	term *atomic.Uint64 // is set to raft's whenever that is stored
 }
+
+// keyTerm is under what raft stores its term.
+const keyTerm = "CurrentTerm"
 
 var (
 	_ raft.LogStore          = (*guard)(nil)
@@ -217,6 +224,9 @@ func (g *guard) SetUint64(key []byte, value uint64) error {
 	done()
 	if err != nil {
 		g.exit(fmt.Errorf("write raft term: %w", err))
+	}
+	if string(key) == keyTerm {
+		g.term.Store(value)
 	}
 	return nil
 }

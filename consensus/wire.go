@@ -31,6 +31,8 @@ const (
 	frameOK      byte = 6
 	frameError   byte = 7 // body: a wireError, JSON
 	frameLedger  byte = 8 // body: how many records I have, 8 bytes; answer: the next ones
+	// frameHandOver, of the leader: another server is to lead next; body: its peer ID.
+	frameHandOver byte = 9
 )
 
 // frame is one message of the forward protocol:

@@ -1,4 +1,4 @@
-package consensus
+package raftnet
 
 import (
 	"context"
@@ -23,8 +23,8 @@ type hclogger struct {
 
 var _ hclog.Logger = (*hclogger)(nil)
 
-// newHCLog bridges a library's log to slog under the attribute "part".
-func newHCLog(l *slog.Logger, name string) hclog.Logger {
+// NewLog bridges a library's log to slog under the attribute "part".
+func NewLog(l *slog.Logger, name string) hclog.Logger {
 	return &hclogger{log: l.With("part", name), name: name}
 }
 

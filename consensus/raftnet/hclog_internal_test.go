@@ -1,4 +1,4 @@
-package consensus
+package raftnet
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func TestWarningsOfAStop(t *testing.T) {
 		{"rejecting vote request since we have a leader", errors.New("x"), false},
 	} {
 		var out bytes.Buffer
-		newHCLog(slog.New(slog.NewTextHandler(&out, nil)), "raft").Warn(tt.msg, "target", "sn-2", "error", tt.err)
+		NewLog(slog.New(slog.NewTextHandler(&out, nil)), "raft").Warn(tt.msg, "target", "sn-2", "error", tt.err)
 		if got := strings.Contains(out.String(), tt.msg); got != tt.shown {
 			t.Errorf("%s: %v: shown is %v, want %v", tt.msg, tt.err, got, tt.shown)
 		}

@@ -1,4 +1,4 @@
-package consensus
+package raftnet
 
 import (
 	"context"
@@ -17,11 +17,12 @@ type streamLayer struct {
 	address string
 	// allow judges an accepted peer; it must be fast and must not block.
 	allow func(Peer) bool
+	// serve passes on what arrives on an accepted stream until that is closed.
+	serve func(*trackedConn, Peer)
 	log   *slog.Logger
 
-	accepted chan *trackedConn
-	done     chan struct{}
-	once     sync.Once
+	done chan struct{}
+	once sync.Once
 
 	mu   sync.Mutex
 	open map[*trackedConn]struct{} // nil once closed
@@ -32,26 +33,19 @@ var _ raft.StreamLayer = (*streamLayer)(nil)
 func newStreamLayer(network Network, address string, allow func(Peer) bool, log *slog.Logger) *streamLayer {
 	return &streamLayer{
 		network: network, address: address, allow: allow, log: log,
-		accepted: make(chan *trackedConn), done: make(chan struct{}), open: map[*trackedConn]struct{}{},
+		done: make(chan struct{}), open: map[*trackedConn]struct{}{},
 	}
 }
 
 // handle passes one accepted stream to raft and returns when raft has closed it.
 func (s *streamLayer) handle(conn net.Conn, peer Peer) {
-	if peer.Role != roleSN || !s.allow(peer) {
+	if peer.Role != RoleSN || !s.allow(peer) {
 		s.log.Warn("raft stream refused", "peer", peer.PeerID, "role", peer.Role)
 		_ = conn.Close()
 		return
 	}
-	t := s.track(conn, peer.PeerID)
-	if t == nil {
-		return
-	}
-	select {
-	case s.accepted <- t:
-		<-t.closed
-	case <-s.done:
-		_ = t.Close()
+	if t := s.track(conn, peer.PeerID); t != nil {
+		s.serve(t, peer)
 	}
 }
 
@@ -69,21 +63,17 @@ func (s *streamLayer) track(conn net.Conn, peerID string) *trackedConn {
 	return nil
 }
 
-// Accept waits for the next stream of a permitted peer.
+// Accept waits for the layer's end: accepted streams have layers of their own.
 func (s *streamLayer) Accept() (net.Conn, error) {
-	select {
-	case t := <-s.accepted:
-		return t, nil
-	case <-s.done:
-		return nil, net.ErrClosed
-	}
+	<-s.done
+	return nil, net.ErrClosed
 }
 
 // Dial opens a raft stream to a server.
 func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := doneContext(s.done, timeout)
+	ctx, cancel := DoneContext(s.done, timeout)
 	defer cancel()
-	conn, err := dialSN(ctx, s.network, string(address), ProtocolRaft)
+	conn, err := DialSN(ctx, s.network, string(address), Protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +154,8 @@ func (addr) Network() string { return "swarm" }
 // String returns the address.
 func (a addr) String() string { return string(a) }
 
-// doneContext returns a context that ends with done, after timeout, or when cancel is called, which it must be.
-func doneContext(done <-chan struct{}, timeout time.Duration) (context.Context, context.CancelFunc) {
+// DoneContext returns a context that ends with done, after timeout, or when cancel is called, which it must be.
+func DoneContext(done <-chan struct{}, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	go func() {
 		select {
