@@ -47,6 +47,8 @@ var kinds = map[string]func() metav1.Object{
 	"v1 ServiceAccount":                        func() metav1.Object { return new(corev1.ServiceAccount) },
 	"v1 PersistentVolumeClaim":                 func() metav1.Object { return new(corev1.PersistentVolumeClaim) },
 	"v1 Pod":                                   func() metav1.Object { return new(corev1.Pod) },
+	"v1 ConfigMap":                             func() metav1.Object { return new(corev1.ConfigMap) },
+	"apps/v1 Deployment":                       func() metav1.Object { return new(appsv1.Deployment) },
 	"apps/v1 StatefulSet":                      func() metav1.Object { return new(appsv1.StatefulSet) },
 	"policy/v1 PodDisruptionBudget":            func() metav1.Object { return new(policyv1.PodDisruptionBudget) },
 	"networking.k8s.io/v1 NetworkPolicy":       func() metav1.Object { return new(networkingv1.NetworkPolicy) },
@@ -80,9 +82,15 @@ func decode(document []byte) (metav1.Object, error) {
 }
 
 // manifests are all objects, in the order of the files.
-func manifests(t *testing.T) (objects []metav1.Object) {
+func manifests(t *testing.T) []metav1.Object {
 	t.Helper()
-	files, err := filepath.Glob("manifests/*.yaml")
+	return read(t, "manifests/*.yaml", func(text []byte) []byte { return text })
+}
+
+// read decodes files after a change to their text.
+func read(t *testing.T, pattern string, change func([]byte) []byte) (objects []metav1.Object) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no manifests: %v", err)
 	}
@@ -91,6 +99,7 @@ func manifests(t *testing.T) (objects []metav1.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		text = change(text)
 		for i, document := range bytes.Split(text, []byte("\n---\n")) {
 			o, err := decode(document)
 			if err != nil {
