@@ -112,10 +112,19 @@ func (d *decider) roster() []peer {
 		} else {
 			d.judgeOpen(&p)
 		}
-		p.weight = min(p.weight, state.MaxWeight)
+		p.weight = d.oneWeight(&p)
 		peers = append(peers, p)
 	}
 	return peers
+}
+
+// oneWeight is the weight that counts for a peer. Where a rule demands a share of the enrolled weight it is that with which it
+// enrolled, if it contributes at all: who enrolled with much and brings little, or the other way, would satisfy the rule for nothing.
+func (d *decider) oneWeight(p *peer) uint32 {
+	if d.c.Rules != nil && d.c.Rules.MinWeightSharePPM > 0 && p.weight > 0 {
+		return p.session.Weight
+	}
+	return min(p.weight, state.MaxWeight)
 }
 
 // judgeOpen: an open session is ready when it waits for a round with weights that were trained from the last model.

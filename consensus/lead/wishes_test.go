@@ -1,6 +1,7 @@
 package lead_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,32 @@ func TestOnePeersIntervalIsNotEverybodys(t *testing.T) {
 		b.round(all...)
 		if got := b.contract().Committed.NextInterval; got != tt.want {
 			t.Errorf("%v: %d batches, want %d", tt.asked, got, tt.want)
+		}
+	}
+}
+
+// TestOneWeightUnderARuleOfShare: where a rule demands a share of the enrolled weight, who enrolled with 90 can't bring 1 and still
+// stand for 90, nor can who enrolled with 1 bring 100. Without the rule each sync's weight counts.
+func TestOneWeightUnderARuleOfShare(t *testing.T) {
+	for _, tt := range []struct {
+		share uint32
+		want  []uint32
+	}{{900_000, []uint32{90, 1, 0}}, {0, []uint32{1, 100, 0}}} {
+		b := newTableOf(t, state.Rules{MinWeightSharePPM: tt.share}, 3, func(i int, o *state.OpenSession) { o.Weight = []uint32{90, 1, 2}[i] })
+		for i, w := range []uint32{1, 100, 0} {
+			b.ready(w, i)
+		}
+		b.follow()
+		plan := b.contract().Plan
+		if plan == nil {
+			t.Fatalf("share %d: no plan", tt.share)
+		}
+		var got []uint32
+		for _, p := range plan.Participants {
+			got = append(got, p.Weight)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("share %d: weights %v, want %v", tt.share, got, tt.want)
 		}
 	}
 }

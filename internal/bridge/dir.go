@@ -16,6 +16,9 @@ import (
 // makeDir makes the directory, or takes over what a dead daemon left, with or without its weight files, and returns it
 // locked against a second daemon.
 func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
+	if err := checkParent(existing(filepath.Dir(dir))); err != nil { // before anything is made where another user says
+		return nil, fmt.Errorf("make bridge directory %s: %w", dir, err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make bridge directory: %w: name another one with --bridge-dir", err)
 	}
@@ -45,6 +48,16 @@ func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("take bridge directory %s: %w", dir, err), f.Close())
 	}
 	return f, nil
+}
+
+// existing is the lowest directory above and including dir that is there, or the link that is in its place.
+func existing(dir string) string {
+	for {
+		if _, err := os.Lstat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // checkParent refuses a directory whose owner could put another one in the place of ours while it is used: in

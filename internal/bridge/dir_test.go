@@ -75,7 +75,12 @@ func TestParentThatOthersControlIsRefused(t *testing.T) {
 	if err := os.Lchown(link, 4242, 4242); err != nil {
 		t.Fatal(err)
 	}
-	if err := runIn(t, filepath.Join(link, "sl-0")); err == nil || !strings.Contains(err.Error(), "4242") {
-		t.Errorf("link of another user: %v", err)
+	for _, name := range []string{"sl-1", "scope/sl-1"} {
+		if err := runIn(t, filepath.Join(link, name)); err == nil || !strings.Contains(err.Error(), "4242") {
+			t.Errorf("link of another user, %s: %v", name, err)
+		}
+	}
+	if made, err := os.ReadDir(good); err != nil || len(made) > 0 {
+		t.Errorf("made where the link of another user leads: %v, %v", made, err)
 	}
 }

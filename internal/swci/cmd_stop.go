@@ -43,6 +43,7 @@ func runStop(ctx context.Context, s *Session, args Args) error {
 	}
 	e, denied := s.stopEngine(ctx, &o)
 	if errors.Is(denied, stop.ErrDenied) && root.Helps(ctx, s.Env.IsTerminal(s.Env.Stderr)) {
+		fmt.Fprintln(s.Env.Stderr, "swarmctl: the container engine's socket refuses this user: running again under sudo")
 		return s.stopAsRoot(root)
 	}
 	if e != nil {

@@ -110,7 +110,7 @@ func (s *Session) runBox(ctx context.Context, o *cli.Context) error {
 	}
 	e, err := engine.Open(ctx)
 	if errors.Is(err, fs.ErrPermission) && !o.IsSet("sudo") && root.Helps(ctx, spec.TTY) {
-		fmt.Fprintln(s.Env.Stderr, "the container engine's socket refuses this user: running again under sudo")
+		fmt.Fprintln(s.Env.Stderr, "the container engine's socket refuses this user: running again under sudo (--sudo=false: not)")
 		return exit.New(exit.Failed, "", "%w", root.Again(s.argv, os.Environ()))
 	}
 	if err != nil {
