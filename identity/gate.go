@@ -1,134 +1,380 @@
 package identity
 
 import (
+	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// MaxUnproven is how many connections of one listener may be in their handshake at the same time.
+	// MaxUnproven is how many connections of one listener may be in their handshake at the same time. As many more may be
+	// open that have said nothing yet.
 	MaxUnproven = 128
-	// unprovenAge is how long a handshake is left alone when others wait for its place.
+	// MaxSilent is how many connections of one address may say nothing for longer than a moment.
+	MaxSilent = 8
+	// maxWaiting bounds the connections that have spoken and wait for a place to be judged, in places.
+	maxWaiting = 4
+	// silentAge is the moment: the first bytes of an honest peer come with the packet that opens its connection, but its
+	// host may be busy.
+	silentAge = 250 * time.Millisecond
+	// silentTime is how long a connection that is in nobody's way may say nothing.
+	silentTime = 5 * time.Second
+	// unprovenAge is how long a handshake is left alone when others of addresses that have as many wait for its place.
 	unprovenAge = time.Second
 	// gateNotice is how often a crowded gate says so.
 	gateNotice = time.Minute
 )
 
-// Gate is a listener that bounds the connections whose peers are not proven yet: anybody can open those. While the
-// bound is reached new ones wait in the kernel's queue; a handshake that has had its second is then pushed out for
-// them. So peers that all come at once are served in turn, and who connects and says nothing keeps nobody away.
+// GateConfig bounds the connections of a gate.
+type GateConfig struct {
+	// Handshakes bounds the handshakes at the same time, and also the connections that have said nothing; 0: MaxUnproven.
+	Handshakes int
+	// Silent bounds the connections of one address that say nothing; 0: MaxSilent.
+	Silent int
+	Log    *slog.Logger
+}
+
+// Gate is a listener that bounds the connections whose peers are not proven yet: anybody can open those. It accepts all at
+// once, so that nobody fills the kernel's queue, and shares its places fairly among source addresses (IPv4 addresses, and
+// IPv6 networks of 64 bits):
+//
+//   - A connection is handed on when its peer has spoken: both our protocols begin with the dialler. While it is silent it
+//     gives way at once when there are too many in all, first the oldest one of the address that has most.
+//   - Of those that have spoken some are in their handshake at the same time. A newcomer gets the place of the address that
+//     has most, at once if its own has fewer; else it waits, and the handshake is pushed out when it has had its second.
+//
+// So peers that all come at once are served in turn, and whoever floods from some addresses is in the way of these alone.
 type Gate struct {
 	net.Listener
-	limit int
-	log   *slog.Logger
+	cfg GateConfig
 
-	freed  chan struct{} // holds one token when a place may be free
-	closed chan struct{}
+	begin   sync.Once
+	came    chan struct{} // holds one token when ready may not be empty
+	trouble chan error    // of accepting, which goes on
+	closed  chan struct{}
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	open    []*GatedConn // oldest first
+	sources map[netip.Prefix]*gateSource
+	count   [gatePhases]int
+	turns   uint64
+	ready   []*GatedConn // have a place and wait for Accept
+	timer   *time.Timer  // runs while a handshake is waited for
+	dropped int          // since the last notice
 	noticed time.Time
-	shut    bool
+	ended   error
 }
 
-// NewGate bounds l, which it owns, to limit unproven connections. Whoever proves a peer calls Proven of its connection.
-func NewGate(l net.Listener, limit int, log *slog.Logger) *Gate {
-	return &Gate{Listener: l, limit: limit, log: log, freed: make(chan struct{}, 1), closed: make(chan struct{})}
+// gatePhase is how far a connection has come. Each has its own bound.
+type gatePhase int
+
+const (
+	gateSilent gatePhase = iota
+	gateWaiting
+	gateHandshake
+	gatePhases
+	gateDone // proven, closed or dropped
+)
+
+// gateSource is what there is of one source address, by phase, oldest first.
+type gateSource struct {
+	open [gatePhases][]*GatedConn
 }
 
-// GatedConn is a connection that counts as unproven until Proven or Close.
-type GatedConn struct {
-	net.Conn
-	gate  *Gate
-	since time.Time
-}
-
-// Proven frees the connection's place. Calling it again does nothing.
-func (c *GatedConn) Proven() { c.gate.release(c) }
-
-// NetConn returns the connection that was accepted.
-func (c *GatedConn) NetConn() net.Conn { return c.Conn }
-
-// Close closes the connection and frees its place.
-func (c *GatedConn) Close() error {
-	c.gate.release(c)
-	return c.Conn.Close()
-}
-
-// Accept returns the next connection, a *GatedConn, when there is a place for it.
-func (g *Gate) Accept() (net.Conn, error) {
-	raw, err := g.Listener.Accept()
-	if err != nil {
-		return nil, err
+// NewGate bounds l, which it owns. Whoever proves a peer calls Proven of its connection.
+func NewGate(l net.Listener, cfg GateConfig) *Gate {
+	if cfg.Handshakes == 0 {
+		cfg.Handshakes = MaxUnproven
 	}
-	c := &GatedConn{Conn: raw, gate: g}
+	if cfg.Silent == 0 {
+		cfg.Silent = MaxSilent
+	}
+	return &Gate{
+		Listener: l, cfg: cfg, came: make(chan struct{}, 1), trouble: make(chan error), closed: make(chan struct{}),
+		sources: map[netip.Prefix]*gateSource{},
+	}
+}
+
+// Accept returns the next connection, a *GatedConn, that has spoken and has a place.
+func (g *Gate) Accept() (net.Conn, error) {
+	g.begin.Do(func() { go g.acceptAll() })
 	for {
-		wait, oldest := g.admit(c)
-		if oldest != nil {
-			_ = oldest.Conn.Close() // its handshake fails and says so
+		if c, err := g.next(); c != nil || err != nil {
+			return c, err
 		}
-		if wait <= 0 {
+		select {
+		case <-g.came:
+		case err := <-g.trouble:
+			return nil, err
+		case <-g.closed:
+		}
+	}
+}
+
+// next returns a connection that is ready; no error and no connection if there is none.
+func (g *Gate) next() (net.Conn, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return nil, g.ended
+	}
+	for len(g.ready) > 0 {
+		c := g.ready[0]
+		g.ready = g.ready[1:]
+		if c.phase == gateHandshake {
+			g.tell()
 			return c, nil
 		}
-		timer := time.NewTimer(wait)
+	}
+	return nil, nil //nolint:nilnil // there is none yet
+}
+
+// tell wakes Accept if something is ready. The caller holds mu.
+func (g *Gate) tell() {
+	if len(g.ready) == 0 {
+		return
+	}
+	select {
+	case g.came <- struct{}{}:
+	default:
+	}
+}
+
+// acceptAll takes connections out of the kernel's queue as they come until the listener is closed.
+func (g *Gate) acceptAll() {
+	for {
+		raw, err := g.Listener.Accept()
+		if err == nil {
+			g.enter(raw)
+			continue
+		}
+		var t interface{ Temporary() bool }
+		if !errors.As(err, &t) || !t.Temporary() {
+			g.end(err)
+			return
+		}
 		select {
-		case <-g.freed:
-		case <-timer.C:
+		case g.trouble <- err: // who accepts knows how long to wait
 		case <-g.closed:
-			timer.Stop()
-			_ = raw.Close()
-			return nil, net.ErrClosed
 		}
-		timer.Stop()
 	}
 }
 
-// admit gives c a place, or tells how long to wait for one. The connection that lost its place for it is to be closed.
-func (g *Gate) admit(c *GatedConn) (wait time.Duration, pushedOut *GatedConn) {
+// enter takes a new connection in.
+func (g *Gate) enter(raw net.Conn) {
+	c := &GatedConn{Conn: raw, gate: g, source: SourceOf(raw.RemoteAddr()), phase: gateDone}
+	first := c.peek()
+	if first == peekedNothing {
+		_ = raw.SetReadDeadline(time.Now().Add(silentTime))
+	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	if len(g.open) >= g.limit {
-		pushedOut = g.open[0]
-		if wait = unprovenAge - now.Sub(pushedOut.since); wait > 0 {
-			return wait, nil
-		}
-		g.open = g.open[1:]
-		if now.Sub(g.noticed) >= gateNotice {
-			g.noticed = now
-			g.log.Warn("too many connections that do not prove who they are: dropping the oldest", "address", g.Addr().String(), "limit", g.limit, "remote", pushedOut.RemoteAddr().String())
-		}
+	var out []*GatedConn
+	switch {
+	case g.ended != nil || first == peekedEnd:
+		out = append(out, c)
+	case first == peekedByte:
+		out = g.speak(c)
+	default:
+		out = g.makeRoom(c)
+		g.put(c, gateSilent)
+		go c.awaitFirst()
 	}
-	c.since = now
-	g.open = append(g.open, c)
-	return 0, pushedOut
+	g.mu.Unlock()
+	drop(out)
 }
 
+// makeRoom returns the silent connections that give way to a new one. The caller holds mu.
+func (g *Gate) makeRoom(c *GatedConn) (out []*GatedConn) {
+	own := g.sources[c.source]
+	for own != nil && len(own.open[gateSilent]) >= g.cfg.Silent && time.Since(own.open[gateSilent][0].since) >= silentAge {
+		out = append(out, g.giveWay(own.open[gateSilent][0])...)
+	}
+	for g.count[gateSilent] >= g.cfg.Handshakes {
+		out = append(out, g.giveWay(g.largest(gateSilent).open[gateSilent][0])...)
+	}
+	return out
+}
+
+// giveWay drops a silent connection, unless it has just spoken and nobody had the time to notice. The caller holds mu.
+func (g *Gate) giveWay(c *GatedConn) []*GatedConn {
+	if c.peek() == peekedByte {
+		return g.speak(c)
+	}
+	return g.out(c)
+}
+
+// out takes a connection from the gate, to be closed without mu. The caller holds mu.
+func (g *Gate) out(c *GatedConn) []*GatedConn {
+	g.put(c, gateDone)
+	g.dropped++
+	if now := time.Now(); now.Sub(g.noticed) >= gateNotice {
+		g.cfg.Log.Warn("too many connections that do not prove who they are: dropping those of the busiest addresses",
+			"address", g.Addr().String(), "dropped", g.dropped, "remote", c.source.String())
+		g.noticed, g.dropped = now, 0
+	}
+	return []*GatedConn{c}
+}
+
+// speak gives a connection that has spoken a place, or lets it wait for one. It returns what is to be closed. The caller
+// holds mu.
+func (g *Gate) speak(c *GatedConn) (out []*GatedConn) {
+	g.put(c, gateWaiting)
+	if g.count[gateWaiting] > maxWaiting*g.cfg.Handshakes {
+		list := g.largest(gateWaiting).open[gateWaiting]
+		out = g.out(list[len(list)-1]) // the newest: others have waited longer
+	}
+	return append(out, g.serve()...)
+}
+
+// serve gives places to connections that wait. It returns what lost its place. The caller holds mu.
+func (g *Gate) serve() (out []*GatedConn) {
+	for g.count[gateWaiting] > 0 {
+		c := g.neediest()
+		if g.count[gateHandshake] >= g.cfg.Handshakes {
+			most := g.largest(gateHandshake).open[gateHandshake]
+			// Strictly fewer after the change too: two busy addresses would else push out each other's for ever.
+			if wait := unprovenAge - time.Since(most[0].since); wait > 0 && len(g.sources[c.source].open[gateHandshake])+1 >= len(most) {
+				g.lookAgain(wait)
+				break
+			}
+			out = append(out, g.out(most[0])...)
+		}
+		_ = c.SetReadDeadline(time.Time{})
+		g.put(c, gateHandshake)
+		g.ready = append(g.ready, c)
+	}
+	g.tell()
+	return out
+}
+
+// neediest returns whose turn it is: who has waited longest, of the addresses that have the fewest handshakes.
+func (g *Gate) neediest() *GatedConn {
+	var best *GatedConn
+	fewest := 0
+	for _, s := range g.sources {
+		if len(s.open[gateWaiting]) == 0 {
+			continue
+		}
+		c, n := s.open[gateWaiting][0], len(s.open[gateHandshake])
+		if best == nil || n < fewest || n == fewest && c.turn < best.turn {
+			best, fewest = c, n
+		}
+	}
+	return best
+}
+
+// largest returns the address that has the most in this phase, of several the one whose oldest is oldest.
+func (g *Gate) largest(p gatePhase) *gateSource {
+	var most *gateSource
+	for _, s := range g.sources {
+		if n := len(s.open[p]); n > 0 && (most == nil || n > len(most.open[p]) ||
+			n == len(most.open[p]) && s.open[p][0].turn < most.open[p][0].turn) {
+			most = s
+		}
+	}
+	return most
+}
+
+// heard takes what came of waiting for a silent connection's first byte.
+func (g *Gate) heard(c *GatedConn, found peeked) {
+	g.mu.Lock()
+	var out []*GatedConn
+	switch {
+	case c.phase != gateSilent: // dropped, or seen to speak by another
+	case found == peekedByte:
+		out = g.speak(c)
+	default:
+		g.put(c, gateDone)
+		out = append(out, c)
+	}
+	g.mu.Unlock()
+	drop(out)
+}
+
+// release takes a connection from the gate that was proven or closed.
 func (g *Gate) release(c *GatedConn) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i, x := range g.open {
-		if x == c {
-			g.open = append(g.open[:i:i], g.open[i+1:]...)
-			select {
-			case g.freed <- struct{}{}:
-			default:
-			}
+	var out []*GatedConn
+	if c.phase != gateDone {
+		g.put(c, gateDone)
+		out = g.serve()
+	}
+	g.mu.Unlock()
+	drop(out)
+}
+
+// lookAgain serves again after a while. The caller holds mu.
+func (g *Gate) lookAgain(after time.Duration) {
+	if g.timer == nil {
+		g.timer = time.AfterFunc(after, func() {
+			g.mu.Lock()
+			g.timer = nil
+			out := g.serve()
+			g.mu.Unlock()
+			drop(out)
+		})
+	}
+}
+
+// put brings a connection into another phase. The caller holds mu.
+func (g *Gate) put(c *GatedConn, to gatePhase) {
+	s := g.sources[c.source]
+	if s == nil {
+		s = &gateSource{}
+		g.sources[c.source] = s
+	}
+	if c.phase < gatePhases {
+		list := s.open[c.phase]
+		i := slices.Index(list, c)
+		s.open[c.phase] = slices.Delete(list, i, i+1)
+		g.count[c.phase]--
+	}
+	g.turns++
+	c.phase, c.since, c.turn = to, time.Now(), g.turns
+	if to < gatePhases {
+		s.open[to] = append(s.open[to], c)
+		g.count[to]++
+		return
+	}
+	for _, list := range s.open {
+		if len(list) > 0 {
 			return
 		}
 	}
+	delete(g.sources, c.source)
 }
 
-// Close closes the listener; connections stay open.
+// Close closes the listener and what Accept has not returned; other connections stay open.
 func (g *Gate) Close() error {
-	g.mu.Lock()
-	if !g.shut {
-		g.shut = true
-		close(g.closed)
-	}
-	g.mu.Unlock()
+	g.end(net.ErrClosed)
 	return g.Listener.Close()
+}
+
+// end lets Accept fail with err.
+func (g *Gate) end(err error) {
+	g.mu.Lock()
+	if g.ended != nil {
+		g.mu.Unlock()
+		return
+	}
+	g.ended = err
+	close(g.closed)
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	out := slices.DeleteFunc(g.ready, func(c *GatedConn) bool { return c.phase != gateHandshake })
+	for _, s := range g.sources {
+		out = append(out, s.open[gateSilent]...)
+		out = append(out, s.open[gateWaiting]...)
+	}
+	for _, c := range out {
+		g.put(c, gateDone)
+	}
+	g.ready = nil
+	g.mu.Unlock()
+	drop(out)
 }

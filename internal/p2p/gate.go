@@ -25,7 +25,7 @@ type gatedListener struct {
 }
 
 func newGatedListener(l net.Listener, log *slog.Logger) (*gatedListener, error) {
-	gate := identity.NewGate(l, identity.MaxUnproven, log)
+	gate := identity.NewGate(l, identity.GateConfig{Log: log})
 	ml, err := manet.WrapNetListener(gate)
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 	}
 	srv.ConnState = proven
 	done := make(chan error, 1)
-	go func() { done <- srv.ServeTLS(identity.NewGate(ln, identity.MaxUnproven, s.cfg.Log), "", "") }()
+	go func() { done <- srv.ServeTLS(identity.NewGate(ln, identity.GateConfig{Log: s.cfg.Log}), "", "") }()
 	select {
 	case err := <-done:
 		s.Stop()

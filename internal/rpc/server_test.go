@@ -30,7 +30,7 @@ const swarmID = "5eed"
 
 // swarm is one SN's API over TLS, on loopback.
 type swarm struct {
-	t         *testing.T
+	t         testing.TB
 	authority *rpctest.Authority
 	core      *rpctest.Core
 	lead      *rpctest.Lead
@@ -40,7 +40,7 @@ type swarm struct {
 	later     atomic.Int64                       // nanoseconds that the SN's clock is ahead
 }
 
-func newSwarm(t *testing.T) *swarm {
+func newSwarm(t testing.TB) *swarm {
 	t.Helper()
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
 	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
@@ -68,8 +68,8 @@ func newSwarm(t *testing.T) *swarm {
 	return s
 }
 
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func (p *peer) contracts() swarmv1connect.ContractServiceClient {
 	return swarmv1connect.NewContractServiceClient(p.http, p.url())
 }
 
-func nodeKey(t *testing.T) p2pcrypto.PrivKey {
+func nodeKey(t testing.TB) p2pcrypto.PrivKey {
 	t.Helper()
 	key, _, err := p2pcrypto.GenerateEd25519Key(rand.Reader)
 	if err != nil {
