@@ -76,6 +76,9 @@ func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
 	if len(chain) == 0 {
 		return spiffeid.ID{}, errors.New("verify certificate: the peer shows none")
 	}
+	if err := checkChain(chain); err != nil {
+		return spiffeid.ID{}, fmt.Errorf("verify certificate: %w", err)
+	}
 	id, err := CertID(src, chain[0])
 	if err != nil {
 		return spiffeid.ID{}, err

@@ -52,7 +52,7 @@ func MutualTLS(src Source, judge func(spiffeid.ID) error) *tls.Config {
 		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate(false) },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate(true) },
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			chain, err := parseChain(raw)
+			chain, err := ParseChain(raw)
 			if err != nil {
 				return err
 			}
@@ -78,13 +78,10 @@ func PeerFromTLS(src Source, state *tls.ConnectionState) (ID, error) {
 	return ParseID(id)
 }
 
-// maxChain bounds the certificates of a chain that a peer sends.
-const maxChain = 8
-
 // VerifySVID verifies a chain of DER certificates, leaf first, against the source's bundles as of now, and checks
 // trust domain and role as Domains.Check does. It returns the leaf.
 func VerifySVID(rawCerts [][]byte, src Source, domains Domains, roles ...Role) (ID, *x509.Certificate, error) {
-	chain, err := parseChain(rawCerts)
+	chain, err := ParseChain(rawCerts)
 	if err != nil {
 		return ID{}, nil, fmt.Errorf("verify SVID: %w", err)
 	}
@@ -97,20 +94,6 @@ func VerifySVID(rawCerts [][]byte, src Source, domains Domains, roles ...Role) (
 		return ID{}, nil, err
 	}
 	return id, chain[0], nil
-}
-
-func parseChain(raw [][]byte) ([]*x509.Certificate, error) {
-	if len(raw) == 0 || len(raw) > maxChain {
-		return nil, fmt.Errorf("chain has %d certificates: want 1 to %d", len(raw), maxChain)
-	}
-	chain := make([]*x509.Certificate, len(raw))
-	for i, der := range raw {
-		var err error
-		if chain[i], err = x509.ParseCertificate(der); err != nil {
-			return nil, fmt.Errorf("certificate %d of the chain: %w", i+1, err)
-		}
-	}
-	return chain, nil
 }
 
 // RawChain returns the SVID's certificates in DER form, leaf first, as VerifySVID takes them.

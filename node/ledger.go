@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,13 +94,9 @@ func prove(source identity.Source, swarmID string, register state.RegisterNode) 
 
 // checkProof holds the registration of an SN that joins to what its SVID has signed.
 func checkProof(source identity.Source, swarmID string, register state.RegisterNode) error {
-	chain := make([]*x509.Certificate, 0, len(register.Chain))
-	for _, der := range register.Chain {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return fmt.Errorf("its SVID does not parse: %w", err)
-		}
-		chain = append(chain, cert)
+	chain, err := identity.ParseChain(register.Chain)
+	if err != nil {
+		return fmt.Errorf("its SVID does not parse: %w", err)
 	}
 	id, err := identity.VerifyChain(source, chain)
 	if err != nil {

@@ -299,7 +299,7 @@ func (s *FileSource) readPair() (*x509svid.SVID, identity.ID, error) {
 	if err != nil {
 		return nil, identity.ID{}, badKey(err)
 	}
-	chain, err := parseCertificates(data, maxChain)
+	chain, err := parseCertificates(data, identity.MaxChain)
 	if err == nil && len(chain) == 0 {
 		err = errors.New("it has no certificate in PEM form")
 	}

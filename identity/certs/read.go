@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/swarmd/swarmd/identity"
 )
 
 // Bounds of what is read: these files may be written by others than who runs the node.
@@ -25,7 +27,6 @@ const (
 	maxCABytes  = 8 << 20 // of all CA files together
 	maxCAFiles  = 256
 	maxEntries  = 1024 // names in a CA directory
-	maxChain    = 8    // as identity takes from peers
 	maxCAs      = 1024
 	beginMarker = "-----BEGIN "
 )
@@ -139,7 +140,7 @@ func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
 		if len(out) == most {
 			return nil, fmt.Errorf("it has more than %d certificates", most)
 		}
-		c, err := x509.ParseCertificate(b.Bytes)
+		c, err := identity.ParseCertificate(b.Bytes)
 		if err != nil {
 			return nil, fmt.Errorf("certificate %d can not be read: %w", len(out)+1, err)
 		}

@@ -33,8 +33,8 @@ const (
 	reauthVersion = 1
 	reauthDomain  = "swarm p2p re-authentication 1"
 	nonceLen      = 32
-	maxProofCerts = 8
-	maxProofCert  = 16 << 10
+	maxProofCerts = identity.MaxChain
+	maxProofCert  = identity.MaxChainBytes
 	maxProofSig   = 2 << 10
 	maxProof      = 64 << 10 // of chain and signature together
 	reauthTimeout = 5 * time.Second

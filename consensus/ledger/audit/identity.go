@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -19,9 +18,6 @@ import (
 
 // clockSlack is how far the clock of who registered a node may be behind that of who issued its SVID.
 const clockSlack = time.Minute
-
-// maxRSA bounds RSA keys, in bits, as TLS does: a signature by one that fills a record would take days to check.
-const maxRSA = 8192
 
 // auditor is the state of an audit after some records.
 type auditor struct {
@@ -50,15 +46,13 @@ func newAuditor(o Options) *auditor {
 	}
 }
 
-func parseChain(ders [][]byte) ([]*x509.Certificate, error) {
+// parseAuthorities is identity.ParseChain for the authorities of a bundle, of which there may be many.
+func parseAuthorities(ders [][]byte) ([]*x509.Certificate, error) {
 	out := make([]*x509.Certificate, 0, len(ders))
 	for i, der := range ders {
-		cert, err := x509.ParseCertificate(der)
+		cert, err := identity.ParseCertificate(der)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d does not parse: %w", i+1, err)
-		}
-		if key, ok := cert.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
-			return nil, fmt.Errorf("certificate %d has an RSA key of %d bits, at most %d are taken", i+1, key.N.BitLen(), maxRSA)
+			return nil, fmt.Errorf("certificate %d: %w", i+1, err)
 		}
 		out = append(out, cert)
 	}
@@ -75,7 +69,7 @@ func (a *auditor) bundle(b ledger.Bundle) {
 		a.bad("trust_domain", "%v", err)
 		return
 	}
-	authorities, err := parseChain(b.Certificates)
+	authorities, err := parseAuthorities(b.Certificates)
 	if err != nil {
 		a.bad("certificates", "%v", err)
 		return
@@ -107,7 +101,7 @@ func (a *auditor) registration(r ledger.Registration) {
 	if name := id.NodeName(); name != "" && name != r.Node {
 		a.bad("node", "%s may not bear name %q", id, r.Node)
 	}
-	chain, err := parseChain(r.Chain)
+	chain, err := identity.ParseChain(r.Chain)
 	if err != nil {
 		a.bad("chain", "%v", err)
 		return
