@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/swarmd/swarmd/consensus/state"
 )
 
 // AskRaw proposes an encoded command on a forward stream, and returns why it was not accepted.
@@ -18,6 +20,9 @@ func AskRaw(conn net.Conn, command []byte) error {
 	}
 	return err
 }
+
+// MayForward tells whether the leader takes a command from another SN.
+func MayForward(c state.Command) bool { return mayForward(c) }
 
 // HoldConfiguration takes the right to change the configuration until release is called.
 func HoldConfiguration(g *Group) (release func()) {

@@ -57,10 +57,13 @@ func TestRejectionKeepsItsReason(t *testing.T) {
 		s := newSwarm(t)
 		s.form(three...)
 		follower := s.servers[others(three, s.leader(three...).name)[0]]
-		_, err := follower.Propose(s.within(10*time.Second), state.InitSwarm{SwarmID: "another", AtMS: 1})
+		s.propose("a", "sl-0")
+		another := registerSL("sl-0")
+		another.Node.PeerID = "another"
+		_, err := follower.Propose(s.within(10*time.Second), another)
 		var rejected *state.Error
-		if !errors.As(err, &rejected) || rejected.Reason != state.ReasonOtherSwarm || rejected.Remedy == "" {
-			t.Errorf("got %#v, want a whole rejection with %s", err, state.ReasonOtherSwarm)
+		if !errors.As(err, &rejected) || rejected.Reason != state.ReasonNameTaken || rejected.Remedy == "" {
+			t.Errorf("got %#v, want a whole rejection with %s", err, state.ReasonNameTaken)
 		}
 	})
 }

@@ -53,7 +53,9 @@ func TestNoCommandHaltsTheSwarm(t *testing.T) {
 			}
 		}
 		plan.Participants[0].ShardLeaves = 1
-		_, _ = propose(plan), propose(commit)
+		for _, c := range []state.Command{plan, commit} {
+			_, _ = s.servers[leader].Propose(s.within(10*time.Second), c)
+		}
 		s.propose(three[0], "sl-0")
 		s.converged(three...)
 		for _, name := range three {

@@ -75,6 +75,27 @@ type joinPassed struct {
 	Request JoinRequest `json:"request"`
 }
 
+func decodePassed(b []byte) (joinPassed, error) {
+	var j joinPassed
+	if len(b) > maxJoin {
+		return j, errFrame
+	}
+	return j, exactly(b, &j)
+}
+
+// exactly decodes one JSON value without unknown fields.
+func exactly(b []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errFrame
+	}
+	return nil
+}
+
 // EncodeJoin writes a request as the join protocol carries it: its length in four bytes and JSON.
 func EncodeJoin(w io.Writer, r JoinRequest) error { return writeJSON(w, maxJoin, r) }
 
@@ -85,13 +106,8 @@ func DecodeJoin(r io.Reader) (JoinRequest, error) {
 		return JoinRequest{}, err
 	}
 	var j JoinRequest
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&j); err != nil {
-		return JoinRequest{}, fmt.Errorf("%w: %w", errFrame, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return JoinRequest{}, errFrame
+	if err := exactly(b, &j); err != nil {
+		return JoinRequest{}, err
 	}
 	return j, nil
 }

@@ -30,3 +30,37 @@ func TestFetchedLedgerIsNoLongerThanTheState(t *testing.T) {
 		t.Errorf("%d bytes are left of it, %v", size, err)
 	}
 }
+
+// FuzzFetched: whatever another server gives, what is kept is a chain that is no longer than the state's, and it is whole
+// only if it ends in the state's hash.
+func FuzzFetched(f *testing.F) {
+	var lines []byte
+	want := ledger.Head{}
+	for i := range 3 {
+		line, head, err := ledger.Append(want, int64(i), ledger.Swarm{SwarmID: strings.Repeat("x", i)})
+		if err != nil {
+			f.Fatal(err)
+		}
+		lines, want = append(lines, line...), head
+	}
+	f.Add(lines, uint64(0))
+	f.Add(lines[:len(lines)/2], uint64(0))
+	f.Add(append(lines, lines...), uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, have uint64) {
+		b, err := openBook(NewInmemLedger(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.restored(want); err != nil {
+			t.Fatal(err)
+		}
+		_ = b.fetched(have, data)
+		_, _, behind := b.missing()
+		if !behind && b.head != want || b.head.Length > want.Length || b.head.Bytes > want.Bytes {
+			t.Fatalf("it holds %+v of %+v, behind: %t", b.head, want, behind)
+		}
+		if again, err := openBook(b.store, slog.New(slog.DiscardHandler)); err != nil || again.head != b.head {
+			t.Fatalf("it opens anew at %+v, was at %+v: %v", again.head, b.head, err)
+		}
+	})
+}

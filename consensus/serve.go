@@ -78,8 +78,13 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 	switch f.kind {
 	case framePropose:
 		// A command that does not decode must not reach the log, where it would halt every node.
-		if _, err := state.DecodeCommand(f.body); err != nil {
-			return nil, 0, &RemoteError{Reason: "BAD_COMMAND", Message: err.Error()}
+		c, err := state.DecodeCommand(f.body)
+		if err != nil {
+			return nil, 0, &RemoteError{Reason: state.ReasonBadCommand, Message: err.Error()}
+		}
+		if !mayForward(c) {
+			g.log.Warn("command refused that no SN forwards", "peer", peer.PeerID, "command", c.Type())
+			return nil, 0, &RemoteError{Reason: "NOT_FORWARDED", Message: c.Type() + " is for the leader alone to propose"}
 		}
 		a, err := g.proposeLocal(ctx, f.body)
 		if err != nil {
@@ -109,14 +114,35 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 		body, err = json.Marshal(g.ownStats())
 		return body, 0, err
 	case frameJoin:
-		var j joinPassed
-		if err := json.Unmarshal(f.body, &j); err != nil {
-			return nil, 0, errFrame
+		j, err := decodePassed(f.body)
+		if err != nil {
+			return nil, 0, err
 		}
 		body, err = json.Marshal(g.joinLocal(ctx, j.Peer, j.Request))
 		return body, 0, err
 	}
 	return nil, 0, fmt.Errorf("%w: request type %d", errFrame, f.kind)
+}
+
+// forwarded are the commands that the leader takes from other SNs: what the API's callers ask of these. What is not here
+// is decided by the leader itself, or takes a way of its own, as joins and bans do.
+var forwarded = map[string]bool{
+	state.RegisterNode{}.Type():   true, // of other roles than sn
+	state.LeaveNode{}.Type():      true,
+	state.ForgetNode{}.Type():     true,
+	state.UnbanNode{}.Type():      true,
+	state.OpenSession{}.Type():    true,
+	state.CloseSession{}.Type():   true,
+	state.EndSession{}.Type():     true,
+	state.CreateContract{}.Type(): true,
+	state.ResetContract{}.Type():  true,
+}
+
+func mayForward(c state.Command) bool {
+	if r, ok := c.(state.RegisterNode); ok && r.Node.Role == state.RoleSN {
+		return false // it joins
+	}
+	return forwarded[c.Type()]
 }
 
 // HandleForward has fn answer SendToLeader's requests of a kind while this node is the leader. It is called in the

@@ -3,6 +3,7 @@ package consensus
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -102,6 +103,38 @@ func FuzzReadSnapshot(f *testing.F) {
 		var out bytes.Buffer
 		if err := writeSnapshot(&out, v); err != nil || !bytes.Equal(out.Bytes(), b) {
 			t.Fatalf("%q became %q, %v", b, out.Bytes(), err)
+		}
+	})
+}
+
+func FuzzDecodePassed(f *testing.F) {
+	f.Add([]byte(`{"peer":{"peer_id":"id","role":"sn"},"request":{"name":"a","address":"id@h:1"}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := decodePassed(b)
+		if err != nil {
+			return
+		}
+		out, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodePassed(out)
+		if len(out) <= maxJoin && (err != nil || !cmp.Equal(got, again)) {
+			t.Fatalf("%+v became %+v, %v", got, again, err)
+		}
+	})
+}
+
+func FuzzDecodeCall(f *testing.F) {
+	f.Add([]byte("\x04echohi"))
+	f.Add([]byte("\xffecho"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		kind, payload, err := decodeCall(b)
+		if err != nil {
+			return
+		}
+		if kind == "" || len(kind) > maxKind || 1+len(kind)+len(payload) != len(b) {
+			t.Fatalf("%x became %q and %x", b, kind, payload)
 		}
 	})
 }

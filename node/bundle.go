@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -93,16 +94,21 @@ func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (
 	}
 	defer s.Close()
 	_ = s.SetDeadline(time.Now().Add(5 * time.Second))
+	return readBundle(s, peer.SwarmID)
+}
+
+// readBundle reads what an SN says that has proven to be of a swarm.
+func readBundle(r io.Reader, swarmID string) (bundle, error) {
 	var b bundle
-	if err := p2p.ReadMessage(s, bundleLimit, &b); err != nil {
+	if err := p2p.ReadMessage(r, bundleLimit, &b); err != nil {
 		return bundle{}, fmt.Errorf("read bootstrap bundle: %w", err)
 	}
 	b.SNs = slices.DeleteFunc(b.SNs, func(a string) bool { _, _, err := consensus.ParseAddress(a); return err != nil })
 	if len(b.SNs) == 0 {
 		return bundle{}, errors.New("it is still founding the swarm")
 	}
-	if b.SwarmID != peer.SwarmID {
-		return bundle{}, fmt.Errorf("its bootstrap bundle is of swarm %.40q, it said to be of %q", b.SwarmID, peer.SwarmID)
+	if b.SwarmID != swarmID {
+		return bundle{}, fmt.Errorf("its bootstrap bundle is of swarm %.40q, it said to be of %q", b.SwarmID, swarmID)
 	}
 	return b, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 )
 
 // Version is the version of commands and snapshots that this program writes.
@@ -47,6 +49,9 @@ var decoders = map[string]func([]byte) (Command, error){
 	FailContract{}.Type():   decodeAs[FailContract],
 	LoseModel{}.Type():      decodeAs[LoseModel],
 }
+
+// Types returns the types of all commands, sorted.
+func Types() []string { return slices.Sorted(maps.Keys(decoders)) }
 
 func decodeAs[C Command](body []byte) (Command, error) {
 	var c C
