@@ -211,6 +211,7 @@ func TestPure(t *testing.T) {
 	allowed := []string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
 		"crypto/sha256", "encoding/base64", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
+		"github.com/swarmd/swarmd/identity/pattern",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -33,6 +33,7 @@ const (
 	ReasonRequired       = "REQUIRED_NODE"    // a node that the rules require is missing
 	ReasonWeightShare    = "WEIGHT_SHARE"     // the participants hold less of the weight than the rules demand
 	ReasonWeightCap      = "WEIGHT_CAP"       // a participant's weight is above the rules' cap
+	ReasonNotAllowed     = "NOT_ALLOWED"      // the contract's rules do not let the node take part
 	ReasonNotFinal       = "NOT_FINAL"        // the final round is not due
 	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
 	ReasonBanned         = "BANNED"           // the node key is banned

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/swarmd/swarmd/identity/pattern"
 )
 
 // Rules of a contract. A zero field demands nothing. Shares are in millionths, so that nothing is rounded differently
@@ -22,6 +24,8 @@ type Rules struct {
 	QuorumWaitMS      uint32   `json:"quorum_wait_ms,omitempty"`
 	StallGraceMS      uint32   `json:"stall_grace_ms,omitempty"`
 	MinPeersTimeoutMS uint32   `json:"min_peers_timeout_ms,omitempty"`
+	// Allow are patterns of SPIFFE IDs, sorted: only nodes of these may open sessions. None: every SL may.
+	Allow []string `json:"allow,omitempty"`
 }
 
 // What happens to a contract when a peer's weights are not finite.
@@ -45,8 +49,8 @@ func (r *Rules) Equal(o *Rules) bool {
 		return r == o
 	}
 	a, b := *r, *o
-	same := slices.Equal(a.Required, b.Required)
-	a.Required, b.Required = nil, nil
+	same := slices.Equal(a.Required, b.Required) && slices.Equal(a.Allow, b.Allow)
+	a.Required, b.Required, a.Allow, b.Allow = nil, nil, nil, nil
 	return same && a.text() == b.text()
 }
 
@@ -92,7 +96,45 @@ func (r *Rules) check() error {
 		return reject(ReasonBadCommand, "raise the weight cap to 1/minPeers at least, or minPeers",
 			"with minPeers %d and a weight cap of %s of the whole the peers' shares would not make up 1", r.MinPeers, share(uint64(r.WeightCapPPM)))
 	}
+	if err := r.checkAllow(); err != nil {
+		return err
+	}
 	return r.checkRequired()
+}
+
+// checkAllow holds the patterns of who may take part to their form.
+func (r *Rules) checkAllow() error {
+	if len(r.Allow) > pattern.MaxList {
+		return reject(ReasonBadCommand, "name many nodes by one pattern, with * or **", "%d patterns of who may take part, at most %d can be", len(r.Allow), pattern.MaxList)
+	}
+	for i, text := range r.Allow {
+		p, err := pattern.Parse(text)
+		switch {
+		case err != nil:
+			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s", err)
+		case !p.Under("swarm", RoleSL):
+			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s is no pattern of an SL's SPIFFE ID", p)
+		case i > 0 && r.Allow[i-1] >= text:
+			return reject(ReasonBadCommand, "give each pattern once", "pattern %s is not in its place", p)
+		}
+	}
+	return nil
+}
+
+// allows tells whether a node may take part; nil rules let every SL.
+func (r *Rules) allows(n *Node) bool {
+	if r == nil || len(r.Allow) == 0 {
+		return true
+	}
+	list, err := pattern.ParseList(r.Allow)
+	return err == nil && list.Match(n.SPIFFEID)
+}
+
+// notAllowed refuses a session of a node that the rules do not let take part.
+func notAllowed(contract string, n *Node, r *Rules) error {
+	return reject(ReasonNotAllowed,
+		"ask who made the contract to let it in; only a contract without sessions can get other rules: swarmctl create contract "+contract,
+		"the rules of contract %s let only %s take part: node %s has the SPIFFE ID %s", contract, Clip(strings.Join(r.Allow, ", "), 512), n.Name, Clip(n.SPIFFEID, 256))
 }
 
 func (r *Rules) checkRequired() error {

@@ -249,3 +249,51 @@ func TestExportIsNotAllowedLater(t *testing.T) {
 		t.Errorf("taken back: %v", err)
 	}
 }
+
+// TestOnlyWhomTheRulesAllow holds that a rule names by SPIFFE ID who may open sessions, whatever name or key it comes with.
+func TestOnlyWhomTheRulesAllow(t *testing.T) {
+	s := state.New()
+	apply := func(c state.Command) error {
+		next, _, err := s.Apply(c)
+		if err != nil && next != s {
+			t.Error("a rejected command changed the state")
+		}
+		s = next
+		return err
+	}
+	rules := state.Rules{Allow: []string{"spiffe://a.example/swarm/sl/**", "spiffe://b.example/swarm/sl/*"}}
+	if err := apply(state.CreateContract{Contract: "study", Rules: rules}); err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		id string
+		ok bool
+	}{
+		{"spiffe://a.example/swarm/sl", true},
+		{"spiffe://a.example/swarm/sl/one", true},
+		{"spiffe://b.example/swarm/sl", false},
+		{"spiffe://b.example/swarm/sl/two", true},
+		{"spiffe://c.example/swarm/sl/two", false},
+		{"", false},
+	} {
+		node := state.Node{Name: fmt.Sprintf("sl-%d", i), Role: state.RoleSL, SPIFFEID: tt.id, PeerID: fmt.Sprintf("peer%d", i)}
+		if err := apply(state.RegisterNode{Node: node, TokenHash: strings.Repeat("0", 64)}); err != nil {
+			t.Fatal(err)
+		}
+		err := apply(state.OpenSession{
+			Session: fmt.Sprintf("%032x", i), Contract: "study", Node: node.Name, SyncFrequency: 1, Weight: 1,
+			Terms: state.Terms{LayoutDigest: strings.Repeat("0", 64), Layout: []byte("{}"), Leaves: 1, Method: "mean", MinPeers: 9},
+		})
+		if want := map[bool]string{false: state.ReasonNotAllowed}[tt.ok]; state.ReasonOf(err) != want || tt.ok && err != nil {
+			t.Errorf("%q opens a session: %v", tt.id, err)
+		}
+	}
+	for name, allow := range map[string][]string{
+		"no pattern": {"sl-1"}, "an SN's": {"spiffe://a.example/swarm/sn/*"}, "twice": {rules.Allow[0], rules.Allow[0]},
+		"too many": make([]string, 65),
+	} {
+		if err := apply(state.CreateContract{Contract: "other", Rules: state.Rules{Allow: allow}}); state.ReasonOf(err) != state.ReasonBadCommand {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -108,6 +108,9 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if c.Over {
 		return Result{}, contractOver(c.Name)
 	}
+	if n := s.Nodes[o.Node]; !c.Rules.allows(n) {
+		return Result{}, notAllowed(c.Name, n, c.Rules)
+	}
 	if !c.Rules.fit(o.Terms) {
 		return Result{}, againstRules(c.Name, o.Terms, c.Rules)
 	}

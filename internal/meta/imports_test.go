@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "merge/blake"}}, // the state counts its records, a digest is a hash
+	{"0-", []string{"consensus/ledger", "identity/pattern", "merge/blake"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/plain", "internal/space",
 	}},
@@ -62,8 +62,9 @@ var offline = []string{"consensus/ledger", "consensus/ledger/audit"}
 var pure = map[string][]string{
 	"consensus/state": {
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
-		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "math",
+		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/pattern", "math",
 	},
+	"identity/pattern": {"fmt", "slices", "strings"},
 	"consensus/ledger": {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",

@@ -102,7 +102,7 @@ func stateRows() []row {
 	add(connect.CodeNotFound, state.ReasonContractAbsent, state.ReasonSessionUnknown, state.ReasonNodeUnknown)
 	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonKeyTaken, state.ReasonSessionTaken)
 	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
-	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned)
+	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned, state.ReasonNotAllowed)
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
 		state.ReasonTermsMismatch, state.ReasonLayoutAbsent, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
 		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)

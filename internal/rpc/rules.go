@@ -8,6 +8,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -93,10 +94,14 @@ func rulesFromProto(r *swarmv1.Rules) (state.Rules, error) {
 		return state.Rules{}, fmt.Errorf("%w: %d nodes are required, at most %d can be", ErrBadRequest, len(r.GetRequired()), state.MaxRequired)
 	}
 	required := slices.Compact(slices.Sorted(slices.Values(r.GetRequired())))
+	if len(r.GetAllow()) > pattern.MaxList {
+		return state.Rules{}, fmt.Errorf("%w: %d patterns of who may take part, at most %d can be", ErrBadRequest, len(r.GetAllow()), pattern.MaxList)
+	}
 	return state.Rules{
 		Method: r.GetMethod(), Least: least, MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: required,
 		MinWeightSharePPM: part, WeightCapPPM: limit, Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		QuorumWaitMS: r.GetQuorumWaitMs(), StallGraceMS: r.GetStallGraceMs(), MinPeersTimeoutMS: r.GetMinPeersTimeoutMs(),
+		Allow: slices.Compact(slices.Sorted(slices.Values(r.GetAllow()))),
 	}, nil
 }
 

@@ -2381,8 +2381,11 @@ type Rules struct {
 	QuorumWaitMs      uint32                 `protobuf:"varint,9,opt,name=quorum_wait_ms,json=quorumWaitMs,proto3" json:"quorum_wait_ms,omitempty"`
 	StallGraceMs      uint32                 `protobuf:"varint,10,opt,name=stall_grace_ms,json=stallGraceMs,proto3" json:"stall_grace_ms,omitempty"`
 	MinPeersTimeoutMs uint32                 `protobuf:"varint,11,opt,name=min_peers_timeout_ms,json=minPeersTimeoutMs,proto3" json:"min_peers_timeout_ms,omitempty"` // all sessions fail after so long below min_peers
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Patterns of SPIFFE IDs, sorted: only nodes of these may open sessions. None: every SL may. Package identity/pattern has
+	// their form.
+	Allow         []string `protobuf:"bytes,12,rep,name=allow,proto3" json:"allow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rules) Reset() {
@@ -2490,6 +2493,13 @@ func (x *Rules) GetMinPeersTimeoutMs() uint32 {
 		return x.MinPeersTimeoutMs
 	}
 	return 0
+}
+
+func (x *Rules) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
 }
 
 // LostModel says that training went back to an older model.
@@ -4441,7 +4451,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\x12%\n" +
 	"\x05rules\x18\f \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x122\n" +
 	"\n" +
-	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\"\xfc\x02\n" +
+	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\"\x92\x03\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -4456,7 +4466,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0equorum_wait_ms\x18\t \x01(\rR\fquorumWaitMs\x12$\n" +
 	"\x0estall_grace_ms\x18\n" +
 	" \x01(\rR\fstallGraceMs\x12/\n" +
-	"\x14min_peers_timeout_ms\x18\v \x01(\rR\x11minPeersTimeoutMs\"|\n" +
+	"\x14min_peers_timeout_ms\x18\v \x01(\rR\x11minPeersTimeoutMs\x12\x14\n" +
+	"\x05allow\x18\f \x03(\tR\x05allow\"|\n" +
 	"\tLostModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
