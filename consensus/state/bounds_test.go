@@ -50,7 +50,7 @@ func TestNodeHasABoundOfOpenSessions(t *testing.T) {
 	for i := range state.MaxSessions {
 		s = mustApply(t, s, small(i, fmt.Sprintf("study-%d", i)))
 	}
-	if _, _, err := s.Apply(small(1000, "one-more")); state.ReasonOf(err) != state.ReasonBadCommand {
+	if _, _, err := s.Apply(small(1000, "one-more")); state.ReasonOf(err) != state.ReasonQuota {
 		t.Errorf("session %d: %v", state.MaxSessions+1, err)
 	}
 	// Another session in a contract where it has one replaces that.

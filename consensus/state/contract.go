@@ -19,7 +19,9 @@ type Contract struct {
 	Name      string `json:"name"`
 	Run       uint64 `json:"run"` // from 1; RESET begins the next
 	CreatedMS int64  `json:"created_ms"`
-	Terms     *Terms `json:"terms,omitempty"` // nil until fixed
+	// MadeBy is the node whose session made the contract; empty: somebody did by hand, or it is older than this field.
+	MadeBy string `json:"made_by,omitempty"`
+	Terms  *Terms `json:"terms,omitempty"` // nil until fixed
 	// ExpectedPeers is the largest number of peers that a session of this run announced; 0: unknown.
 	ExpectedPeers uint32 `json:"expected_peers,omitempty"`
 	// Sessions by ID. Ended ones are kept (the newest MaxEnded, and those that count as closed); after a forced reset the
@@ -193,7 +195,7 @@ func (r ResetContract) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonStaleRun, "", "contract %s is in run %d, not %d", old.Name, old.Run, r.Run)
 	}
 	next := newContract(old.Name, old.CreatedMS)
-	next.Run, next.NextOrder, next.Rules = old.Run+1, old.NextOrder, old.Rules
+	next.Run, next.NextOrder, next.Rules, next.MadeBy = old.Run+1, old.NextOrder, old.Rules, old.MadeBy
 	active := old.Active()
 	open := 0
 	for _, session := range active {

@@ -41,6 +41,7 @@ const (
 	ReasonTooLarge       = "TOO_LARGE"        // its record would be longer than one of the ledger may be
 	ReasonLastSN         = "LAST_SN"          // the only SN can't be banned
 	ReasonLayoutAbsent   = "LAYOUT_UNKNOWN"   // the contract does not hold the layout that a session names; SNs bring it then
+	ReasonQuota          = "QUOTA"            // the node has as much in the state as it may
 	ReasonStateFull      = "STATE_FULL"       // the state holds as much as it may
 	ReasonQuorum         = "QUORUM"           // too few SNs would be left to agree; told by the raft leader
 )

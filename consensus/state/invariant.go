@@ -22,7 +22,7 @@ func Check(s *State) error {
 	if err := again.count(&State{}); err != nil {
 		return fmt.Errorf("the state can't be counted: %w", err)
 	}
-	if again.sums.size != s.sums.size || again.sums.entries != s.sums.entries || again.sums.ended != s.sums.ended || !maps.Equal(again.sums.use, s.sums.use) {
+	if !again.sums.equal(s.sums) {
 		return fmt.Errorf("the running sums are wrong: %d bytes, and there are %d", s.sums.size, again.sums.size)
 	}
 	return nil

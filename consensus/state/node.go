@@ -83,6 +83,9 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	if old == nil && len(s.Nodes) >= maxNodes {
 		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)
 	}
+	if id := c.Node.SPIFFEID; id != "" && c.Node.Role != RoleSN && (old == nil || old.SPIFFEID != id) && s.ofID(id) >= MaxNodesOfID {
+		return Result{}, reject(ReasonQuota, "forget nodes that are gone, or give nodes entries of their own", "%d nodes are registered with SPIFFE ID %s already", MaxNodesOfID, clip(id, maxShort))
+	}
 	n := c.Node
 	n.TokenHashes, n.Live, n.LiveSinceMS, n.LeftReason = []string{c.TokenHash}, true, c.AtMS, ""
 	n.Recorded = 0

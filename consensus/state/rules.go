@@ -199,7 +199,10 @@ func (o CreateContract) apply(s *State) (Result, error) {
 	if rules.none() {
 		rules = nil
 	}
+	adopted := c.MadeBy != ""
+	c.MadeBy = ""
 	if known && c.Rules.Equal(rules) {
+		result.Changed = adopted
 		return result, nil
 	}
 	if active := c.Active(); len(active) > 0 {

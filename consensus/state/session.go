@@ -88,12 +88,16 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if err := o.check(s); err != nil {
 		return Result{}, err
 	}
-	if _, err := s.ensureContract(o.Contract, o.AtMS); err != nil {
+	known, err := s.ensureContract(o.Contract, o.AtMS)
+	if err != nil {
 		return Result{}, err
 	}
 	c, err := s.contract(o.Contract)
 	if err != nil {
 		return Result{}, err
+	}
+	if !known {
+		c.MadeBy = o.Node
 	}
 	o.Terms = o.Terms.under(c.Rules)
 	if err := o.Terms.check(); err != nil {
@@ -122,7 +126,7 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	} else if !c.HoldsLayout(o.Terms.LayoutDigest) {
 		return Result{}, reject(ReasonLayoutAbsent, "open the session with its layout", "contract %s does not hold layout %s", c.Name, clip(o.Terms.LayoutDigest, 12))
 	}
-	if err := o.within(s, c); err != nil {
+	if err := o.within(s, c, known); err != nil {
 		return Result{}, err
 	}
 	if old := c.SessionOf(o.Node); old != nil {
@@ -149,17 +153,6 @@ func (c *Contract) forgetCloses(node string) {
 			c.Sessions[id] = &n
 		}
 	}
-}
-
-// within holds a node to what it may have in the state.
-func (o OpenSession) within(s *State, c *Contract) error {
-	if c.SessionOf(o.Node) == nil && s.UseOf(o.Node).Open >= MaxSessions {
-		return reject(ReasonBadCommand, "end sessions that are done", "node %s has %d open sessions already", o.Node, MaxSessions)
-	}
-	if len(c.Active()) >= MaxParticipants && c.SessionOf(o.Node) == nil {
-		return reject(ReasonBadCommand, "wait until others have ended", "contract %s has %d open sessions already", c.Name, MaxParticipants)
-	}
-	return nil
 }
 
 func (o OpenSession) session(c *Contract) *Session {

@@ -85,7 +85,10 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	} else if err != nil {
 		return s, Result{}, err
 	}
-	if err := next.count(s); err != nil {
+	if err = next.count(s); err == nil && next.trim() {
+		err = next.count(s)
+	}
+	if err != nil {
 		return s, Result{}, fmt.Errorf("count the state after %s: %w", c.Type(), err)
 	}
 	if err := next.checkRoom(c, s); err != nil {

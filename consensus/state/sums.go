@@ -13,17 +13,26 @@ type sums struct {
 	entries int            // encoded bytes of all nodes, contracts and bans with their keys
 	size    int            // encoded bytes of the whole state
 	ended   int            // sessions that have ended
+	made    int            // contracts that nobody made by hand
 	use     map[string]Use // by node name; nodes that use nothing are not in it
+}
+
+func (s sums) equal(o sums) bool {
+	return s.entries == o.entries && s.size == o.size && s.ended == o.ended && s.made == o.made && maps.Equal(s.use, o.use)
 }
 
 // Use is what the state holds on behalf of one node.
 type Use struct {
-	Open  int // sessions that have not ended
-	Ended int // sessions that have
+	Open      int // sessions that have not ended
+	Ended     int // sessions that have
+	Contracts int // contracts that its sessions made, and nobody by hand
+	Bytes     int // of its sessions and of layouts that it brought, as they are encoded
 }
 
 func (u Use) plus(o Use, sign int) Use {
-	return Use{Open: u.Open + sign*o.Open, Ended: u.Ended + sign*o.Ended}
+	return Use{
+		Open: u.Open + sign*o.Open, Ended: u.Ended + sign*o.Ended, Contracts: u.Contracts + sign*o.Contracts, Bytes: u.Bytes + sign*o.Bytes,
+	}
 }
 
 // Size is the number of bytes of the encoded state.
@@ -147,6 +156,11 @@ func (c *counter) contract(name string, x *Contract, sign int) {
 		terms.Layout = nil
 		head.Terms = &terms
 		size += layoutField(x.Terms.Layout)
+		c.of(x.Terms.LayoutFrom, Use{Bytes: layoutField(x.Terms.Layout)}, sign)
+	}
+	if x.MadeBy != "" {
+		c.made += sign
+		c.of(x.MadeBy, Use{Contracts: 1}, sign)
 	}
 	c.add(sign, entry(name, &head).plus(size))
 }
@@ -171,13 +185,22 @@ func (c *counter) session(id string, x *Session, sign int) {
 	}
 	bare := *x
 	bare.Terms.Layout = nil
-	c.add(sign, entry(id, &bare).plus(layoutField(x.Terms.Layout)))
-	use := Use{Open: 1}
+	own, layout := entry(id, &bare), layoutField(x.Terms.Layout)
+	c.add(sign, own.plus(layout))
+	c.of(x.Terms.LayoutFrom, Use{Bytes: layout}, sign)
+	use := Use{Open: 1, Bytes: own.bytes}
 	if x.State == SessionEnded {
-		use = Use{Ended: 1}
+		use = Use{Ended: 1, Bytes: own.bytes}
 		c.ended += sign
 	}
-	c.delta[x.Node] = c.delta[x.Node].plus(use, sign)
+	c.of(x.Node, use, sign)
+}
+
+// of counts what a node uses; what is nobody's is not counted.
+func (c *counter) of(node string, use Use, sign int) {
+	if node != "" {
+		c.delta[node] = c.delta[node].plus(use, sign)
+	}
 }
 
 // weight is how many bytes something takes in the encoded state.

@@ -17,8 +17,6 @@ const (
 	MaxWaitMS        = 7 * 24 * 3600 * 1000
 	MaxEnded         = 256 // ended sessions that a contract keeps, besides those that count as closed
 
-	MaxSessions = 64 // sessions of one node that have not ended: as many as a report carries
-
 	MaxParticipants = MaxMinPeers // of a round: so many sessions of a contract may be open
 
 	maxShort     = 512

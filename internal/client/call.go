@@ -122,6 +122,14 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			registered = true
 			continue
 		}
+		if f.Reason == ReasonTooFast { // nothing was done, and another SN need not hear of it
+			c.wait(f.Message + "; trying again")
+			if !sleep(ctx, jitter(delay)) {
+				return waited(ctx, last)
+			}
+			delay = min(2*delay, maxDelay)
+			continue
+		}
 		if !f.elsewhere || how.once && f.sent && f.Reason != ReasonNoLeader {
 			return f.Error
 		}

@@ -22,6 +22,7 @@ const (
 	ReasonSVIDExpired      = "SVID_EXPIRED"
 	ReasonNonceRefused     = "NONCE_REFUSED"
 	ReasonLedgerIncomplete = "LEDGER_INCOMPLETE"
+	ReasonTooFast          = "TOO_FAST"
 	ReasonTokenRefused     = "TOKEN_REFUSED"
 	ReasonNodeLeft         = "NODE_LEFT"
 	ReasonWrongSwarm       = "WRONG_SWARM"

@@ -53,6 +53,12 @@ func nodeToProto(n *state.Node) *swarmv1.Node {
 	}
 }
 
+func useToProto(u state.Use) *swarmv1.Use {
+	return &swarmv1.Use{
+		OpenSessions: uint32(u.Open), EndedSessions: uint32(u.Ended), Contracts: uint32(u.Contracts), Bytes: uint64(u.Bytes), //nolint:gosec // counts
+	}
+}
+
 // nodeFromProto takes what a node tells of itself. Who it is comes from its connection; whether it lives and is the
 // Sentinel is not for it to say.
 func nodeFromProto(n *swarmv1.Node) (state.Node, error) {

@@ -10,6 +10,9 @@ import (
 // enrol proposes a session, whose layout goes into the log only if its contract does not hold it. Of several that come at once
 // with the same one, the first brings it while the others wait.
 func (s *Server) enrol(ctx context.Context, open state.OpenSession) (state.Result, error) {
+	if err := s.rates.takeProposal(open.Node); err != nil {
+		return state.Result{}, err
+	}
 	free, err := s.bringing.take(ctx, open.Contract+" "+open.Terms.LayoutDigest)
 	if err != nil {
 		return state.Result{}, err
@@ -22,9 +25,12 @@ func (s *Server) enrol(ctx context.Context, open state.OpenSession) (state.Resul
 		if state.ReasonOf(err) != state.ReasonLayoutAbsent { // else whoever held it has ended meanwhile
 			return res, err
 		}
-		return s.propose(ctx, open)
+	} else {
+		defer free()
 	}
-	defer free()
+	if err := s.rates.takeLayout(open.Node, len(open.Terms.Layout)); err != nil {
+		return state.Result{}, err
+	}
 	return s.propose(ctx, open)
 }
 

@@ -42,6 +42,8 @@ var (
 	ErrNotYours = errors.New("session belongs to another node")
 	// ErrBadRequest: a field is missing or out of its bounds.
 	ErrBadRequest = errors.New("bad request")
+	// ErrTooFast: the node asks for more commands, or larger ones, than it may.
+	ErrTooFast = errors.New("too many requests of this node")
 	// ErrStopping: this SN is shutting down.
 	ErrStopping = errors.New("this SN is stopping")
 )
@@ -80,6 +82,7 @@ func ownRows() []row {
 		{ErrNameMismatch, "NAME_MISMATCH", connect.CodePermissionDenied, "start the node with the --name that its SVID carries, or give it an SVID of its own"},
 		{ErrNotYours, "SESSION_NOT_YOURS", connect.CodePermissionDenied, "open a session of your own"},
 		{ErrBadRequest, "BAD_REQUEST", connect.CodeInvalidArgument, "correct the request"},
+		{ErrTooFast, "TOO_FAST", connect.CodeResourceExhausted, "ask again later; swarmd does by itself"},
 		{consensus.ErrLedgerBehind, "LEDGER_INCOMPLETE", connect.CodeUnavailable, "ask another SN, or again later"},
 		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
@@ -106,7 +109,7 @@ func stateRows() []row {
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
 		state.ReasonTermsMismatch, state.ReasonLayoutAbsent, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
 		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
-	add(connect.CodeResourceExhausted, state.ReasonStateFull)
+	add(connect.CodeResourceExhausted, state.ReasonStateFull, state.ReasonQuota)
 	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)
 	return out
 }

@@ -17,6 +17,7 @@ var (
 	ViewToProto       = viewToProto
 	SummaryToProto    = summaryToProto
 	NewNonces         = newNonces
+	NewRates          = newRates
 	ToConnect         = toConnect
 	Clip              = clip
 	Spoken            = spoken
@@ -32,6 +33,10 @@ func Rows() (errs []error, reasons []string, codes []connect.Code) {
 	return errs, reasons, codes
 }
 
+func (r *rates) TakeLayout(node string, bytes int) error { return r.takeLayout(node, bytes) }
+func (r *rates) TakeProposal(node string) error          { return r.takeProposal(node) }
+func (r *rates) Size() int                               { return len(r.taken) }
+
 func (n *nonces) Issue(caller string) []byte              { return n.issue(caller) }
 func (n *nonces) Redeem(caller string, value []byte) bool { return n.redeem(caller, value) }
 func (n *nonces) Size() (live, order int)                 { return len(n.live), len(n.order) }
@@ -41,6 +46,6 @@ func OwnErrors() []error {
 	return []error{
 		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
 		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
-		ErrBadRequest, ErrStopping,
+		ErrBadRequest, ErrTooFast, ErrStopping,
 	}
 }

@@ -41,6 +41,9 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	if err != nil {
 		return nil, err
 	}
+	if err := s.rates.takeRegistration(caller.ID, node.PeerID); err != nil {
+		return nil, err
+	}
 	token := make([]byte, tokenBytes)
 	_, _ = rand.Read(token) // never fails, by its contract
 	register := state.RegisterNode{
@@ -125,7 +128,7 @@ func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListN
 	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view)}
 	via := s.askVia(ctx)
 	for _, n := range out.Nodes {
-		n.Sn = via[n.Name]
+		n.Sn, n.Use = via[n.Name], useToProto(view.UseOf(n.Name))
 	}
 	return connect.NewResponse(out), nil
 }
@@ -151,7 +154,7 @@ func (s *Server) LeaveNode(ctx context.Context, req *connect.Request[swarmv1.Lea
 	if reason == "" {
 		reason = "it gave no reason"
 	}
-	res, err := s.propose(ctx, state.LeaveNode{Node: who.node, TokenHash: who.tokenHash, Reason: reason, AtMS: s.nowMS()})
+	res, err := s.proposeFor(ctx, who.node, state.LeaveNode{Node: who.node, TokenHash: who.tokenHash, Reason: reason, AtMS: s.nowMS()})
 	if err != nil {
 		return nil, err
 	}

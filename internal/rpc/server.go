@@ -75,6 +75,7 @@ type Server struct {
 	healths healths
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
+	rates    *rates
 
 	stop     sync.Once
 	stopping chan struct{}
@@ -103,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), stopping: make(chan struct{})}, nil
+	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{})}, nil
 }
 
 // Stop ends all streams with the reason STOPPING, so that clients move on. Calls that run are not ended.
@@ -138,6 +139,14 @@ func (s *Server) propose(ctx context.Context, c state.Command) (state.Result, er
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	return s.cfg.Core.Propose(ctx, c)
+}
+
+// proposeFor is propose for a node, which may ask for only so many.
+func (s *Server) proposeFor(ctx context.Context, node string, c state.Command) (state.Result, error) {
+	if err := s.rates.takeProposal(node); err != nil {
+		return state.Result{}, err
+	}
+	return s.propose(ctx, c)
 }
 
 func (s *Server) nowMS() int64 { return s.cfg.Now().UnixMilli() }

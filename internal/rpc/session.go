@@ -92,7 +92,7 @@ func (s *Server) CloseSession(ctx context.Context, req *connect.Request[swarmv1.
 	if err := s.ownSession(ctx, m.GetContract(), m.GetSession()); err != nil {
 		return nil, err
 	}
-	_, err := s.propose(ctx, state.CloseSession{
+	_, err := s.proposeFor(ctx, speaker(ctx), state.CloseSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), CheckinMode: m.GetCheckinMode(),
 		Seq: m.GetSeq(), AtMS: s.nowMS(),
 	})
@@ -112,7 +112,7 @@ func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.En
 	if err := s.ownSession(ctx, m.GetContract(), m.GetSession()); err != nil {
 		return nil, err
 	}
-	_, err := s.propose(ctx, state.EndSession{
+	_, err := s.proposeFor(ctx, speaker(ctx), state.EndSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Run: m.GetRun(), Reason: ownReason(m.GetReason()),
 		ExitCode: m.GetExitCode(), AtMS: s.nowMS(),
 	})

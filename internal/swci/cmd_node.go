@@ -58,6 +58,15 @@ type nodeJSON struct {
 	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`
 	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID"`
 	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	Use        useJSON `json:"use" doc:"what the SNs hold on its behalf; docs/reference/limits.md has the limits"`
+}
+
+// useJSON is the quotas' part of `list nodes -o json`.
+type useJSON struct {
+	OpenSessions  uint32 `json:"open_sessions" doc:"sessions that have not ended"`
+	EndedSessions uint32 `json:"ended_sessions" doc:"ended sessions that are kept"`
+	Contracts     uint32 `json:"contracts" doc:"contracts that its sessions made, and nobody by hand"`
+	Bytes         uint64 `json:"bytes" doc:"of its sessions and of layouts that it brought, as they are encoded"`
 }
 
 func listNodes(ctx context.Context, s *Session, args Args) error {
@@ -102,11 +111,13 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 }
 
 func nodeToJSON(n *swarmv1.Node) nodeJSON {
+	use := n.GetUse()
 	return nodeJSON{
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
 		Banned: n.GetBanned(), Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
+		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}
 }
 

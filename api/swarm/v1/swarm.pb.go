@@ -355,6 +355,7 @@ type Node struct {
 	Sn              string                 `protobuf:"bytes,14,opt,name=sn,proto3" json:"sn,omitempty"`           // for an SL: name of the SN through which it last reported, if known
 	Banned          bool                   `protobuf:"varint,15,opt,name=banned,proto3" json:"banned,omitempty"`
 	LeftReason      string                 `protobuf:"bytes,16,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"` // not empty: it said goodbye, and why; it is not live, and that is no fault
+	Use             *Use                   `protobuf:"bytes,17,opt,name=use,proto3" json:"use,omitempty"`                                 // only in ListNodes
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -501,6 +502,82 @@ func (x *Node) GetLeftReason() string {
 	return ""
 }
 
+func (x *Node) GetUse() *Use {
+	if x != nil {
+		return x.Use
+	}
+	return nil
+}
+
+// Use is what the SNs' shared state holds on behalf of a node; docs/reference/limits.md has the limits.
+type Use struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OpenSessions  uint32                 `protobuf:"varint,1,opt,name=open_sessions,json=openSessions,proto3" json:"open_sessions,omitempty"`
+	EndedSessions uint32                 `protobuf:"varint,2,opt,name=ended_sessions,json=endedSessions,proto3" json:"ended_sessions,omitempty"`
+	Contracts     uint32                 `protobuf:"varint,3,opt,name=contracts,proto3" json:"contracts,omitempty"` // that its sessions made, and nobody by hand
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`         // of its sessions, and of layouts that it brought, as they are encoded
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Use) Reset() {
+	*x = Use{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Use) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Use) ProtoMessage() {}
+
+func (x *Use) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Use.ProtoReflect.Descriptor instead.
+func (*Use) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Use) GetOpenSessions() uint32 {
+	if x != nil {
+		return x.OpenSessions
+	}
+	return 0
+}
+
+func (x *Use) GetEndedSessions() uint32 {
+	if x != nil {
+		return x.EndedSessions
+	}
+	return 0
+}
+
+func (x *Use) GetContracts() uint32 {
+	if x != nil {
+		return x.Contracts
+	}
+	return 0
+}
+
+func (x *Use) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type ChallengeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -509,7 +586,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +598,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +611,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
 }
 
 type ChallengeResponse struct {
@@ -546,7 +623,7 @@ type ChallengeResponse struct {
 
 func (x *ChallengeResponse) Reset() {
 	*x = ChallengeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +635,7 @@ func (x *ChallengeResponse) String() string {
 func (*ChallengeResponse) ProtoMessage() {}
 
 func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +648,7 @@ func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeResponse.ProtoReflect.Descriptor instead.
 func (*ChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ChallengeResponse) GetNonce() []byte {
@@ -596,7 +673,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +685,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +698,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -670,7 +747,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +759,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +772,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -728,7 +805,7 @@ type LeaveNodeRequest struct {
 
 func (x *LeaveNodeRequest) Reset() {
 	*x = LeaveNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +817,7 @@ func (x *LeaveNodeRequest) String() string {
 func (*LeaveNodeRequest) ProtoMessage() {}
 
 func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +830,7 @@ func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
 func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LeaveNodeRequest) GetReason() string {
@@ -771,7 +848,7 @@ type LeaveNodeResponse struct {
 
 func (x *LeaveNodeResponse) Reset() {
 	*x = LeaveNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +860,7 @@ func (x *LeaveNodeResponse) String() string {
 func (*LeaveNodeResponse) ProtoMessage() {}
 
 func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +873,7 @@ func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
 func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 type ForgetNodeRequest struct {
@@ -808,7 +885,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +897,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +910,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -851,7 +928,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +940,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +953,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 type ListNodesRequest struct {
@@ -887,7 +964,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +976,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +989,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 type ListNodesResponse struct {
@@ -925,7 +1002,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1014,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1027,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -981,7 +1058,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1070,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1083,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -1054,7 +1131,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1143,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1156,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -1105,7 +1182,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1194,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1207,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -1149,7 +1226,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1238,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1251,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -1192,7 +1269,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1281,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1294,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -1234,7 +1311,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1323,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1336,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -1318,7 +1395,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1407,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1420,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -1446,7 +1523,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1535,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1548,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -1493,7 +1570,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1582,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1595,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -1553,7 +1630,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1642,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1655,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -1615,7 +1692,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1704,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1717,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -1681,7 +1758,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1770,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1783,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -1777,7 +1854,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1866,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1879,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -1841,7 +1918,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +1930,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +1943,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1921,7 +1998,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2010,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2023,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -2012,7 +2089,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2101,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2114,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -2098,7 +2175,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2187,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2200,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -2191,7 +2268,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2280,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2293,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -2248,7 +2325,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2337,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2350,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ContractView) GetName() string {
@@ -2390,7 +2467,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2479,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2492,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Rules) GetMethod() string {
@@ -2515,7 +2592,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2604,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2617,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -2600,7 +2677,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2689,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2702,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Session) GetId() string {
@@ -2778,7 +2855,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2867,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2880,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -2886,7 +2963,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +2975,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +2988,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -2997,7 +3074,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3086,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3099,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Participant) GetSession() string {
@@ -3120,7 +3197,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3209,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3222,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -3175,7 +3252,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3264,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3277,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -3247,7 +3324,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3259,7 +3336,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3272,7 +3349,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -3287,7 +3364,7 @@ type EndSessionRequest struct {
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Contract      string                 `protobuf:"bytes,2,opt,name=contract,proto3" json:"contract,omitempty"`
 	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"` // "finished" or why it failed; at most 4 KiB
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"` // "finished" or why it failed; cut at 256 bytes as JSON writes it
 	ExitCode      int32                  `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3295,7 +3372,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3384,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3397,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -3366,7 +3443,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3455,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3468,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 type ListContractsRequest struct {
@@ -3402,7 +3479,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3491,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3504,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 type ListContractsResponse struct {
@@ -3439,7 +3516,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3528,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3541,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -3490,7 +3567,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +3579,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +3592,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -3583,7 +3660,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3672,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3685,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -3633,7 +3710,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3722,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3735,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -3720,7 +3797,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3732,7 +3809,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3745,7 +3822,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -3771,7 +3848,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +3860,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +3873,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -3815,7 +3892,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +3904,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +3917,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -3864,7 +3941,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3876,7 +3953,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3889,7 +3966,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -3948,7 +4025,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4037,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4050,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -4027,7 +4104,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4039,7 +4116,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4052,7 +4129,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -4071,7 +4148,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4160,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +4173,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4117,7 +4194,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4206,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4219,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4175,7 +4252,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4187,7 +4264,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4200,7 +4277,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -4221,7 +4298,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4310,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4323,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -4291,7 +4368,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\x03R\x10leaderSeenUnixMs\x12\x1a\n" +
 	"\bwarnings\x18\v \x03(\tR\bwarnings\x12\x1f\n" +
 	"\vleft_reason\x18\f \x01(\tR\n" +
-	"leftReason\"\x9f\x03\n" +
+	"leftReason\"\xc0\x03\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -4310,7 +4387,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x02sn\x18\x0e \x01(\tR\x02sn\x12\x16\n" +
 	"\x06banned\x18\x0f \x01(\bR\x06banned\x12\x1f\n" +
 	"\vleft_reason\x18\x10 \x01(\tR\n" +
-	"leftReason\"\x12\n" +
+	"leftReason\x12\x1f\n" +
+	"\x03use\x18\x11 \x01(\v2\r.swarm.v1.UseR\x03use\"\x85\x01\n" +
+	"\x03Use\x12#\n" +
+	"\ropen_sessions\x18\x01 \x01(\rR\fopenSessions\x12%\n" +
+	"\x0eended_sessions\x18\x02 \x01(\rR\rendedSessions\x12\x1c\n" +
+	"\tcontracts\x18\x03 \x01(\rR\tcontracts\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"\x12\n" +
 	"\x10ChallengeRequest\")\n" +
 	"\x11ChallengeResponse\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"\xc1\x01\n" +
@@ -4651,7 +4734,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -4659,142 +4742,144 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetHealthResponse)(nil),         // 3: swarm.v1.GetHealthResponse
 	(*NodeHealth)(nil),                // 4: swarm.v1.NodeHealth
 	(*Node)(nil),                      // 5: swarm.v1.Node
-	(*ChallengeRequest)(nil),          // 6: swarm.v1.ChallengeRequest
-	(*ChallengeResponse)(nil),         // 7: swarm.v1.ChallengeResponse
-	(*RegisterRequest)(nil),           // 8: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),          // 9: swarm.v1.RegisterResponse
-	(*LeaveNodeRequest)(nil),          // 10: swarm.v1.LeaveNodeRequest
-	(*LeaveNodeResponse)(nil),         // 11: swarm.v1.LeaveNodeResponse
-	(*ForgetNodeRequest)(nil),         // 12: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),        // 13: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),          // 14: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 15: swarm.v1.ListNodesResponse
-	(*Ban)(nil),                       // 16: swarm.v1.Ban
-	(*BanNodeRequest)(nil),            // 17: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),           // 18: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),          // 19: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),         // 20: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                     // 21: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 22: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 23: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 24: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 25: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 26: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 27: swarm.v1.SessionReport
-	(*HeldModel)(nil),                 // 28: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 29: swarm.v1.Ready
-	(*Done)(nil),                      // 30: swarm.v1.Done
-	(*Failed)(nil),                    // 31: swarm.v1.Failed
-	(*Progress)(nil),                  // 32: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 33: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 34: swarm.v1.ContractView
-	(*Rules)(nil),                     // 35: swarm.v1.Rules
-	(*LostModel)(nil),                 // 36: swarm.v1.LostModel
-	(*Session)(nil),                   // 37: swarm.v1.Session
-	(*CommittedRound)(nil),            // 38: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 39: swarm.v1.Plan
-	(*Participant)(nil),               // 40: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 41: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 42: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 43: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 44: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 45: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 46: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 47: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 48: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 49: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 50: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 51: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 52: swarm.v1.CreateContractResponse
-	(*ListModelsRequest)(nil),         // 53: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 54: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 55: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 56: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 57: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 58: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 59: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 60: swarm.v1.ErrorReason
+	(*Use)(nil),                       // 6: swarm.v1.Use
+	(*ChallengeRequest)(nil),          // 7: swarm.v1.ChallengeRequest
+	(*ChallengeResponse)(nil),         // 8: swarm.v1.ChallengeResponse
+	(*RegisterRequest)(nil),           // 9: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),          // 10: swarm.v1.RegisterResponse
+	(*LeaveNodeRequest)(nil),          // 11: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),         // 12: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),         // 13: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),        // 14: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),          // 15: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 16: swarm.v1.ListNodesResponse
+	(*Ban)(nil),                       // 17: swarm.v1.Ban
+	(*BanNodeRequest)(nil),            // 18: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),           // 19: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),          // 20: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),         // 21: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                     // 22: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),        // 23: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),       // 24: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),             // 25: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),            // 26: swarm.v1.ReportResponse
+	(*ForwardedReport)(nil),           // 27: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 28: swarm.v1.SessionReport
+	(*HeldModel)(nil),                 // 29: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 30: swarm.v1.Ready
+	(*Done)(nil),                      // 31: swarm.v1.Done
+	(*Failed)(nil),                    // 32: swarm.v1.Failed
+	(*Progress)(nil),                  // 33: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 34: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 35: swarm.v1.ContractView
+	(*Rules)(nil),                     // 36: swarm.v1.Rules
+	(*LostModel)(nil),                 // 37: swarm.v1.LostModel
+	(*Session)(nil),                   // 38: swarm.v1.Session
+	(*CommittedRound)(nil),            // 39: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 40: swarm.v1.Plan
+	(*Participant)(nil),               // 41: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 42: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 43: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 44: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 45: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 46: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 47: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 48: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 49: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 50: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 51: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 52: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 53: swarm.v1.CreateContractResponse
+	(*ListModelsRequest)(nil),         // 54: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 55: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 56: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 57: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 58: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 59: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 60: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 61: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
 	4,  // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
-	5,  // 2: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	5,  // 3: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	5,  // 4: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	16, // 5: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	16, // 6: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	21, // 7: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	34, // 8: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	27, // 9: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	4,  // 10: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	24, // 11: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	29, // 12: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	30, // 13: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	31, // 14: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	32, // 15: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	28, // 16: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	21, // 17: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	38, // 18: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	39, // 19: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	37, // 20: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	35, // 21: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	36, // 22: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	32, // 23: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	40, // 24: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	41, // 25: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	34, // 26: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	48, // 27: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	34, // 28: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	38, // 29: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	35, // 30: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	34, // 31: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	55, // 32: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	37, // 33: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	0,  // 34: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 35: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	6,  // 36: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	8,  // 37: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	14, // 38: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	10, // 39: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	12, // 40: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	17, // 41: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	19, // 42: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	22, // 43: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	24, // 44: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	33, // 45: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	42, // 46: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	44, // 47: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	46, // 48: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	49, // 49: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	51, // 50: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	58, // 51: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	53, // 52: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	56, // 53: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 54: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 55: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	7,  // 56: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	9,  // 57: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	15, // 58: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	11, // 59: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	13, // 60: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	18, // 61: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	20, // 62: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	23, // 63: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	25, // 64: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	34, // 65: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	43, // 66: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	45, // 67: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	47, // 68: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	50, // 69: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	52, // 70: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	59, // 71: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	54, // 72: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	57, // 73: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	54, // [54:74] is the sub-list for method output_type
-	34, // [34:54] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	6,  // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
+	5,  // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	5,  // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	5,  // 5: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	17, // 6: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	17, // 7: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	22, // 8: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	35, // 9: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	28, // 10: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	4,  // 11: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	25, // 12: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	30, // 13: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	31, // 14: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	32, // 15: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	33, // 16: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	29, // 17: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	22, // 18: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	39, // 19: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	40, // 20: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	38, // 21: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	36, // 22: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	37, // 23: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	33, // 24: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	41, // 25: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	42, // 26: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	35, // 27: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	49, // 28: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	35, // 29: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	39, // 30: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	36, // 31: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	35, // 32: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	56, // 33: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	38, // 34: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	0,  // 35: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 36: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 37: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	9,  // 38: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	15, // 39: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	11, // 40: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	13, // 41: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	18, // 42: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	20, // 43: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	23, // 44: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	25, // 45: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	34, // 46: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	43, // 47: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	45, // 48: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	47, // 49: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	50, // 50: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	52, // 51: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	59, // 52: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	54, // 53: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	57, // 54: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 55: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 56: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 57: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	10, // 58: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	16, // 59: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	12, // 60: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	14, // 61: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	19, // 62: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	21, // 63: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	24, // 64: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	26, // 65: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	35, // 66: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	44, // 67: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	46, // 68: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	48, // 69: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	51, // 70: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	53, // 71: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	60, // 72: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	55, // 73: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	58, // 74: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	55, // [55:75] is the sub-list for method output_type
+	35, // [35:55] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -4808,7 +4893,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -1,0 +1,91 @@
+package rpc
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+)
+
+// What a node may have this SN propose. The leader's own proposals, reports and what operators ask for do not count.
+const (
+	proposalBurst = 128 // proposals for one node
+	proposalEach  = 250 * time.Millisecond
+	layoutBurst   = 16 << 20 // bytes of layouts that one node brings
+	layoutEach    = time.Second / (32 << 10)
+	registerBurst = 32 // registrations of one node key
+	registerEach  = time.Second
+	entryBurst    = 2 * state.MaxNodesOfID // registrations under one SPIFFE ID
+	entryEach     = time.Second / 16
+)
+
+// rate is a bucket of tokens.
+type rate struct {
+	burst int           // tokens in a full bucket
+	each  time.Duration // a token comes back after so long
+}
+
+// maxBuckets bounds the buckets that are kept: full ones are as good as none.
+const maxBuckets = 16 << 10
+
+// rates hold what has been taken lately, by rate and subject.
+type rates struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	taken map[string]bucket
+	swept time.Time // when full buckets were last thrown away
+}
+
+// bucket lacks tokens until full.
+type bucket struct{ full time.Time }
+
+func newRates(now func() time.Time) *rates { return &rates{now: now, taken: map[string]bucket{}} }
+
+// take takes n tokens of a subject's, or tells when they are there.
+func (r *rates) take(subject string, of rate, n int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if len(r.taken) >= maxBuckets && now.Sub(r.swept) >= time.Second {
+		r.swept = now
+		for key, b := range r.taken {
+			if !b.full.After(now) {
+				delete(r.taken, key)
+			}
+		}
+	}
+	b, known := r.taken[subject]
+	if !known && len(r.taken) >= maxBuckets {
+		return fmt.Errorf("%w: this SN has too many to count", ErrTooFast)
+	}
+	if b.full.Before(now) {
+		b.full = now
+	}
+	b.full = b.full.Add(time.Duration(n) * of.each)
+	if wait := b.full.Sub(now) - time.Duration(of.burst)*of.each; wait > 0 {
+		return fmt.Errorf("%w: it may go on in %s", ErrTooFast, wait.Round(time.Millisecond))
+	}
+	r.taken[subject] = b
+	return nil
+}
+
+// takeRegistration counts a registration that was proven.
+func (r *rates) takeRegistration(id identity.ID, peerID string) error {
+	if err := r.take("key "+peerID, rate{registerBurst, registerEach}, 1); err != nil {
+		return err
+	}
+	return r.take("id "+id.String(), rate{entryBurst, entryEach}, 1)
+}
+
+// takeProposal counts a proposal for a node.
+func (r *rates) takeProposal(node string) error {
+	return r.take("node "+node, rate{proposalBurst, proposalEach}, 1)
+}
+
+// takeLayout counts the bytes of a layout that a node brings.
+func (r *rates) takeLayout(node string, bytes int) error {
+	return r.take("layout "+node, rate{layoutBurst, layoutEach}, bytes)
+}

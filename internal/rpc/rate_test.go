@@ -1,0 +1,77 @@
+package rpc_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc"
+)
+
+// TestANodeCanNotFloodTheLog has one SL open and end sessions as fast as it can: the SN proposes what its rate lets through, and
+// others are not held up.
+func TestANodeCanNotFloodTheLog(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	b, _ := newLearner(t, s, "sl-b")
+	began, later := time.Now(), time.Duration(0)
+	frozen := func() { s.later.Store(int64(later - time.Since(began))) }
+	proposed := 0
+	s.core.OnPropose(func(state.Command) { proposed++ })
+	var err error
+	flood := func() {
+		proposed, err = 0, nil
+		for i := 0; err == nil && i < 1000; i++ {
+			frozen()
+			id := fmt.Sprintf("%032x", i+int(later))
+			if _, err = a.open(t, id, wireTerms(layout(t, 100), 1)); err == nil {
+				frozen()
+				_, err = a.sessions().EndSession(t.Context(), with(a, &swarmv1.EndSessionRequest{Session: id, Contract: "study", Run: 1, Reason: "failed"}))
+			}
+		}
+	}
+	flood()
+	wantReason(t, "a flood", err, "TOO_FAST")
+	if proposed < 126 || proposed > 130 {
+		t.Errorf("%d proposals at once, want 128", proposed)
+	}
+	if _, err := b.open(t, idB, wireTerms(layout(t, 100), 1)); err != nil {
+		t.Errorf("another node: %v", err)
+	}
+	later = 10 * time.Second
+	flood()
+	if proposed < 38 || proposed > 42 {
+		t.Errorf("%d proposals in 10 s, want 40", proposed)
+	}
+}
+
+func TestRates(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := rpc.NewRates(func() time.Time { return now })
+	bytes := 0
+	for err := error(nil); err == nil; {
+		if err = r.TakeLayout("sl-0", 1<<20); err == nil {
+			bytes += 1 << 20
+		}
+	}
+	if bytes != 16<<20 {
+		t.Errorf("%d bytes at once", bytes)
+	}
+	if now = now.Add(32 * time.Second); r.TakeLayout("sl-0", 1<<20) != nil || r.TakeLayout("sl-0", 1000) == nil {
+		t.Error("not a MiB in 32 s")
+	}
+	for i := range 20_000 {
+		if err := r.TakeProposal(fmt.Sprint(i)); err != nil && !errors.Is(err, rpc.ErrTooFast) {
+			t.Fatal(err)
+		}
+	}
+	if n := r.Size(); n > 16<<10 {
+		t.Errorf("%d buckets", n)
+	}
+	if now = now.Add(time.Hour); r.TakeProposal("late") != nil || r.Size() > 1 {
+		t.Errorf("%d buckets after an hour", r.Size())
+	}
+}
