@@ -6,7 +6,7 @@ export GOTOOLCHAIN := local
 TOOLS := $(SWARM_CACHE)/tools/$(shell cat scripts/tools/go.mod scripts/tools/go.sum | sha256sum | cut -c1-16)
 
 .DEFAULT_GOAL := build
-.PHONY: build spire image demo test check bench wheel test-go test-python test-long fmt lint meta generate drift tools tools-dir clean help
+.PHONY: build spire image demo test check bench wheel test-go test-python test-long fuzz fmt lint meta generate drift tools tools-dir clean help
 
 build: ## build bin/swarmd and bin/swarmctl (the default); SIMD=0: without vector kernels, SIMD=1: never without
 	SIMD=$(SIMD) scripts/build bin
@@ -37,6 +37,11 @@ test-go: build ## run the Go tests only
 
 test-python: build ## run the Python tests only
 	scripts/test python
+
+FUZZTIME ?= 10m
+
+fuzz: ## fuzz every target for FUZZTIME (10m) each: hours in all
+	scripts/fuzz $(FUZZTIME)
 
 test-long: build ## run the tests that are too long for every change
 	scripts/test long
