@@ -59,12 +59,15 @@ func (g *Group) leadBan(ctx context.Context, _ Peer, payload []byte) ([]byte, er
 	if err != nil {
 		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: err.Error()}
 	}
+	if !g.IsLeader() {
+		return nil, ErrNotLeader
+	}
+	if payload, c, err = g.vetted(payload, c); err != nil {
+		return nil, err
+	}
 	ban, ok := c.(state.BanNode)
 	if !ok {
 		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: c.Type() + " bans nobody"}
-	}
-	if !g.IsLeader() {
-		return nil, ErrNotLeader
 	}
 	if err := g.acquire(ctx); err != nil {
 		return nil, err

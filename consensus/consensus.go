@@ -46,6 +46,9 @@ type Config struct {
 	Register func() (state.RegisterNode, error)
 	// CheckRegistration, if given, judges on the leader what proves a joining server's registration.
 	CheckRegistration func(state.RegisterNode) error
+	// Vet, if given, judges on the leader each command that is proposed through Propose or Ban on any server, and returns the
+	// one to propose in its place. It must not block.
+	Vet func(state.Command) (state.Command, error)
 }
 
 // Timing holds the periods of a group. Zero fields take their default.

@@ -34,7 +34,10 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 	var a applied
 	err = g.retry(ctx, func(ctx context.Context, leader string) error {
 		if leader == g.cfg.Address {
-			a, err = g.proposeLocal(ctx, data)
+			vetted, _, err := g.vetted(data, c)
+			if err == nil {
+				a, err = g.proposeLocal(ctx, vetted)
+			}
 			return err
 		}
 		answer, err := g.links.ask(ctx, leader, frame{kind: framePropose, body: data})
@@ -150,6 +153,21 @@ func passing(err error) bool {
 	}
 	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader) || errors.Is(err, errLink) ||
 		errors.Is(err, ErrShutdown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// vetted is what the leader proposes when it is asked for a command, whose encoded form is data.
+func (g *Group) vetted(data []byte, c state.Command) ([]byte, state.Command, error) {
+	if g.cfg.Vet == nil {
+		return data, c, nil
+	}
+	if g.raft.State() != raft.Leader {
+		return nil, nil, ErrNotLeader
+	}
+	c, err := g.cfg.Vet(c)
+	if err == nil {
+		data, err = state.EncodeCommand(c)
+	}
+	return data, c, err
 }
 
 // proposeLocal is Propose on the leader.

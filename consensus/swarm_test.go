@@ -126,6 +126,7 @@ type swarm struct {
 	stores  map[string]*consensus.Stores
 	servers map[string]*server
 	logs    func(name string) slog.Handler // of the servers; nil: testLog's
+	vet     func(on string, c state.Command) (state.Command, error)
 }
 
 type server struct {
@@ -166,8 +167,12 @@ func (s *swarm) config(name string) consensus.Config {
 	if s.logs != nil {
 		log = slog.New(s.logs(name))
 	}
+	var vet func(state.Command) (state.Command, error)
+	if s.vet != nil {
+		vet = func(c state.Command) (state.Command, error) { return s.vet(name, c) }
+	}
 	return consensus.Config{
-		Name: name, Address: address(name), Stores: stores, Timing: s.timing,
+		Name: name, Address: address(name), Stores: stores, Timing: s.timing, Vet: vet,
 		Network: s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn"}), Log: log.With("on", name),
 	}
 }

@@ -30,6 +30,25 @@ func OwnershipMessage(swarmID, name, peerID string) []byte {
 	return message("swarm ownership 1", []byte(swarmID), []byte(name), []byte(peerID))
 }
 
+// Order is a change of the swarm that an operator asks for.
+type Order struct {
+	SwarmID string
+	Method  string // of the API, such as CreateContract
+	Request []byte // its request, in the form in which it stands in the ledger
+	Nonce   []byte // the raft leader's, so that it can not be asked for a second time
+	// Ledger is the hash of the ledger's last record when the nonce was given, in hex, and Length that record's number: what
+	// the operator acts upon.
+	Ledger  string
+	Length  uint64
+	AskedMS int64 // Unix milliseconds
+}
+
+// OrderMessage is what an operator's SVID key signs.
+func OrderMessage(o Order) []byte {
+	number := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+	return message("swarm order 1", []byte(o.SwarmID), []byte(o.Method), o.Request, o.Nonce, []byte(o.Ledger), number(o.Length), number(uint64(o.AskedMS))) //nolint:gosec // its bits
+}
+
 // message joins a domain and fields with length prefixes: no two lists of fields give the same bytes.
 func message(domain string, fields ...[]byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(domain)))

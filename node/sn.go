@@ -77,6 +77,7 @@ type sn struct {
 	base     *base
 	host     *p2p.Host
 	group    atomic.Pointer[consensus.Group] // nil until it is open
+	vetter   atomic.Pointer[rpc.Server]      // nil until it serves
 	ips      []net.IP                        // our own
 	sentinel bool                            // known once enter has begun
 	bind     string
@@ -104,6 +105,7 @@ func (s *sn) run(ctx context.Context) error {
 		CheckRegistration: func(r state.RegisterNode) error {
 			return checkProof(s.base.source, s.base.swarm.get(), r)
 		},
+		Vet: s.vet,
 	})
 	if err != nil {
 		return err
@@ -132,6 +134,17 @@ func (s *sn) run(ctx context.Context) error {
 		return s.serve(ctx, group, leader)
 	})
 	return tasks.Wait()
+}
+
+// vet judges what is to be proposed while this SN leads.
+func (s *sn) vet(c state.Command) (state.Command, error) {
+	if v := s.vetter.Load(); v != nil {
+		return v.Vet(c)
+	}
+	if _, ordered := c.(state.Ordered); ordered {
+		return nil, fmt.Errorf("%w: this SN does not serve yet", consensus.ErrNotLeader)
+	}
+	return c, nil
 }
 
 func (s *sn) address() string {
@@ -243,7 +256,7 @@ func (s *sn) registration() (state.RegisterNode, error) {
 
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
 	server, err := rpc.New(rpc.Config{
-		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Caller: rpc.TLSCaller(s.base.source), Log: s.cfg.Log,
+		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
 		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() },
 	})
 	if err != nil {
@@ -254,6 +267,8 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 	group.HandleForward(rpc.KindModels, server.LeadModels)
 	group.HandleForward(rpc.KindHealth, server.LeadHealth)
 	group.HandleForward(rpc.KindVia, server.LeadVia)
+	group.HandleForward(rpc.KindChallenge, server.LeadChallenge)
+	s.vetter.Store(server)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))
 	if err != nil {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -24,6 +25,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	LostModel{}.Kind():    decodeAs[LostModel],
 	Ban{}.Kind():          decodeAs[Ban],
 	Unban{}.Kind():        decodeAs[Unban],
+	Rules{}.Kind():        decodeAs[Rules],
 }
 
 func decodeAs[B Body](raw []byte) (Body, error) {
@@ -68,6 +70,7 @@ func (Registration) Kind() string { return "registration" }
 type Forget struct {
 	Node   string `json:"node"`
 	PeerID string `json:"peer_id"`
+	Order  *Order `json:"order,omitempty"`
 }
 
 // Kind implements Body.
@@ -166,6 +169,7 @@ func (Over) Kind() string { return "over" }
 type Reset struct {
 	Contract string `json:"contract"`
 	Run      uint64 `json:"run"` // the new one
+	Order    *Order `json:"order,omitempty"`
 }
 
 // Kind implements Body.
@@ -189,6 +193,7 @@ type Ban struct {
 	Node   string `json:"node,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by"` // SPIFFE ID
+	Order  *Order `json:"order,omitempty"`
 }
 
 // Kind implements Body.
@@ -197,7 +202,30 @@ func (Ban) Kind() string { return "ban" }
 // Unban lets a node key in again.
 type Unban struct {
 	PeerID string `json:"peer_id"`
+	Order  *Order `json:"order,omitempty"`
 }
 
 // Kind implements Body.
 func (Unban) Kind() string { return "unban" }
+
+// Rules are what a contract demands from here on; its order has them. They make the contract if there was none.
+type Rules struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"` // from which on they bind
+	Order    *Order `json:"order"`
+}
+
+// Kind implements Body.
+func (Rules) Kind() string { return "rules" }
+
+// Order is what an operator asked for, in the words that were signed. Records of before orders were signed lack it.
+type Order struct {
+	By        string          `json:"by"`        // SPIFFE ID
+	Method    string          `json:"method"`    // of the API, such as CreateContract
+	Request   json.RawMessage `json:"request"`   // protobuf's JSON of the API's request
+	AskedMS   int64           `json:"asked_ms"`  // Unix milliseconds by the operator's clock
+	Nonce     []byte          `json:"nonce"`     // the leader's; none is used twice
+	Witnessed Witness         `json:"witnessed"` // the ledger when the nonce was given
+	Signature []byte          `json:"signature"` // by the SVID's key over identity.OrderMessage
+	Chain     [][]byte        `json:"chain"`     // the SVID's certificates, DER, leaf first
+}

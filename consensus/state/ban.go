@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 // MaxBans is how many node keys may be banned at a time: the list reaches every SL whenever it changes.
@@ -54,10 +56,11 @@ func (b *Ban) refusal() *Error {
 // nothing more is accepted of it until UnbanNode. A key that is banned already keeps its first ban. The key need not be
 // registered.
 type BanNode struct {
-	PeerID string `json:"peer_id"`
-	Reason string `json:"reason,omitempty"` // at most MaxBanReason bytes of one line
-	By     string `json:"by"`               // SPIFFE ID of who bans
-	AtMS   int64  `json:"at_ms"`
+	PeerID string        `json:"peer_id"`
+	Reason string        `json:"reason,omitempty"` // at most MaxBanReason bytes of one line
+	By     string        `json:"by"`               // SPIFFE ID of who bans
+	AtMS   int64         `json:"at_ms"`
+	Order  *ledger.Order `json:"order,omitempty"`
 }
 
 // Type implements Command.
@@ -162,8 +165,9 @@ func (s *State) endSessionsOf(node, reason string) error {
 
 // UnbanNode lets a node key in again; its node registers anew. One that is not banned stays as it is.
 type UnbanNode struct {
-	PeerID string `json:"peer_id"`
-	AtMS   int64  `json:"at_ms"`
+	PeerID string        `json:"peer_id"`
+	AtMS   int64         `json:"at_ms"`
+	Order  *ledger.Order `json:"order,omitempty"`
 }
 
 // Type implements Command.

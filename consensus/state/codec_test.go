@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -79,6 +80,18 @@ var everyCommand = []state.Command{
 			Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 2, MoreShards: []state.LeafRun{{First: 2, Leaves: 1}, {First: 5, Leaves: 2}},
 		}},
 	},
+	state.CreateContract{Contract: "study", AtMS: 25, Order: anOrder("CreateContract")},
+	state.ResetContract{Contract: "study", AtMS: 26, Order: anOrder("ResetContract")},
+	state.ForgetNode{Node: "sl-0", AtMS: 27, Order: anOrder("ForgetNode")},
+	state.BanNode{PeerID: "12D3", By: "spiffe://a.example/swarm/swci", AtMS: 28, Order: anOrder("BanNode")},
+	state.UnbanNode{PeerID: "12D3", AtMS: 29, Order: anOrder("UnbanNode")},
+}
+
+func anOrder(method string) *ledger.Order {
+	return &ledger.Order{
+		By: "spiffe://a.example/swarm/swci", Method: method, Request: []byte(`{"contract":"study"}`), AskedMS: 24, Nonce: []byte{1},
+		Witnessed: ledger.Witness{Length: 2, Hash: hexOf("a", 64)}, Signature: []byte{2}, Chain: [][]byte{{3}},
+	}
 }
 
 // TestGoldenCommands holds that commands in old logs stay readable: lines of the golden file are never changed, only added.

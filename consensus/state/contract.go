@@ -1,6 +1,10 @@
 package state
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
 
 // Phase is where a contract's run stands.
 type Phase string
@@ -174,10 +178,11 @@ func (c *Contract) prune() {
 // ResetContract begins a new run. Sessions of live nodes stand in its way unless Force is set; all sessions that have
 // not ended end with the reason "reset", and everything else of the run is forgotten.
 type ResetContract struct {
-	Contract string `json:"contract"`
-	Run      uint64 `json:"run,omitempty"` // the run to end, so that a retry does no harm; 0: whichever it is
-	Force    bool   `json:"force,omitempty"`
-	AtMS     int64  `json:"at_ms"`
+	Contract string        `json:"contract"`
+	Run      uint64        `json:"run,omitempty"` // the run to end, so that a retry does no harm; 0: whichever it is
+	Force    bool          `json:"force,omitempty"`
+	AtMS     int64         `json:"at_ms"`
+	Order    *ledger.Order `json:"order,omitempty"`
 }
 
 // Type implements Command.

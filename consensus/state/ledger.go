@@ -143,18 +143,23 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 		}
 		return c.AtMS, bodies
 	case ForgetNode:
-		return c.AtMS, []ledger.Body{ledger.Forget{Node: c.Node, PeerID: s.Nodes[c.Node].PeerID}}
+		return c.AtMS, []ledger.Body{ledger.Forget{Node: c.Node, PeerID: s.Nodes[c.Node].PeerID, Order: c.Order}}
 	case BanNode:
 		b := next.Bans[c.PeerID]
-		return c.AtMS, []ledger.Body{ledger.Ban{PeerID: b.PeerID, Node: b.Name, Reason: b.Reason, By: b.By}}
+		return c.AtMS, []ledger.Body{ledger.Ban{PeerID: b.PeerID, Node: b.Name, Reason: b.Reason, By: b.By, Order: c.Order}}
 	case UnbanNode:
-		return c.AtMS, []ledger.Body{ledger.Unban{PeerID: c.PeerID}}
+		return c.AtMS, []ledger.Body{ledger.Unban{PeerID: c.PeerID, Order: c.Order}}
 	case CommitRound:
 		return c.AtMS, []ledger.Body{roundBody(c, s)}
 	case FinishContract:
 		return c.AtMS, nil
 	case ResetContract:
-		return c.AtMS, []ledger.Body{ledger.Reset{Contract: c.Contract, Run: next.Contracts[c.Contract].Run}}
+		return c.AtMS, []ledger.Body{ledger.Reset{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}
+	case CreateContract:
+		if c.Order != nil { // logs of before rules were recorded have none
+			bodies = []ledger.Body{ledger.Rules{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}
+		}
+		return c.AtMS, bodies
 	case LoseModel:
 		return c.AtMS, nil
 	}

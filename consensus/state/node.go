@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 // Roles of nodes.
@@ -177,8 +179,9 @@ func printable(s string) bool {
 
 // ForgetNode frees a dead node's name. Its sessions end with the reason "lost".
 type ForgetNode struct {
-	Node string `json:"node"`
-	AtMS int64  `json:"at_ms"`
+	Node  string        `json:"node"`
+	AtMS  int64         `json:"at_ms"`
+	Order *ledger.Order `json:"order,omitempty"`
 }
 
 // Type implements Command.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity/pattern"
 )
 
@@ -168,9 +169,10 @@ func share(ppm uint64) string {
 // changed while sessions are there, nor to what contradicts the terms of a training that has begun, nor so that models come
 // out that nodes made under rules which let none out.
 type CreateContract struct {
-	Contract string `json:"contract"`
-	Rules    Rules  `json:"rules"`
-	AtMS     int64  `json:"at_ms"`
+	Contract string        `json:"contract"`
+	Rules    Rules         `json:"rules"`
+	AtMS     int64         `json:"at_ms"`
+	Order    *ledger.Order `json:"order,omitempty"`
 }
 
 // Type implements Command.

@@ -69,6 +69,11 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 	if c == nil {
 		return s, Result{}, fmt.Errorf("apply command: %w", ErrMalformed)
 	}
+	if o, ok := c.(Ordered); ok && o.OrderOf() != nil {
+		if err := CheckOrder(o.OrderOf()); err != nil {
+			return s, Result{}, err
+		}
+	}
 	draft := *s
 	next := &draft
 	next.touched = &touched{nodes: map[string]bool{}, contracts: map[string]bool{}}

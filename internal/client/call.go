@@ -33,6 +33,7 @@ const (
 type manner struct {
 	speaks   bool          // for our node: name and token go along
 	anySwarm bool          // needs no swarm ID
+	signed   bool          // carries an order: with a nonce that is refused it must be signed anew
 	once     bool          // not idempotent: never repeated once it may have been sent
 	within   time.Duration // bounds one attempt; 0: attemptTimeout
 }
@@ -130,7 +131,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			delay = min(2*delay, maxDelay)
 			continue
 		}
-		if !f.elsewhere || how.once && f.sent && f.Reason != ReasonNoLeader {
+		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader {
 			return f.Error
 		}
 		if known := c.moveFrom(sn); n%known == 0 {

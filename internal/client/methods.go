@@ -126,7 +126,7 @@ func (c *Client) ResetContract(ctx context.Context, contract string, force bool)
 			req.Run = x.GetRun()
 		}
 	}
-	res, err := call(ctx, c, manner{once: req.GetRun() == 0}, req,
+	res, err := ordered(ctx, c, manner{once: req.GetRun() == 0}, req, func(o *swarmv1.Order) { req.Order = o },
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
 			return s.contract.ResetContract(ctx, r)
 		})
@@ -152,7 +152,8 @@ func (c *Client) LeaveNode(ctx context.Context, reason string) error {
 
 // ForgetNode frees the name of a dead node.
 func (c *Client) ForgetNode(ctx context.Context, name string) error {
-	_, err := call(ctx, c, manner{}, &swarmv1.ForgetNodeRequest{Name: name},
+	req := &swarmv1.ForgetNodeRequest{Name: name}
+	_, err := ordered(ctx, c, manner{}, req, func(o *swarmv1.Order) { req.Order = o },
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
 			return s.node.ForgetNode(ctx, r)
 		})
@@ -166,7 +167,8 @@ func (c *Client) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban
 	if _, err := c.GetSwarm(ctx); err != nil {
 		return nil, err
 	}
-	res, err := call(ctx, c, manner{}, &swarmv1.BanNodeRequest{Name: name, Reason: reason},
+	req := &swarmv1.BanNodeRequest{Name: name, Reason: reason}
+	res, err := ordered(ctx, c, manner{}, req, func(o *swarmv1.Order) { req.Order = o },
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
 			return s.node.BanNode(ctx, r)
 		})
@@ -175,7 +177,8 @@ func (c *Client) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban
 
 // UnbanNode lets a node key in again, named as for BanNode or as it was when it was banned.
 func (c *Client) UnbanNode(ctx context.Context, name string) error {
-	_, err := call(ctx, c, manner{}, &swarmv1.UnbanNodeRequest{Name: name},
+	req := &swarmv1.UnbanNodeRequest{Name: name}
+	_, err := ordered(ctx, c, manner{}, req, func(o *swarmv1.Order) { req.Order = o },
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
 			return s.node.UnbanNode(ctx, r)
 		})

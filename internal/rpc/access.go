@@ -25,12 +25,13 @@ func AccessTable() map[string]Access {
 		nodes   = []identity.Role{identity.RoleSL, identity.RoleSWOP}
 		slOnly  = []identity.Role{identity.RoleSL}
 		control = []identity.Role{identity.RoleSWCI}
+		proving = []identity.Role{identity.RoleSL, identity.RoleSWOP, identity.RoleSWCI}
 	)
 	return map[string]Access{
 		swarmv1connect.SwarmServiceGetSwarmProcedure:  {Roles: all, AnySwarm: true},
 		swarmv1connect.SwarmServiceGetHealthProcedure: {Roles: all},
 
-		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: nodes, AnySwarm: true},
+		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: proving, AnySwarm: true},
 		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true},
 		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all},
 		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true},

@@ -33,10 +33,15 @@ func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNo
 	}
 	within, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
-	_, err = s.cfg.Core.Ban(within, state.BanNode{
-		PeerID: peerID, Reason: spoken(reason, state.MaxBanReason), By: caller.ID.String(), AtMS: s.nowMS(),
-	})
+	c, err := s.orderedCommand(req.Msg)
 	if err != nil {
+		return nil, err
+	}
+	ban, ok := c.(state.BanNode)
+	if !ok {
+		return nil, fmt.Errorf("%w: it bans nobody", ErrBadRequest)
+	}
+	if _, err := s.cfg.Core.Ban(within, ban); err != nil {
 		return nil, err
 	}
 	out := &swarmv1.Ban{}
@@ -63,7 +68,7 @@ func (s *Server) UnbanNode(ctx context.Context, req *connect.Request[swarmv1.Unb
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.propose(ctx, state.UnbanNode{PeerID: peerID, AtMS: s.nowMS()})
+	res, err := s.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err
 	}

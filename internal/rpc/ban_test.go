@@ -15,7 +15,7 @@ import (
 )
 
 func (p *peer) ban(ctx context.Context, name, reason string) (*swarmv1.Ban, error) {
-	res, err := p.nodes().BanNode(ctx, with(p, &swarmv1.BanNodeRequest{Name: name, Reason: reason}))
+	res, err := p.nodes().BanNode(ctx, signed(p, &swarmv1.BanNodeRequest{Name: name, Reason: reason}))
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (p *peer) ban(ctx context.Context, name, reason string) (*swarmv1.Ban, erro
 }
 
 func (p *peer) unban(ctx context.Context, name string) error {
-	_, err := p.nodes().UnbanNode(ctx, with(p, &swarmv1.UnbanNodeRequest{Name: name}))
+	_, err := p.nodes().UnbanNode(ctx, signed(p, &swarmv1.UnbanNodeRequest{Name: name}))
 	return err
 }
 
@@ -98,7 +98,7 @@ func TestBansByNameAndKey(t *testing.T) {
 	if _, err := p.ban(ctx, "sl-a", ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.nodes().ForgetNode(ctx, with(p, &swarmv1.ForgetNodeRequest{Name: "sl-a"})); err != nil {
+	if _, err := p.nodes().ForgetNode(ctx, signed(p, &swarmv1.ForgetNodeRequest{Name: "sl-a"})); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := p.ban(ctx, "sl-a", ""); err != nil || got.GetPeerId() != first {

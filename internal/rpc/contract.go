@@ -70,9 +70,7 @@ func (s *Server) explainLeaderless(view *state.State, c *state.Contract) []strin
 
 // ResetContract begins a new run.
 func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
-	res, err := s.propose(ctx, state.ResetContract{
-		Contract: req.Msg.GetContract(), Run: req.Msg.GetRun(), Force: req.Msg.GetForce(), AtMS: s.nowMS(),
-	})
+	res, err := s.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +87,7 @@ func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.propose(ctx, state.CreateContract{Contract: name, Rules: rules, AtMS: s.nowMS()}); err != nil {
+	if _, err := s.order(ctx, req.Msg); err != nil {
 		return nil, err
 	}
 	var out *swarmv1.ContractView

@@ -32,6 +32,10 @@ var (
 	ErrNonceRefused = errors.New("nonce refused")
 	// ErrSignature: a signature does not fit what it should prove.
 	ErrSignature = errors.New("signature refused")
+	// ErrOrderMissing: a request that changes the swarm carries no operator's order.
+	ErrOrderMissing = errors.New("the request is not signed")
+	// ErrOrderRefused: an operator's order does not prove who asks, or for what.
+	ErrOrderRefused = errors.New("order refused")
 	// ErrPeerID: the node key and the peer ID do not belong together.
 	ErrPeerID = errors.New("peer ID does not belong to the node key")
 	// ErrRoleMismatch: a node registers in a role that its SVID does not have.
@@ -75,8 +79,10 @@ func ownRows() []row {
 		{ErrSwarmIDMissing, "SWARM_ID_MISSING", connect.CodeInvalidArgument, "call GetSwarm first and send its swarm ID in the header Swarm-Id"},
 		{ErrNoSwarm, "NO_SWARM", connect.CodeUnavailable, "wait until this SN has joined, or use another SN"},
 		{ErrTokenRefused, "TOKEN_REFUSED", connect.CodeUnauthenticated, "register the node again; if another process uses its state directory stop that one"},
-		{ErrNonceRefused, "NONCE_REFUSED", connect.CodeUnauthenticated, "ask the same SN for a new challenge and register within a minute"},
+		{ErrNonceRefused, "NONCE_REFUSED", connect.CodeUnauthenticated, "ask for a new challenge, to register from the same SN, and use it within a minute"},
 		{ErrSignature, "SIGNATURE_REFUSED", connect.CodePermissionDenied, "sign with the registered node key, or the SVID's key, over this connection; a proxy that ends TLS breaks this"},
+		{ErrOrderMissing, "ORDER_MISSING", connect.CodeUnauthenticated, "use a swarmctl of the SNs' version: it signs what it asks for"},
+		{ErrOrderRefused, "ORDER_REFUSED", connect.CodePermissionDenied, "sign the very request with the key of an SVID of the role swci that the leader's trust bundle accepts now"},
 		{ErrPeerID, "PEER_ID_MISMATCH", connect.CodeInvalidArgument, "send the peer ID that is derived from the node key"},
 		{ErrRoleMismatch, "ROLE_MISMATCH", connect.CodePermissionDenied, "give the node an SVID of its role (/swarm/sl, /swarm/swop)"},
 		{ErrNameMismatch, "NAME_MISMATCH", connect.CodePermissionDenied, "start the node with the --name that its SVID carries, or give it an SVID of its own"},

@@ -45,7 +45,7 @@ func (n *nonces) Size() (live, order int)                 { return len(n.live), 
 func OwnErrors() []error {
 	return []error{
 		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
-		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
+		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrOrderMissing, ErrOrderRefused, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
 		ErrBadRequest, ErrTooFast, ErrStopping,
 	}
 }

@@ -22,11 +22,14 @@ const (
 	maxSignatureBytes = 1024
 )
 
-// Challenge gives a nonce for one registration.
+// Challenge gives a nonce for one registration, or for one order of an operator.
 func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if caller.ID.Role() == identity.RoleSWCI {
+		return s.challengeOperator(ctx)
 	}
 	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.issue(caller.key())}), nil
 }
@@ -135,12 +138,7 @@ func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListN
 
 // ForgetNode frees a dead node's name.
 func (s *Server) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
-	if s.cfg.Core.View().Nodes[req.Msg.GetName()] == nil {
-		return nil, &state.Error{
-			Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", req.Msg.GetName()), Remedy: "see: swarmctl list nodes",
-		}
-	}
-	if _, err := s.propose(ctx, state.ForgetNode{Node: req.Msg.GetName(), AtMS: s.nowMS()}); err != nil {
+	if _, err := s.order(ctx, req.Msg); err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 const (
@@ -31,6 +33,7 @@ type nonces struct {
 type nonce struct {
 	caller string
 	born   time.Time
+	head   ledger.Head // of the ledger when it was given to an operator
 }
 
 func newNonces(now func() time.Time) *nonces {
@@ -38,7 +41,10 @@ func newNonces(now func() time.Time) *nonces {
 }
 
 // issue makes a nonce for the caller, pushing out the caller's oldest one when it has too many.
-func (n *nonces) issue(caller string) []byte {
+func (n *nonces) issue(caller string) []byte { return n.issueAt(caller, ledger.Head{}) }
+
+// issueAt is issue for an operator, who signs the ledger's end together with the nonce.
+func (n *nonces) issueAt(caller string, head ledger.Head) []byte {
 	var b [nonceBytes]byte
 	_, _ = rand.Read(b[:]) // never fails, by its contract
 	n.mu.Lock()
@@ -50,7 +56,7 @@ func (n *nonces) issue(caller string) []byte {
 	if len(n.live) >= noncesInAll {
 		n.dropOldestLocked("")
 	}
-	n.live[b] = nonce{caller: caller, born: n.now()}
+	n.live[b] = nonce{caller: caller, born: n.now(), head: head}
 	n.count[caller]++
 	n.order = append(n.order, b)
 	n.compactLocked()
@@ -60,18 +66,21 @@ func (n *nonces) issue(caller string) []byte {
 // redeem uses the nonce up and reports whether it was valid for the caller. A nonce that was shown by the wrong caller
 // is used up too.
 func (n *nonces) redeem(caller string, value []byte) bool {
+	got, ok := n.take(value)
+	return ok && got.caller == caller
+}
+
+// take uses a nonce up, whoever shows it, and reports whether it was valid.
+func (n *nonces) take(value []byte) (nonce, bool) {
 	if len(value) != nonceBytes {
-		return false
+		return nonce{}, false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expireLocked()
 	got, ok := n.live[[nonceBytes]byte(value)]
-	if !ok {
-		return false
-	}
 	n.dropLocked([nonceBytes]byte(value))
-	return got.caller == caller
+	return got, ok
 }
 
 func (n *nonces) expireLocked() {

@@ -16,7 +16,7 @@ import (
 
 func create(t *testing.T, p *peer, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
 	t.Helper()
-	res, err := p.contracts().CreateContract(t.Context(), with(p, &swarmv1.CreateContractRequest{Contract: "study", Rules: rules}))
+	res, err := p.contracts().CreateContract(t.Context(), signed(p, &swarmv1.CreateContractRequest{Contract: "study", Rules: rules}))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func TestCreateContract(t *testing.T) {
 			t.Errorf("expects %d:\n%s", view.GetExpectedPeers(), d)
 		}
 	}
-	if _, err := admin.contracts().ResetContract(t.Context(), with(admin, &swarmv1.ResetContractRequest{Contract: "study"})); err != nil {
+	if _, err := admin.contracts().ResetContract(t.Context(), signed(admin, &swarmv1.ResetContractRequest{Contract: "study"})); err != nil {
 		t.Fatal(err)
 	}
 	a, _ := newLearner(t, s, "sl-a")
@@ -94,7 +94,7 @@ func TestBadRules(t *testing.T) {
 	if _, err := create(t, admin, &swarmv1.Rules{WeightCap: 1.0 / 3, MinPeers: 3}); err != nil {
 		t.Errorf("a third for three: %v", err)
 	}
-	_, err := admin.contracts().CreateContract(t.Context(), with(admin, &swarmv1.CreateContractRequest{Contract: "no name"}))
+	_, err := admin.contracts().CreateContract(t.Context(), signed(admin, &swarmv1.CreateContractRequest{Contract: "no name"}))
 	wantReason(t, "bad name", err, "BAD_REQUEST")
 }
 

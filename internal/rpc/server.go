@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
 )
 
 // Core is what the services need of consensus. Seven methods, two more than the rule: they are one thing, the swarm's
@@ -57,6 +58,8 @@ type Config struct {
 	Lead Lead
 	// Caller finds out who calls: [TLSCaller] of the source that [TLSConfig] was made with.
 	Caller CallerFunc
+	// Source has the trust bundles that the SVIDs of operators are held to; nil: no order is taken.
+	Source identity.Source
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
@@ -71,7 +74,8 @@ type Config struct {
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
 type Server struct {
 	cfg     Config
-	nonces  *nonces
+	nonces  *nonces // of registrations
+	orders  *nonces // of operators' orders, by the SN that asked for them
 	healths healths
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
@@ -104,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{})}, nil
+	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), orders: newNonces(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{})}, nil
 }
 
 // Stop ends all streams with the reason STOPPING, so that clients move on. Calls that run are not ended.

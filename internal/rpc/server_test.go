@@ -45,7 +45,7 @@ func newSwarm(t testing.TB) *swarm {
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
 	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
 	s.server = must(rpc.New(rpc.Config{
-		Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(s.source("/swarm/sn")), BodyTime: time.Second, Log: slog.New(slog.DiscardHandler),
+		Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(s.source("/swarm/sn")), Source: s.source("/swarm/sn"), BodyTime: time.Second, Log: slog.New(slog.DiscardHandler),
 		Health: func() *swarmv1.NodeHealth { return s.health.Load() }, Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 	}))(t)
 	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 1_800_000_000_000})
@@ -54,6 +54,8 @@ func newSwarm(t testing.TB) *swarm {
 	s.core.Handle(rpc.KindModels, s.server.LeadModels)
 	s.core.Handle(rpc.KindHealth, s.server.LeadHealth)
 	s.core.Handle(rpc.KindVia, s.server.LeadVia)
+	s.core.Handle(rpc.KindChallenge, s.server.LeadChallenge)
+	s.core.Vet(s.server.Vet)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.addr = ln.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -415,7 +417,7 @@ func TestForgetNode(t *testing.T) {
 	s.as("/swarm/sl").register(t, "sl-0", nodeKey(t))
 	p := s.as("/swarm/swci")
 	forget := func(name string) error {
-		_, err := p.nodes().ForgetNode(t.Context(), with(p, &swarmv1.ForgetNodeRequest{Name: name}))
+		_, err := p.nodes().ForgetNode(t.Context(), signed(p, &swarmv1.ForgetNodeRequest{Name: name}))
 		return err
 	}
 	wantReason(t, "live", forget("sl-0"), "NODE_LIVE")
@@ -438,9 +440,12 @@ func TestRequestSizeIsBounded(t *testing.T) {
 func TestNoLeader(t *testing.T) {
 	s := newSwarm(t)
 	p := s.as("/swarm/swci")
+	reset := signed(p, &swarmv1.ResetContractRequest{Contract: state.DefaultContract})
 	s.core.SetLeader("")
-	_, err := p.contracts().ResetContract(t.Context(), with(p, &swarmv1.ResetContractRequest{Contract: state.DefaultContract}))
+	_, err := p.contracts().ResetContract(t.Context(), reset)
 	wantReason(t, "reset", err, "NO_LEADER")
+	_, err = p.nodes().Challenge(t.Context(), with(p, &swarmv1.ChallengeRequest{}))
+	wantReason(t, "nonce for an operator", err, "NO_LEADER")
 	st, err := p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: state.DefaultContract}))
 	if err != nil || !strings.Contains(st.Msg.GetWaiting(), "no leader") {
 		t.Errorf("status without a leader: %v %v", st, err)

@@ -290,10 +290,10 @@ func TestStatus(t *testing.T) {
 	if err != nil || len(list.Msg.GetContracts()) != 2 || list.Msg.GetContracts()[1].GetOpenSessions() != 1 {
 		t.Errorf("list: %v %v", list, err)
 	}
-	_, err = p.contracts().ResetContract(t.Context(), with(p, &swarmv1.ResetContractRequest{Contract: "study"}))
+	_, err = p.contracts().ResetContract(t.Context(), signed(p, &swarmv1.ResetContractRequest{Contract: "study"}))
 	wantReason(t, "reset with open sessions", err, "OPEN_SESSIONS")
 	for range 2 {
-		run, err := p.contracts().ResetContract(t.Context(), with(p, &swarmv1.ResetContractRequest{Contract: "study", Force: true, Run: 1}))
+		run, err := p.contracts().ResetContract(t.Context(), signed(p, &swarmv1.ResetContractRequest{Contract: "study", Force: true, Run: 1}))
 		if err != nil || run.Msg.GetRun() != 2 {
 			t.Errorf("reset: %v %v", run, err)
 		}

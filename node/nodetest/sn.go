@@ -101,6 +101,7 @@ func (n *sn) start(found bool) error {
 	n.host = n.swarm.Network.attach(n.id, state.RoleSN)
 	log := n.swarm.log.With("on", n.id.name)
 	var leader *lead.Leader
+	var server *rpc.Server
 	group, err := consensus.Open(consensus.Config{
 		Name: n.id.name, Address: n.address(), Stores: &n.stores, Network: raftNet{n.host}, Log: log,
 		OnHeard: func(names []string) {
@@ -108,19 +109,21 @@ func (n *sn) start(found bool) error {
 				leader.Touch(name)
 			}
 		},
+		Vet: func(c state.Command) (state.Command, error) { return server.Vet(c) }, // nothing leads before all is made
 	})
 	if err != nil {
 		return err
 	}
 	n.host.refuse(func(peerID string) error { return group.View().CheckBan(peerID) })
 	leader = lead.New(lead.Config{Self: n.id.name, QuorumWait: n.swarm.cfg.QuorumWait, Ledger: group.ReadLedger}, group, log)
-	server, err := rpc.New(rpc.Config{Name: n.id.name, Core: group, Lead: leader, Log: log, Caller: n.caller})
+	server, err = rpc.New(rpc.Config{Name: n.id.name, Core: group, Lead: leader, Log: log, Caller: n.caller, Source: n.id.source})
 	if err != nil {
 		return errors.Join(err, group.Close())
 	}
 	group.HandleForward(rpc.KindReport, server.LeadReport)
 	group.HandleForward(rpc.KindStatus, server.LeadStatus)
 	group.HandleForward(rpc.KindModels, server.LeadModels)
+	group.HandleForward(rpc.KindChallenge, server.LeadChallenge)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.group, n.leader, n.cancel, n.tasks, n.err = group, leader, cancel, new(sync.WaitGroup), nil
 	tasks := n.tasks

@@ -615,8 +615,11 @@ func (*ChallengeRequest) Descriptor() ([]byte, []int) {
 }
 
 type ChallengeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nonce         []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nonce []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// To an operator: the end of the leader's ledger, which an order made with this nonce names; 0 and empty: there is none yet.
+	LedgerLength  uint64 `protobuf:"varint,2,opt,name=ledger_length,json=ledgerLength,proto3" json:"ledger_length,omitempty"`
+	LedgerHead    string `protobuf:"bytes,3,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"` // hex
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,6 +661,115 @@ func (x *ChallengeResponse) GetNonce() []byte {
 	return nil
 }
 
+func (x *ChallengeResponse) GetLedgerLength() uint64 {
+	if x != nil {
+		return x.LedgerLength
+	}
+	return 0
+}
+
+func (x *ChallengeResponse) GetLedgerHead() string {
+	if x != nil {
+		return x.LedgerHead
+	}
+	return ""
+}
+
+// Order makes a request that changes the swarm the operator's own: each such request carries one, and is refused without.
+// The raft leader checks it, whichever SN took the request, and the ledger keeps it. The signature is that of the SVID's key
+// over identity.OrderMessage of swarm ID, method, and the fields 1 to 5.
+type Order struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       []byte                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`                                // the request without its order: protobuf's JSON with the field names of this file, without blanks
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`                                    // from Challenge
+	LedgerLength  uint64                 `protobuf:"varint,3,opt,name=ledger_length,json=ledgerLength,proto3" json:"ledger_length,omitempty"` // from Challenge
+	LedgerHead    string                 `protobuf:"bytes,4,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`        // from Challenge
+	AskedUnixMs   int64                  `protobuf:"varint,5,opt,name=asked_unix_ms,json=askedUnixMs,proto3" json:"asked_unix_ms,omitempty"`  // by the operator's clock
+	Signature     []byte                 `protobuf:"bytes,6,opt,name=signature,proto3" json:"signature,omitempty"`
+	Chain         [][]byte               `protobuf:"bytes,7,rep,name=chain,proto3" json:"chain,omitempty"` // the SVID's certificates, DER, leaf first: at most 4 of 16 KiB together
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Order) Reset() {
+	*x = Order{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Order) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Order) ProtoMessage() {}
+
+func (x *Order) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Order.ProtoReflect.Descriptor instead.
+func (*Order) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Order) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *Order) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *Order) GetLedgerLength() uint64 {
+	if x != nil {
+		return x.LedgerLength
+	}
+	return 0
+}
+
+func (x *Order) GetLedgerHead() string {
+	if x != nil {
+		return x.LedgerHead
+	}
+	return ""
+}
+
+func (x *Order) GetAskedUnixMs() int64 {
+	if x != nil {
+		return x.AskedUnixMs
+	}
+	return 0
+}
+
+func (x *Order) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *Order) GetChain() [][]byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
 type RegisterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`                                          // name, role, peer_id, host, ports, runtime
@@ -673,7 +785,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +797,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +810,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -747,7 +859,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +871,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +884,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -805,7 +917,7 @@ type LeaveNodeRequest struct {
 
 func (x *LeaveNodeRequest) Reset() {
 	*x = LeaveNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +929,7 @@ func (x *LeaveNodeRequest) String() string {
 func (*LeaveNodeRequest) ProtoMessage() {}
 
 func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +942,7 @@ func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
 func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LeaveNodeRequest) GetReason() string {
@@ -848,7 +960,7 @@ type LeaveNodeResponse struct {
 
 func (x *LeaveNodeResponse) Reset() {
 	*x = LeaveNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +972,7 @@ func (x *LeaveNodeResponse) String() string {
 func (*LeaveNodeResponse) ProtoMessage() {}
 
 func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,19 +985,20 @@ func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
 func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 type ForgetNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1010,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1023,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -918,6 +1031,13 @@ func (x *ForgetNodeRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *ForgetNodeRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
 }
 
 type ForgetNodeResponse struct {
@@ -928,7 +1048,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1060,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1073,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 type ListNodesRequest struct {
@@ -964,7 +1084,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1096,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1109,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 type ListNodesResponse struct {
@@ -1002,7 +1122,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1134,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1147,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1058,7 +1178,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1190,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1203,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -1125,13 +1245,14 @@ type BanNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // at most 256 bytes
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1264,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1277,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -1173,6 +1294,13 @@ func (x *BanNodeRequest) GetReason() string {
 	return ""
 }
 
+func (x *BanNodeRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type BanNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ban           *Ban                   `protobuf:"bytes,1,opt,name=ban,proto3" json:"ban,omitempty"`
@@ -1182,7 +1310,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1322,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1335,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -1219,14 +1347,15 @@ func (x *BanNodeResponse) GetBan() *Ban {
 
 type UnbanNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // name or peer ID of a banned node
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1367,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1380,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -1259,6 +1388,13 @@ func (x *UnbanNodeRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *UnbanNodeRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
 }
 
 type UnbanNodeResponse struct {
@@ -1269,7 +1405,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1417,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1430,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -1311,7 +1447,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1459,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1472,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -1395,7 +1531,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1543,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1556,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -1523,7 +1659,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1671,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1684,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -1570,7 +1706,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1718,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1731,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -1630,7 +1766,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1778,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1791,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -1692,7 +1828,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1840,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1853,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -1758,7 +1894,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1906,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1919,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -1854,7 +1990,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2002,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2015,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -1918,7 +2054,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2066,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2079,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -1998,7 +2134,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2146,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2159,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -2089,7 +2225,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2237,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2250,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -2175,7 +2311,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2323,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2336,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -2268,7 +2404,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2416,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2429,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -2325,7 +2461,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2473,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2486,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ContractView) GetName() string {
@@ -2467,7 +2603,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2615,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2628,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Rules) GetMethod() string {
@@ -2592,7 +2728,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2740,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2753,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -2677,7 +2813,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2825,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2838,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Session) GetId() string {
@@ -2855,7 +2991,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3003,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3016,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -2963,7 +3099,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3111,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3124,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -3074,7 +3210,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3222,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3235,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Participant) GetSession() string {
@@ -3197,7 +3333,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3345,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3358,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -3252,7 +3388,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3400,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3413,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -3324,7 +3460,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +3472,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +3485,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -3372,7 +3508,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +3520,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +3533,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -3443,7 +3579,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3591,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3604,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 type ListContractsRequest struct {
@@ -3479,7 +3615,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3627,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3640,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 type ListContractsResponse struct {
@@ -3516,7 +3652,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3664,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3677,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -3567,7 +3703,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3715,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3728,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -3660,7 +3796,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3672,7 +3808,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3685,7 +3821,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -3710,7 +3846,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3858,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3871,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -3791,13 +3927,14 @@ type CreateContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	Rules         *Rules                 `protobuf:"bytes,2,opt,name=rules,proto3" json:"rules,omitempty"`
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3809,7 +3946,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3822,7 +3959,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -3839,6 +3976,13 @@ func (x *CreateContractRequest) GetRules() *Rules {
 	return nil
 }
 
+func (x *CreateContractRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type CreateContractResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      *ContractView          `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -3848,7 +3992,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +4004,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +4017,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -3892,7 +4036,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +4048,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +4061,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -3941,7 +4085,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3953,7 +4097,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3966,7 +4110,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -4025,7 +4169,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4181,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4194,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -4104,7 +4248,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4116,7 +4260,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4129,7 +4273,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -4148,7 +4292,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4304,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4317,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4188,13 +4332,14 @@ type ResetContractRequest struct {
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"` // the run to end, so that a repeated call does no harm; 0: whichever it is
+	Order         *Order                 `protobuf:"bytes,4,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4206,7 +4351,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4219,7 +4364,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4243,6 +4388,13 @@ func (x *ResetContractRequest) GetRun() uint64 {
 	return 0
 }
 
+func (x *ResetContractRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type ResetContractResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -4252,7 +4404,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4264,7 +4416,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4277,7 +4429,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -4298,7 +4450,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4462,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4475,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -4394,9 +4546,21 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0eended_sessions\x18\x02 \x01(\rR\rendedSessions\x12\x1c\n" +
 	"\tcontracts\x18\x03 \x01(\rR\tcontracts\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"\x12\n" +
-	"\x10ChallengeRequest\")\n" +
+	"\x10ChallengeRequest\"o\n" +
 	"\x11ChallengeResponse\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"\xc1\x01\n" +
+	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12#\n" +
+	"\rledger_length\x18\x02 \x01(\x04R\fledgerLength\x12\x1f\n" +
+	"\vledger_head\x18\x03 \x01(\tR\n" +
+	"ledgerHead\"\xd5\x01\n" +
+	"\x05Order\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\fR\arequest\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12#\n" +
+	"\rledger_length\x18\x03 \x01(\x04R\fledgerLength\x12\x1f\n" +
+	"\vledger_head\x18\x04 \x01(\tR\n" +
+	"ledgerHead\x12\"\n" +
+	"\rasked_unix_ms\x18\x05 \x01(\x03R\vaskedUnixMs\x12\x1c\n" +
+	"\tsignature\x18\x06 \x01(\fR\tsignature\x12\x14\n" +
+	"\x05chain\x18\a \x03(\fR\x05chain\"\xc1\x01\n" +
 	"\x0fRegisterRequest\x12\"\n" +
 	"\x04node\x18\x01 \x01(\v2\x0e.swarm.v1.NodeR\x04node\x12&\n" +
 	"\x0fnode_public_key\x18\x02 \x01(\fR\rnodePublicKey\x12\x14\n" +
@@ -4409,9 +4573,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03sns\x18\x03 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\"*\n" +
 	"\x10LeaveNodeRequest\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x13\n" +
-	"\x11LeaveNodeResponse\"'\n" +
+	"\x11LeaveNodeResponse\"N\n" +
 	"\x11ForgetNodeRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x14\n" +
 	"\x12ForgetNodeResponse\"\x12\n" +
 	"\x10ListNodesRequest\"\\\n" +
 	"\x11ListNodesResponse\x12$\n" +
@@ -4423,14 +4588,16 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x04 \x01(\tR\x02by\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"<\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"c\n" +
 	"\x0eBanNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"2\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"2\n" +
 	"\x0fBanNodeResponse\x12\x1f\n" +
-	"\x03ban\x18\x01 \x01(\v2\r.swarm.v1.BanR\x03ban\"&\n" +
+	"\x03ban\x18\x01 \x01(\v2\r.swarm.v1.BanR\x03ban\"M\n" +
 	"\x10UnbanNodeRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x13\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x13\n" +
 	"\x11UnbanNodeResponse\"\x91\x01\n" +
 	"\x05Terms\x12#\n" +
 	"\rlayout_digest\x18\x01 \x01(\tR\flayoutDigest\x12\x16\n" +
@@ -4656,10 +4823,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06recent\x18\x04 \x03(\v2\x18.swarm.v1.CommittedRoundR\x06recent\x12\x16\n" +
 	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x1a\n" +
 	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12 \n" +
-	"\vexplanation\x18\a \x03(\tR\vexplanation\"Z\n" +
+	"\vexplanation\x18\a \x03(\tR\vexplanation\"\x81\x01\n" +
 	"\x15CreateContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12%\n" +
-	"\x05rules\x18\x02 \x01(\v2\x0f.swarm.v1.RulesR\x05rules\"L\n" +
+	"\x05rules\x18\x02 \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"L\n" +
 	"\x16CreateContractResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"/\n" +
 	"\x11ListModelsRequest\x12\x1a\n" +
@@ -4681,11 +4849,12 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x11ReadLedgerRequest\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\"!\n" +
 	"\vLedgerChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"Z\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x81\x01\n" +
 	"\x14ResetContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x04R\x03run\")\n" +
+	"\x03run\x18\x03 \x01(\x04R\x03run\x12%\n" +
+	"\x05order\x18\x04 \x01(\v2\x0f.swarm.v1.OrderR\x05order\")\n" +
 	"\x15ResetContractResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\"=\n" +
 	"\vErrorReason\x12\x16\n" +
@@ -4734,7 +4903,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -4745,59 +4914,60 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Use)(nil),                       // 6: swarm.v1.Use
 	(*ChallengeRequest)(nil),          // 7: swarm.v1.ChallengeRequest
 	(*ChallengeResponse)(nil),         // 8: swarm.v1.ChallengeResponse
-	(*RegisterRequest)(nil),           // 9: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),          // 10: swarm.v1.RegisterResponse
-	(*LeaveNodeRequest)(nil),          // 11: swarm.v1.LeaveNodeRequest
-	(*LeaveNodeResponse)(nil),         // 12: swarm.v1.LeaveNodeResponse
-	(*ForgetNodeRequest)(nil),         // 13: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),        // 14: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),          // 15: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 16: swarm.v1.ListNodesResponse
-	(*Ban)(nil),                       // 17: swarm.v1.Ban
-	(*BanNodeRequest)(nil),            // 18: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),           // 19: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),          // 20: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),         // 21: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                     // 22: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 23: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 24: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 25: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 26: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 27: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 28: swarm.v1.SessionReport
-	(*HeldModel)(nil),                 // 29: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 30: swarm.v1.Ready
-	(*Done)(nil),                      // 31: swarm.v1.Done
-	(*Failed)(nil),                    // 32: swarm.v1.Failed
-	(*Progress)(nil),                  // 33: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 34: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 35: swarm.v1.ContractView
-	(*Rules)(nil),                     // 36: swarm.v1.Rules
-	(*LostModel)(nil),                 // 37: swarm.v1.LostModel
-	(*Session)(nil),                   // 38: swarm.v1.Session
-	(*CommittedRound)(nil),            // 39: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 40: swarm.v1.Plan
-	(*Participant)(nil),               // 41: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 42: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 43: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 44: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 45: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 46: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 47: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 48: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 49: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 50: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 51: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 52: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 53: swarm.v1.CreateContractResponse
-	(*ListModelsRequest)(nil),         // 54: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 55: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 56: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 57: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 58: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 59: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 60: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 61: swarm.v1.ErrorReason
+	(*Order)(nil),                     // 9: swarm.v1.Order
+	(*RegisterRequest)(nil),           // 10: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),          // 11: swarm.v1.RegisterResponse
+	(*LeaveNodeRequest)(nil),          // 12: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),         // 13: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),         // 14: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),        // 15: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),          // 16: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 17: swarm.v1.ListNodesResponse
+	(*Ban)(nil),                       // 18: swarm.v1.Ban
+	(*BanNodeRequest)(nil),            // 19: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),           // 20: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),          // 21: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),         // 22: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                     // 23: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),        // 24: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),       // 25: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),             // 26: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),            // 27: swarm.v1.ReportResponse
+	(*ForwardedReport)(nil),           // 28: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 29: swarm.v1.SessionReport
+	(*HeldModel)(nil),                 // 30: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 31: swarm.v1.Ready
+	(*Done)(nil),                      // 32: swarm.v1.Done
+	(*Failed)(nil),                    // 33: swarm.v1.Failed
+	(*Progress)(nil),                  // 34: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 35: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 36: swarm.v1.ContractView
+	(*Rules)(nil),                     // 37: swarm.v1.Rules
+	(*LostModel)(nil),                 // 38: swarm.v1.LostModel
+	(*Session)(nil),                   // 39: swarm.v1.Session
+	(*CommittedRound)(nil),            // 40: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 41: swarm.v1.Plan
+	(*Participant)(nil),               // 42: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 43: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 44: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 45: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 46: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 47: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 48: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 49: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 50: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 51: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 52: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 53: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 54: swarm.v1.CreateContractResponse
+	(*ListModelsRequest)(nil),         // 55: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 56: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 57: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 58: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 59: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 60: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 61: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 62: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -4805,81 +4975,86 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	6,  // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
 	5,  // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
 	5,  // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	5,  // 5: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	17, // 6: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	17, // 7: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	22, // 8: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	35, // 9: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	28, // 10: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	4,  // 11: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	25, // 12: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	30, // 13: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	31, // 14: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	32, // 15: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	33, // 16: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	29, // 17: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	22, // 18: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	39, // 19: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	40, // 20: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	38, // 21: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	36, // 22: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	37, // 23: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	33, // 24: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	41, // 25: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	42, // 26: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	35, // 27: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	49, // 28: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	35, // 29: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	39, // 30: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	36, // 31: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	35, // 32: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	56, // 33: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	38, // 34: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	0,  // 35: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 36: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 37: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	9,  // 38: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	15, // 39: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	11, // 40: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	13, // 41: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	18, // 42: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	20, // 43: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	23, // 44: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	25, // 45: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	34, // 46: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	43, // 47: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	45, // 48: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	47, // 49: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	50, // 50: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	52, // 51: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	59, // 52: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	54, // 53: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	57, // 54: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 55: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 56: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 57: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	10, // 58: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	16, // 59: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	12, // 60: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	14, // 61: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	19, // 62: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	21, // 63: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	24, // 64: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	26, // 65: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	35, // 66: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	44, // 67: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	46, // 68: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	48, // 69: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	51, // 70: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	53, // 71: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	60, // 72: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	55, // 73: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	58, // 74: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	55, // [55:75] is the sub-list for method output_type
-	35, // [35:55] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	9,  // 5: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
+	5,  // 6: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	18, // 7: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	9,  // 8: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	18, // 9: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	9,  // 10: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	23, // 11: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	36, // 12: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	29, // 13: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	4,  // 14: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	26, // 15: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	31, // 16: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	32, // 17: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	33, // 18: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	34, // 19: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	30, // 20: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	23, // 21: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	40, // 22: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	41, // 23: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	39, // 24: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	37, // 25: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	38, // 26: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	34, // 27: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	42, // 28: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	43, // 29: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	36, // 30: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	50, // 31: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	36, // 32: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	40, // 33: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	37, // 34: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 35: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	36, // 36: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	57, // 37: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	39, // 38: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 39: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 40: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 41: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 42: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 43: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	16, // 44: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	12, // 45: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	14, // 46: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	19, // 47: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	21, // 48: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	24, // 49: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	26, // 50: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	35, // 51: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	44, // 52: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	46, // 53: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	48, // 54: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	51, // 55: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	53, // 56: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	60, // 57: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	55, // 58: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	58, // 59: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 60: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 61: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 62: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 63: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	17, // 64: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	13, // 65: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	15, // 66: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	20, // 67: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	22, // 68: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	25, // 69: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	27, // 70: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	36, // 71: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	45, // 72: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	47, // 73: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	49, // 74: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	52, // 75: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	54, // 76: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	61, // 77: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	56, // 78: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	59, // 79: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	60, // [60:80] is the sub-list for method output_type
+	40, // [40:60] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -4893,7 +5068,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

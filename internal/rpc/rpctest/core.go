@@ -28,6 +28,8 @@ type Core struct {
 	leader   string
 	handlers map[string]Handler
 	proposed func(state.Command)
+	vet      func(state.Command) (state.Command, error)
+	records  [][]byte
 }
 
 // OnPropose has fn called with every command that is proposed from now on.
@@ -51,8 +53,24 @@ func NewCore(swarmID, leader string) (*Core, error) {
 	return c, nil
 }
 
+// Vet has the leader judge commands that come with an operator's order. What a test proposes by itself has none.
+func (c *Core) Vet(fn func(state.Command) (state.Command, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.vet = fn
+}
+
 // Propose applies the command, or fails while there is no leader.
 func (c *Core) Propose(_ context.Context, cmd state.Command) (state.Result, error) {
+	c.mu.Lock()
+	vet := c.vet
+	c.mu.Unlock()
+	if o, ok := cmd.(state.Ordered); ok && o.OrderOf() != nil && vet != nil {
+		var err error
+		if cmd, err = vet(cmd); err != nil {
+			return state.Result{}, err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leader == "" {
@@ -66,10 +84,18 @@ func (c *Core) Propose(_ context.Context, cmd state.Command) (state.Result, erro
 		return res, err
 	}
 	c.view = next
+	c.records = append(c.records, res.Records...)
 	c.index++
 	close(c.changed)
 	c.changed = make(chan struct{})
 	return res, nil
+}
+
+// Records returns the lines of the ledger.
+func (c *Core) Records() [][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([][]byte(nil), c.records...)
 }
 
 // Ban bans at once.

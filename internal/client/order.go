@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
+)
+
+// orderTries is how often an order is signed anew when the leader's nonce was lost with its leadership, or used up by a try
+// whose answer was lost.
+const orderTries = 5
+
+// maxChain is how many of the SVID's certificates go along.
+const maxChain = 4
+
+// ordered makes a call that changes the swarm: signed by this client's SVID, for the raft leader to check and the ledger to
+// keep. request must not hold an order; set puts one into it.
+func ordered[Req, Res any](ctx context.Context, c *Client, how manner, req *Req, set func(*swarmv1.Order), m method[Req, Res]) (*Res, error) {
+	msg, ok := any(req).(proto.Message)
+	if !ok {
+		return nil, errors.New("sign request: it is no message")
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(msg)
+	if err == nil {
+		text, err = json.Marshal(json.RawMessage(text)) // in the form that a ledger keeps
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sign request: %w", err)
+	}
+	name := strings.TrimSuffix(string(msg.ProtoReflect().Descriptor().Name()), "Request")
+	how.signed = true
+	for try := 1; ; try++ {
+		o, err := c.sign(ctx, name, text)
+		if err != nil {
+			return nil, err
+		}
+		set(o)
+		res, err := call(ctx, c, how, req, m)
+		if Reason(err) != ReasonNonceRefused || try == orderTries || !sleep(ctx, jitter(firstDelay)) {
+			return res, err
+		}
+	}
+}
+
+// sign makes an order with a new nonce of the leader's.
+func (c *Client) sign(ctx context.Context, method string, request []byte) (*swarmv1.Order, error) {
+	if c.cfg.Source == nil {
+		return nil, &Error{Message: "to change the swarm takes an identity to sign with"}
+	}
+	challenge, err := call(ctx, c, manner{}, &swarmv1.ChallengeRequest{},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
+			return s.node.Challenge(ctx, r)
+		})
+	if err != nil {
+		return nil, err
+	}
+	svid, err := c.cfg.Source.GetX509SVID()
+	if err != nil {
+		return nil, fmt.Errorf("sign request: get own SVID: %w", err)
+	}
+	o := &swarmv1.Order{
+		Request: request, Nonce: challenge.GetNonce(), LedgerLength: challenge.GetLedgerLength(), LedgerHead: challenge.GetLedgerHead(),
+		AskedUnixMs: time.Now().UnixMilli(), Chain: identity.RawChain(svid)[:min(len(svid.Certificates), maxChain)],
+	}
+	o.Signature, err = identity.SignWithSVID(svid, identity.OrderMessage(identity.Order{
+		SwarmID: c.PinnedSwarmID(), Method: method, Request: request, Nonce: o.GetNonce(), Ledger: o.GetLedgerHead(), Length: o.GetLedgerLength(),
+		AskedMS: o.GetAskedUnixMs(),
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("sign request: %w", err)
+	}
+	return o, nil
+}

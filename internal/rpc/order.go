@@ -1,0 +1,209 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+)
+
+// KindChallenge is what SNs ask the leader for when an operator wants to sign: a nonce. Empty payload; answer: a
+// ChallengeResponse. Register [Server.LeadChallenge] for it on every SN that may lead.
+const KindChallenge = "challenge"
+
+// asking is a request that changes the swarm.
+type asking interface {
+	proto.Message
+	GetOrder() *swarmv1.Order
+}
+
+// askings returns an empty request of each method that an operator signs.
+func askings() map[string]asking {
+	all := map[string]asking{}
+	for _, m := range []asking{
+		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.ForgetNodeRequest{}, &swarmv1.BanNodeRequest{},
+		&swarmv1.UnbanNodeRequest{},
+	} {
+		all[methodOf(m)] = m
+	}
+	return all
+}
+
+// methodOf names the method that a request is of, as orders do.
+func methodOf(m proto.Message) string {
+	return strings.TrimSuffix(string(m.ProtoReflect().Descriptor().Name()), "Request")
+}
+
+// challengeOperator asks the leader for a nonce.
+func (s *Server) challengeOperator(ctx context.Context) (*connect.Response[swarmv1.ChallengeResponse], error) {
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	raw, err := s.cfg.Core.SendToLeader(ctx, KindChallenge, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &swarmv1.ChallengeResponse{}
+	if err := proto.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("decode the leader's challenge: %w", err)
+	}
+	return connect.NewResponse(out), nil
+}
+
+// LeadChallenge gives a nonce on the leader; it is the handler of KindChallenge. An SN that asks without end pushes out only
+// those that it has asked for.
+func (s *Server) LeadChallenge(_ context.Context, from consensus.Peer, _ []byte) ([]byte, error) {
+	head := s.cfg.Core.View().LedgerHead()
+	return proto.Marshal(&swarmv1.ChallengeResponse{
+		Nonce: s.orders.issueAt(from.PeerID, head), LedgerLength: head.Length, LedgerHead: head.Hash,
+	})
+}
+
+// order carries out what an operator asks for, after a look at its form. Whether it is genuine the leader finds out.
+func (s *Server) order(ctx context.Context, m asking) (state.Result, error) {
+	c, err := s.orderedCommand(m)
+	if err != nil {
+		return state.Result{}, err
+	}
+	return s.propose(ctx, c)
+}
+
+// orderedCommand makes the command that a request asks for.
+func (s *Server) orderedCommand(m asking) (state.Command, error) {
+	w := m.GetOrder()
+	if len(w.GetSignature()) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrOrderMissing, methodOf(m))
+	}
+	o := &ledger.Order{
+		Method: methodOf(m), Request: w.GetRequest(), AskedMS: w.GetAskedUnixMs(), Nonce: w.GetNonce(),
+		Witnessed: ledger.Witness{Length: w.GetLedgerLength(), Hash: w.GetLedgerHead()}, Signature: w.GetSignature(), Chain: w.GetChain(),
+	}
+	signed, err := readAsking(o)
+	if err != nil {
+		return nil, err
+	}
+	plain := proto.CloneOf(m)
+	plain.ProtoReflect().Clear(plain.ProtoReflect().Descriptor().Fields().ByName("order"))
+	if !proto.Equal(plain, signed) {
+		return nil, fmt.Errorf("%w: another request than this was signed", ErrOrderRefused)
+	}
+	return commandOf(s.cfg.Core.View(), signed, o, s.nowMS())
+}
+
+// readAsking reads the request that was signed. It has one form only, so that the ledger keeps the bytes.
+func readAsking(o *ledger.Order) (asking, error) {
+	if err := state.CheckOrder(o); err != nil {
+		return nil, err
+	}
+	if again, err := json.Marshal(o.Request); err != nil || !bytes.Equal(again, o.Request) {
+		return nil, fmt.Errorf("%w: the signed request has blanks, or characters that are to be escaped", ErrBadRequest)
+	}
+	m := askings()[o.Method]
+	if m == nil {
+		return nil, fmt.Errorf("%w: nobody signs for method %.40q", ErrBadRequest, o.Method)
+	}
+	if err := protojson.Unmarshal(o.Request, m); err != nil {
+		return nil, fmt.Errorf("%w: the signed request: %w", ErrBadRequest, err)
+	}
+	if m.GetOrder() != nil {
+		return nil, fmt.Errorf("%w: an order within an order", ErrBadRequest)
+	}
+	return m, nil
+}
+
+// commandOf makes the command of a signed request.
+func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.Command, error) {
+	switch m := m.(type) {
+	case *swarmv1.CreateContractRequest:
+		rules, err := rulesFromProto(m.GetRules())
+		return state.CreateContract{Contract: m.GetContract(), Rules: rules, AtMS: atMS, Order: o}, err
+	case *swarmv1.ResetContractRequest:
+		return state.ResetContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.ForgetNodeRequest:
+		if view.Nodes[m.GetName()] == nil {
+			return nil, &state.Error{
+				Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", m.GetName()), Remedy: "see: swarmctl list nodes",
+			}
+		}
+		return state.ForgetNode{Node: m.GetName(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.BanNodeRequest:
+		peerID, err := toBan(view, m.GetName())
+		return state.BanNode{PeerID: peerID, Reason: spoken(m.GetReason(), state.MaxBanReason), By: o.By, AtMS: atMS, Order: o}, err
+	case *swarmv1.UnbanNodeRequest:
+		peerID, err := toUnban(view, m.GetName())
+		return state.UnbanNode{PeerID: peerID, AtMS: atMS, Order: o}, err
+	}
+	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))
+}
+
+// Vet judges on the leader what is to be proposed, for consensus.Config: what only an operator may ask for is made anew from
+// the operator's own words, so that the SN that passes it on can change nothing of it.
+func (s *Server) Vet(c state.Command) (state.Command, error) {
+	ordered, ok := c.(state.Ordered)
+	if !ok {
+		return c, nil
+	}
+	made, err := s.vetOrder(ordered)
+	return made, refusal(err)
+}
+
+func (s *Server) vetOrder(c state.Ordered) (state.Command, error) {
+	if c.OrderOf() == nil {
+		return nil, fmt.Errorf("%w: %s", ErrOrderMissing, c.Type())
+	}
+	o := *c.OrderOf()
+	signed, err := readAsking(&o)
+	if err != nil {
+		return nil, err
+	}
+	view := s.cfg.Core.View()
+	if o.By, err = s.proveOrder(view.SwarmID, &o); err != nil {
+		return nil, err
+	}
+	given, ok := s.orders.take(o.Nonce)
+	if !ok || given.head.Length != o.Witnessed.Length || given.head.Hash != o.Witnessed.Hash {
+		return nil, ErrNonceRefused
+	}
+	return commandOf(view, signed, &o, s.nowMS())
+}
+
+// proveOrder returns the SPIFFE ID of the operator whose SVID, as this SN's trust bundle has it now, signed the order.
+func (s *Server) proveOrder(swarmID string, o *ledger.Order) (string, error) {
+	if s.cfg.Source == nil || len(o.Chain) == 0 {
+		return "", fmt.Errorf("%w: no certificate to check it by", ErrOrderRefused)
+	}
+	chain := make([]*x509.Certificate, 0, len(o.Chain))
+	for _, der := range o.Chain {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return "", fmt.Errorf("%w: its SVID does not parse: %w", ErrOrderRefused, err)
+		}
+		chain = append(chain, cert)
+	}
+	proven, err := identity.VerifyChain(s.cfg.Source, chain)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrOrderRefused, err)
+	}
+	id, err := identity.ParseIDString(proven.String())
+	if err != nil || id.Role() != identity.RoleSWCI {
+		return "", fmt.Errorf("%w: %s is no operator", ErrOrderRefused, proven)
+	}
+	message := identity.OrderMessage(identity.Order{
+		SwarmID: swarmID, Method: o.Method, Request: o.Request, Nonce: o.Nonce, Ledger: o.Witnessed.Hash, Length: o.Witnessed.Length, AskedMS: o.AskedMS,
+	})
+	if err := identity.VerifySVIDSignature(chain[0], message, o.Signature); err != nil {
+		return "", fmt.Errorf("%w: the key of %s did not sign this request for this swarm", ErrOrderRefused, proven)
+	}
+	return proven.String(), nil
+}
