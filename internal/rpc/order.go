@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -183,13 +182,9 @@ func (s *Server) proveOrder(swarmID string, o *ledger.Order) (string, error) {
 	if s.cfg.Source == nil || len(o.Chain) == 0 {
 		return "", fmt.Errorf("%w: no certificate to check it by", ErrOrderRefused)
 	}
-	chain := make([]*x509.Certificate, 0, len(o.Chain))
-	for _, der := range o.Chain {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return "", fmt.Errorf("%w: its SVID does not parse: %w", ErrOrderRefused, err)
-		}
-		chain = append(chain, cert)
+	chain, err := identity.ParseChain(o.Chain)
+	if err != nil {
+		return "", fmt.Errorf("%w: its SVID: %w", ErrOrderRefused, err)
 	}
 	proven, err := identity.VerifyChain(s.cfg.Source, chain)
 	if err != nil {

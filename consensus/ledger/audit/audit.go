@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
@@ -24,6 +25,8 @@ type Options struct {
 	Authorities []*x509.Certificate
 	// Head is the hash that the last record must have; empty: not known.
 	Head string
+	// Unsigned leaves out all that rests on signatures and authorities: for an auditor who knows none.
+	Unsigned bool
 }
 
 // Problem is something wrong with one record.
@@ -53,9 +56,11 @@ type Report struct {
 	Bundles       int
 	Registrations int
 	Rounds        int
+	Orders        int         // records of changes that an operator has signed
+	Unsigned      int         // records of changes by operators of before they were signed
 	Contracts     []*Contract // by first appearance
-	// Unwitnessed is how many records at the end no participant of a round has signed as its past: the SNs alone vouch for
-	// them, but for what the rounds among them carry signed.
+	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
+	// alone vouch for them, apart from what they carry signed themselves.
 	Unwitnessed uint64
 	Problems    []Problem // empty: the ledger is good
 	More        int       // problems beyond those
@@ -73,6 +78,17 @@ type Contract struct {
 	Model        string // the newest
 	Over         bool
 	Participants []*Share // by first appearance
+	Rules        []RuleSet
+}
+
+// RuleSet are rules that an operator gave a contract.
+type RuleSet struct {
+	Record uint64 // number of the record
+	AtMS   int64
+	Run    uint64 // from which on they bind
+	By     string // SPIFFE ID
+	Rules  *swarmv1.Rules
+	Asked  []byte // the signed request, JSON
 }
 
 // Share is one node's part in a contract.
@@ -168,10 +184,7 @@ func (a *auditor) judge(body ledger.Body) {
 	case ledger.Registration:
 		a.registration(b)
 	case ledger.Forget:
-		if known := a.nodes[b.Node]; known != nil && known.PeerID != b.PeerID {
-			a.bad("peer_id", "node %s has node key %s, not %s", b.Node, known.PeerID, b.PeerID)
-		}
-		delete(a.nodes, b.Node)
+		a.forget(b)
 	case ledger.Round:
 		a.round(b)
 	case ledger.Over:
@@ -181,15 +194,11 @@ func (a *auditor) judge(body ledger.Body) {
 	case ledger.LostModel:
 		a.lost(b)
 	case ledger.Ban:
-		if b.PeerID == "" || a.banned[b.PeerID] {
-			a.bad("peer_id", "%q is banned already", b.PeerID)
-		}
-		a.banned[b.PeerID] = true
+		a.ban(b)
 	case ledger.Unban:
-		if !a.banned[b.PeerID] && !a.report.Late {
-			a.bad("peer_id", "%q is not banned", b.PeerID)
-		}
-		delete(a.banned, b.PeerID)
+		a.unban(b)
+	case ledger.Rules:
+		a.rules(b)
 	}
 }
 

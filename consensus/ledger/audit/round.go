@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/merge"
@@ -72,10 +73,11 @@ func (a *auditor) participant(i int, p ledger.Participant, out exchange.Outcome,
 		a.bad(field("node"), "no registration of a node %q is on record", p.Node)
 	case known.PeerID != p.PeerID:
 		a.bad(field("peer_id"), "node %s registered with node key %s, not %s", p.Node, known.PeerID, p.PeerID)
-	case a.banned[p.PeerID]:
+	}
+	if _, banned := a.banned[p.PeerID]; banned {
 		a.bad(field("peer_id"), "the node key of %s is banned", p.Node)
 	}
-	if !readable {
+	if !readable || a.opts.Unsigned {
 		return
 	}
 	out.Node = p.Node
@@ -107,7 +109,7 @@ func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
 	}
 	if r.Witnessed.Length > 0 || r.Witnessed.Hash != "" {
 		out.Ledger = digest("witnessed.hash", r.Witnessed.Hash)
-		a.witness(r.Witnessed)
+		a.witness("witnessed", r.Witnessed)
 	}
 	plan.Epoch = r.Epoch
 	for _, p := range r.Participants {
@@ -121,13 +123,13 @@ func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
 	return out, ok
 }
 
-// witness holds the past that the participants signed to the one in the file.
-func (a *auditor) witness(w ledger.Witness) {
+// witness holds the past that participants or an operator signed to the one in the file.
+func (a *auditor) witness(field string, w ledger.Witness) {
 	switch {
 	case w.Length == 0 || w.Length > uint64(len(a.hashes)):
-		a.bad("witnessed.length", "%d records can't have been there", w.Length)
+		a.bad(field+".length", "%d records can't have been there", w.Length)
 	case a.hashes[w.Length-1] != w.Hash:
-		a.bad("witnessed.hash", "when the round was planned record %d had hash %.12s, here it has %.12s: one of the records 1 to %d was changed", w.Length, w.Hash, a.hashes[w.Length-1], w.Length)
+		a.bad(field+".hash", "when this was signed record %d had hash %.12s, here it has %.12s: one of the records 1 to %d was changed", w.Length, w.Hash, a.hashes[w.Length-1], w.Length)
 	default:
 		a.witnessed = max(a.witnessed, w.Length)
 	}
@@ -177,6 +179,9 @@ func (a *auditor) newest(c *course, contract string, run, round uint64, model st
 
 func (a *auditor) reset(r ledger.Reset) {
 	c := a.course(r.Contract, r.Run-1)
+	if asked := (&swarmv1.ResetContractRequest{}); a.asked(r.Order, asked) && (asked.GetContract() != r.Contract || asked.GetRun() != 0 && asked.GetRun() != r.Run-1) {
+		a.bad("run", "the operator asked to reset run %d of contract %q; 0 is any", asked.GetRun(), asked.GetContract())
+	}
 	if r.Run != c.shown.Run+1 {
 		a.bad("run", "contract %s is in run %d, so %d begins, not %d", r.Contract, c.shown.Run, c.shown.Run+1, r.Run)
 	}
