@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -43,8 +44,8 @@ var _ session.Exchange = (*Exchanger)(nil)
 // SentBytes implements session.Exchange.
 func (x *Exchanger) SentBytes() uint64 { return x.sent.Load() }
 
-// Merge implements session.Exchange.
-func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+// attemptOf is what the exchange is to carry out.
+func attemptOf(job session.Job) exchange.Attempt {
 	p := job.Plan
 	a := exchange.Attempt{
 		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Self: job.Self, Layout: job.Layout, Method: p.Method, Epoch: p.Epoch,
@@ -57,13 +58,12 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 		}
 		a.Participants = append(a.Participants, part)
 	}
-	var head merge.Digest
-	if p.LedgerHead != "" {
-		var err error
-		if head, err = merge.ParseDigest(p.LedgerHead); err != nil {
-			return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("the plan's ledger head: %v", err)}
-		}
-	}
+	return a
+}
+
+// Merge implements session.Exchange.
+func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	p, a := job.Plan, attemptOf(job)
 	slots := exchange.Slots{
 		Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging, Base: job.Base,
 	}
@@ -81,7 +81,7 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 		return nil, failed(ctx, p, err)
 	}
 	done := &swarmv1.Done{
-		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares,
+		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares, Seals: result.Seals,
 	}
 	if !result.StateDigest.IsZero() {
 		done.StateDigest = result.StateDigest.String()
@@ -89,14 +89,47 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	for _, d := range result.ShardDigests {
 		done.ShardDigests = append(done.ShardDigests, d.String())
 	}
-	done.Signature, err = x.Key.Sign(exchange.DoneMessage(exchange.Outcome{
-		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Node: x.Peer, ModelDigest: result.ModelDigest,
-		ShardDigests: result.ShardDigests, StateDigest: result.StateDigest, Plan: a.Planned().Digest(), Ledger: head,
-	}))
-	if err != nil {
+	if err := SignDone(x.Key, x.Peer, job, done); err != nil {
 		return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}
 	}
 	return done, nil
+}
+
+// SignDone signs a node's report on the job.
+func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Done) error {
+	a := attemptOf(job)
+	o := exchange.Outcome{
+		Contract: job.Contract, Run: job.Plan.Run, Round: done.Round, Number: done.Attempt, Node: peer, Plan: a.Planned().Digest(),
+	}
+	var err error
+	for _, x := range []struct {
+		text string
+		to   *merge.Digest
+	}{{done.ModelDigest, &o.ModelDigest}, {done.StateDigest, &o.StateDigest}, {job.Plan.LedgerHead, &o.Ledger}} {
+		if x.text == "" {
+			continue // there is none
+		}
+		if *x.to, err = merge.ParseDigest(x.text); err != nil {
+			return err
+		}
+	}
+	for _, text := range done.ShardDigests {
+		d, err := merge.ParseDigest(text)
+		if err != nil {
+			return err
+		}
+		o.ShardDigests = append(o.ShardDigests, d)
+	}
+	if done.Signature, err = key.Sign(exchange.DoneMessage(o)); err != nil {
+		return err
+	}
+	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares))
+	return err
+}
+
+// MergeConfig returns the exchange's settings for a node with this key. Peers are named by their peer IDs.
+func MergeConfig(key crypto.PrivKey) exchange.Config {
+	return exchange.Config{Sign: key.Sign, Verify: identity.VerifyNodeSignature}
 }
 
 // failed reports a failure; a superseded attempt reports nothing.

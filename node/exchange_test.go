@@ -41,7 +41,7 @@ func TestFailureCanBeReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pad := range []string{"", "x"} {
-		x := node.Exchanger{Hub: exchange.NewHub(exchange.Config{}), Network: unreachable{pad + strings.Repeat("é", 1000)}, Key: key, Peer: "a"}
+		x := node.Exchanger{Hub: exchange.NewHub(node.MergeConfig(key)), Network: unreachable{pad + strings.Repeat("é", 1000)}, Key: key, Peer: "a"}
 		done, failed := x.Merge(t.Context(), session.Job{
 			Contract: "c", Layout: layout, Source: strings.NewReader(strings.Repeat("\x00", 1<<19)),
 			Plan: &swarmv1.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*swarmv1.Participant{

@@ -35,7 +35,7 @@ func newRogueSN(t *testing.T, swarm *p2ptest.Swarm) *rogueSN {
 	t.Helper()
 	cfg := swarm.Config(identity.RoleSN, "5eed")
 	cfg.Source = swarm.Source("evil", "evil")
-	r := &rogueSN{host: p2ptest.Start(t, cfg), hub: exchange.NewHub(exchange.Config{})}
+	r := &rogueSN{host: p2ptest.Start(t, cfg), hub: exchange.NewHub(MergeConfig(cfg.Key))}
 	t.Cleanup(r.hub.Close)
 	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSL}}
 	r.host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
@@ -63,7 +63,7 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 	rogue := newRogueSN(t, swarm)
 	cfg := swarm.Config(identity.RoleSL, "5eed")
 	host := p2ptest.Start(t, cfg)
-	hub := exchange.NewHub(exchange.Config{})
+	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
 	serveSL(host, hub, session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), slog.New(slog.DiscardHandler))
 	x := &Exchanger{Hub: hub, Network: slNetwork{host}, Key: cfg.Key, Peer: "sl-0"}

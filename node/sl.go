@@ -116,7 +116,7 @@ func (s *sl) run(ctx context.Context) error {
 
 // train runs the node's parts until the program has ended and nobody needs this node any more, or ctx ends.
 func (s *sl) train(ctx context.Context, api *client.Client) error {
-	hub := exchange.NewHub(exchange.Config{})
+	hub := exchange.NewHub(MergeConfig(s.base.key))
 	defer hub.Close()
 	p, err := s.build(api, hub)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	const own = "spiffe://swarm.learning/swarm/sl"
 	a, b := p2ptest.Start(t, cfg), swarm.Host(identity.RoleSL, "5eed")
 	bans.Cut = cutFrom(a)
-	hub := exchange.NewHub(exchange.Config{})
+	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
 	log := slog.New(slog.DiscardHandler)
 	serveSL(b, hub, session.New(session.Config{Peer: "sl-1", Log: log}), log)

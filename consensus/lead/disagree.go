@@ -14,7 +14,7 @@ const wrongBytes = "one of the peers named above sends or reports wrong bytes: c
 
 // aboutDigests tells whether an attempt failed because the participants' digests did not fit together.
 func aboutDigests(why string) bool {
-	return strings.Contains(why, "of the two is wrong") || strings.Contains(why, otherDigest)
+	return strings.Contains(why, "has not sealed") || strings.Contains(why, "it sealed") || strings.Contains(why, otherDigest)
 }
 
 // otherDigest is the reason against who agrees with all owners and reports another whole.
@@ -26,26 +26,28 @@ type verdict struct {
 	named    []string  // who must have lied if most are honest, sorted
 }
 
-// disagree compares what all participants signed. Everybody reports the digest of every shard as received, an owner's word
-// on its own shard being what it says it has sent. Where a receiver's digest differs from its owner's, one of the two lies:
-// the owner sent other bytes, or the receiver reports what it did not get. Such pairs are links that do not carry, and
-// only who is one of them in every smallest explanation is named; consensus/DESIGN.md says why.
+// disagree compares what all participants signed. Everybody reports the digest of every shard with its owner's seal on it, so
+// a digest that its owner has not sealed convicts who reports it, and two that it has sealed convict the owner. What is left are
+// wholes: who agrees on all shards can still report another model or optimiser state.
 func (d *decider) disagree(done map[string]*Done) verdict {
 	parts := d.c.Plan.Participants
-	v := verdict{failures: d.mismatches(done)}
-	if len(v.failures) > 0 {
-		v.named = liars(nodesOf(parts), v.failures)
+	v := verdict{failures: d.contradictions(done)}
+	for _, f := range v.failures {
+		v.named = append(v.named, f.blamed)
 	}
-	// Who agrees with every owner on the shards can still report another whole.
 	groups := map[string][]string{}
 	for _, part := range parts {
-		if !slices.ContainsFunc(v.failures, func(f failure) bool { return f.node == part.Node || f.blamed == part.Node }) {
+		if !slices.Contains(v.named, part.Node) {
 			r := done[part.Session]
-			key := r.ModelDigest + " " + r.StateDigest + " " + strings.Join(r.ShardDigests, " ")
+			key := r.ModelDigest + " " + r.StateDigest
+			if len(v.named) > 0 {
+				key = "" // Whose shards differ for another's lie has another whole for it.
+			}
 			groups[key] = append(groups[key], part.Node)
 		}
 	}
 	if len(groups) < 2 {
+		slices.Sort(v.named)
 		return v
 	}
 	var most []string
@@ -55,13 +57,7 @@ func (d *decider) disagree(done map[string]*Done) verdict {
 		}
 	}
 	for _, node := range nodesOf(parts) {
-		var mine []string
-		for _, members := range groups {
-			if slices.Contains(members, node) {
-				mine = members
-			}
-		}
-		if mine == nil || len(most) > 0 && slices.Contains(most, node) {
+		if slices.Contains(most, node) {
 			continue
 		}
 		f := failure{node: node, reason: otherDigest, at: d.in.Now}
@@ -76,52 +72,32 @@ func (d *decider) disagree(done map[string]*Done) verdict {
 	return v
 }
 
-// mismatches lists the shards that were received otherwise than their owners say. The receiver is the one that tells.
-func (d *decider) mismatches(done map[string]*Done) []failure {
+// contradictions lists who is convicted by its own signature, in plan order, once each.
+func (d *decider) contradictions(done map[string]*Done) (found []failure) {
 	parts := d.c.Plan.Participants
-	var found []failure
-	for i, reporter := range parts {
-		got := done[reporter.Session].ShardDigests
-		for j, owner := range parts {
-			said := done[owner.Session].ShardDigests
-			if i == j || owner.ShardLeaves == 0 || len(got) != len(parts) || len(said) != len(parts) || got[j] == said[j] {
+	for j, p := range parts {
+		f := failure{node: p.Node, blamed: p.Node, at: d.in.Now, proof: true}
+		if owner := done[p.Session].Unsealed; owner != "" {
+			f.reason = fmt.Sprintf("reports a digest of what %s gave that %s has not sealed", owner, owner)
+			found = append(found, f)
+			continue
+		}
+		first, to := "", ""
+		for _, reporter := range parts {
+			r := done[reporter.Session]
+			if p.ShardLeaves == 0 || r.Unsealed != "" || len(r.ShardDigests) != len(parts) {
 				continue
 			}
-			found = append(found, failure{
-				node: reporter.Node, blamed: owner.Node, at: d.in.Now,
-				line: fmt.Sprintf("%s reports digest %.12s of what %s sent, %s signed %.12s: one of the two is wrong",
-					reporter.Node, got[j], owner.Node, owner.Node, said[j]),
-			})
+			switch got := r.ShardDigests[j]; {
+			case first == "":
+				first, to = got, reporter.Node
+			case got != first && f.reason == "":
+				f.reason = fmt.Sprintf("it sealed digest %.12s for %s and %.12s for %s", first, to, got, reporter.Node)
+				found = append(found, f)
+			}
 		}
 	}
 	return found
-}
-
-// liars returns the nodes that belong to every smallest set of liars that explains all mismatches, sorted; nobody if that
-// set would hold half of the nodes, or more: then there is no honest majority to rely on.
-func liars(nodes []string, mismatches []failure) []string {
-	honest := len(connected(nodes, mismatches)) // the most that may all be honest
-	if 2*(len(nodes)-honest) >= len(nodes) {
-		return nil
-	}
-	var named []string
-	for _, node := range nodes {
-		against := map[string]bool{node: true}
-		for _, f := range mismatches {
-			switch node {
-			case f.node:
-				against[f.blamed] = true
-			case f.blamed:
-				against[f.node] = true
-			}
-		}
-		rest := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return against[n] })
-		if 1+len(connected(rest, mismatches)) < honest { // To believe it takes more liars.
-			named = append(named, node)
-		}
-	}
-	slices.Sort(named)
-	return named
 }
 
 func nodesOf(parts []state.Participant) []string {

@@ -398,16 +398,22 @@ func TestATieLeavesNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTwoOwnersDisagree: with two of which one suffices, neither is left out for what one says it received from the other.
-func TestTwoOwnersDisagree(t *testing.T) {
-	b := newTable(t, 1, 2)
-	b.ready(1, 0, 1)
-	for end := b.now.Add(3 * time.Minute); b.now.Before(end); b.now = b.now.Add(time.Second) {
+// TestOfTwoWhoIsConvictedGoes: with two of which one suffices, seals say which of them has lied, and the other goes on.
+func TestOfTwoWhoIsConvictedGoes(t *testing.T) {
+	for liar, sealed := range map[int]bool{0: true, 1: false} { // the owner has sealed two things, the receiver reports what was not sealed
+		b := newTable(t, 1, 2)
+		b.ready(1, 0, 1)
 		b.follow()
-		if out := b.leftOut(2); out != "" || b.contract().Round() > 0 {
-			t.Fatalf("without %q, after round %d", out, b.contract().Round())
+		for end := b.now.Add(time.Minute); b.leftOut(2) == ""; b.now = b.now.Add(time.Second) {
+			if b.now.After(end) {
+				t.Fatalf("liar %d was not left out", liar)
+			}
+			b.digests(func(r, o int) (int, bool) { lie := r == 1 && o == 0; return bit(lie), !lie || sealed }, nil)
+			b.follow()
 		}
-		b.digests(func(r, o int) int { return bit(r == 1 && o == 0) }, nil)
+		if out := b.leftOut(2); out != name(liar) {
+			t.Errorf("%s was left out for the lie of %s", out, name(liar))
+		}
 	}
 }
 

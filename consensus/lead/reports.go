@@ -39,13 +39,16 @@ type Ready struct {
 	UpdateNorm float64 // of the offered model minus the base, for methods that bound it
 }
 
-// Done says that a session holds the merged model of an attempt. Whoever records it has checked the signature.
+// Done says that a session holds the merged model of an attempt. Whoever records it has checked that the node signed all of it.
 type Done struct {
 	Round, Attempt uint64
 	ModelDigest    string   // hex BLAKE3
 	ShardDigests   []string // of each participant's shard, in plan order
 	Signature      []byte   // by the node key
 	StateDigest    string   // hex BLAKE3 of the optimiser state; empty if the method has none
+	// Unsealed names an owner that has not signed the digest that stands here for its shard; empty: all have. Whoever records it has
+	// found that out.
+	Unsealed string
 	// UpdateSquares are the sums of squares of each participant's update over the leaves that the reporter owns.
 	UpdateSquares []float64
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -70,7 +71,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 		case len(x.GetSession()) > maxShortText, !state.ValidContractName(x.GetContract()),
 			len(x.GetReady().GetBaseDigest()) > maxShortText, x.GetReady().GetWeight() > state.MaxWeight,
 			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
-			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetStateDigest()) > maxShortText,
+			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetSeals()) > maxShards,
+			slices.ContainsFunc(x.GetDone().GetSeals(), func(b []byte) bool { return len(b) > maxSignatureBytes }),
+			len(x.GetDone().GetReportSignature()) > maxSignatureBytes, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
 			len(x.GetFailed().GetHeardFrom()) > maxShortText,
 			len(x.GetProgress().GetPhase()) > maxShortText:
@@ -108,7 +111,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 	}
 	s.cfg.Lead.Touch(node.Name)
 	s.healths.take(view, node, m.GetReport().GetHealth(), m.GetSn(), s.cfg.Now())
-	var bad error
+	var bad, err error
 	for _, x := range m.GetReport().GetSessions() {
 		c := view.Contracts[x.GetContract()]
 		if c == nil || c.Sessions[x.GetSession()] == nil {
@@ -123,7 +126,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			r.Done = nil
 		}
 		if r.Done != nil {
-			if err := checkDone(view, c, node, x); err != nil {
+			if r.Done.Unsealed, err = s.seals.checkDone(view, c, node, x); err != nil {
 				s.cfg.Log.WarnContext(ctx, "refused report of a merge", "node", node.Name, "contract", x.GetContract(), "err", err)
 				r.Done, bad = nil, err
 			}

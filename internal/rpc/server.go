@@ -80,6 +80,7 @@ type Server struct {
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
 	rates    *rates
+	seals    seals
 
 	stop     sync.Once
 	stopping chan struct{}

@@ -209,18 +209,19 @@ func TestReportsReachTheLeader(t *testing.T) {
 		}},
 	}
 	head := must(merge.ParseDigest(s.core.View().LedgerHead().Hash))(t)
-	sig, err := key.Sign(exchange.DoneMessage(exchange.Outcome{
+	out := exchange.Outcome{
 		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard},
 		StateDigest: optimiser, Plan: planned.Digest(), Ledger: head,
-	}))
-	if err != nil {
-		t.Fatal(err)
 	}
+	seal := must(key.Sign(exchange.SealMessage(exchange.Sealed{Contract: "study", Run: 1, Round: 1, Number: 1, Plan: planned.Digest(), Shard: shard})))(t)
+	squares := []float64{0.5}
+	sign := func(seals ...[]byte) []byte { return must(key.Sign(exchange.ReportMessage(out, seals, squares)))(t) }
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
 		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
 		Done: &swarmv1.Done{
-			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, Signature: sig,
-			StateDigest: optimiser.String(),
+			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()},
+			Signature: must(key.Sign(exchange.DoneMessage(out)))(t), StateDigest: optimiser.String(),
+			UpdateSquares: squares, Seals: [][]byte{seal}, ReportSignature: sign(seal),
 		},
 	}}}
 	send := func(p *peer) error {
@@ -239,10 +240,15 @@ func TestReportsReachTheLeader(t *testing.T) {
 	wantReason(t, "altered report", send(a), "SIGNATURE_REFUSED")
 	msg.Sessions[0].Done.ModelDigest, msg.Sessions[0].Done.StateDigest = model.String(), shard.String()
 	wantReason(t, "altered state", send(a), "SIGNATURE_REFUSED")
-	msg.Sessions[0].Done.StateDigest = "no digest"
+	msg.Sessions[0].Done.StateDigest = optimiser.String()
+	msg.Sessions[0].Done.UpdateSquares = []float64{5} // as an SN may that passes it on
+	wantReason(t, "altered sums of squares", send(a), "SIGNATURE_REFUSED")
+	msg.Sessions[0].Done.UpdateSquares, msg.Sessions[0].Done.Seals = squares, nil
+	wantReason(t, "a seal that was taken out", send(a), "SIGNATURE_REFUSED")
+	msg.Sessions[0].Done.Seals, msg.Sessions[0].Done.StateDigest = [][]byte{seal}, "no digest"
 	wantReason(t, "malformed state", send(a), "BAD_REQUEST")
 	got := s.lead.Reports()
-	if len(got) != 5 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() {
+	if len(got) != 7 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() || got[0].Done.Unsealed != "" {
 		t.Errorf("recorded %+v", got)
 	}
 	for _, refused := range got[1:] {
@@ -251,9 +257,18 @@ func TestReportsReachTheLeader(t *testing.T) {
 		}
 		t.Errorf("recorded %+v", got)
 	}
+	for name, seals := range map[string][][]byte{"no seal": nil, "another's": {sign()}} { // what it signs itself convicts it, and so must reach the leader
+		msg.Sessions[0].Done.StateDigest, msg.Sessions[0].Done.Seals, msg.Sessions[0].Done.ReportSignature = optimiser.String(), seals, sign(seals...)
+		if err := send(a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := s.lead.Reports(); got[len(got)-1].Done == nil || got[len(got)-1].Done.Unsealed != "sl-a" {
+			t.Errorf("%s: recorded %+v", name, got[len(got)-1])
+		}
+	}
 	msg.Sessions[0].Done = nil
 	msg.Sessions[0].Session = idC
-	if err := send(a); err != nil || len(s.lead.Reports()) != 5 {
+	if err := send(a); err != nil || len(s.lead.Reports()) != 9 {
 		t.Errorf("a session that is unknown here: %v, %d reports", err, len(s.lead.Reports()))
 	}
 	for range 100 {

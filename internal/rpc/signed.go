@@ -3,6 +3,7 @@ package rpc
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -18,39 +19,89 @@ func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 	return c.Plan == nil || x.GetRun() != c.Run || d.GetRound() != c.Plan.Round || d.GetAttempt() != c.Plan.Attempt
 }
 
-// checkDone verifies that the node signed what it says came out of the running attempt.
-func checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport) error {
+// checkDone verifies that the node signed what it says came out of the running attempt. It names an owner whose seal on the
+// digest of its shard is missing.
+func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport) (unsealed string, err error) {
 	d := x.GetDone()
 	out := exchange.Outcome{
 		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
 	}
-	var err error
 	if out.Plan, out.Ledger, err = planDigests(view, c); err != nil {
-		return err
+		return "", err
 	}
 	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
-		return err
+		return "", err
 	}
 	if len(d.GetShardDigests()) != len(c.Plan.Participants) {
-		return fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
+		return "", fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
 	}
 	for _, text := range d.GetShardDigests() {
 		shard, err := parseDigest(text)
 		if err != nil {
-			return err
+			return "", err
 		}
 		out.ShardDigests = append(out.ShardDigests, shard)
 	}
 	if d.GetStateDigest() != "" {
 		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
-			return err
+			return "", err
 		}
 	}
-	if err := identity.VerifyNodeSignature(node.PeerID, exchange.DoneMessage(out), d.GetSignature()); err != nil {
-		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
-			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
+	for _, signed := range []struct{ msg, sig []byte }{
+		{exchange.DoneMessage(out), d.GetSignature()}, // for the ledger
+		{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares()), d.GetReportSignature()},
+	} {
+		if err := identity.VerifyNodeSignature(node.PeerID, signed.msg, signed.sig); err != nil {
+			return "", fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
+				ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
+		}
 	}
-	return nil
+	return s.unsealed(view, c, out, d.GetSeals()), nil
+}
+
+// unsealed names an owner that has not signed the digest that is reported of its shard; none: all have. The report must be signed.
+func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outcome, given [][]byte) string {
+	for i, part := range c.Plan.Participants {
+		if part.ShardLeaves == 0 {
+			continue
+		}
+		n := view.Nodes[part.Node]
+		if n == nil || i >= len(given) || !s.valid(n.PeerID, exchange.SealMessage(exchange.Sealed{
+			Contract: out.Contract, Run: out.Run, Round: out.Round, Number: out.Number, Plan: out.Plan, Owner: i, Shard: out.ShardDigests[i],
+		}), given[i]) {
+			return part.Node
+		}
+	}
+	return ""
+}
+
+// maxSeals is how many seals are remembered: of some attempts of many participants.
+const maxSeals = 1 << 14
+
+// seals remembers those that were found valid, as all participants of an attempt report the same ones in each heartbeat.
+type seals struct {
+	mu   sync.Mutex
+	good map[merge.Digest]struct{}
+}
+
+func (s *seals) valid(peerID string, msg, sig []byte) bool {
+	key := merge.Combine([]merge.Digest{merge.Sum([]byte(peerID)), merge.Sum(msg), merge.Sum(sig)})
+	s.mu.Lock()
+	_, known := s.good[key]
+	s.mu.Unlock()
+	if known {
+		return true
+	}
+	if identity.VerifyNodeSignature(peerID, msg, sig) != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.good) >= maxSeals || s.good == nil {
+		s.good = map[merge.Digest]struct{}{}
+	}
+	s.good[key] = struct{}{}
+	return true
 }
 
 // planDigests returns what a participant signs of the contract's plan: its terms, and the ledger's end at that time.

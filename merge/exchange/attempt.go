@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
@@ -90,6 +91,7 @@ type Result struct {
 	ModelDigest   merge.Digest
 	ShardDigests  []merge.Digest // one per participant in plan order, as received
 	StateDigest   merge.Digest   // of the optimiser's new state; zero: the method has none
+	Seals         [][]byte       // by participant in plan order: its signature over [SealMessage]; nil: it owns nothing
 	SentBytes     uint64
 	ReceivedBytes uint64
 	// UpdateSquares has for each participant in plan order the sum of squares of
@@ -120,12 +122,15 @@ func (f *Failure) Error() string {
 // Unwrap returns the underlying error, such as *merge.NonFinite, if it arose here.
 func (f *Failure) Unwrap() error { return f.cause }
 
-// Config holds the times of the protocol. Zero fields take the defaults.
+// Config holds the node's key and the times of the protocol. Times that are zero take the defaults.
 type Config struct {
 	StallTimeout time.Duration // no byte for so long on a stream that is owed one fails the attempt; 10 s
 	ParkTime     time.Duration // how long a stream may wait for its plan; 2 s
 	Grace        time.Duration // how long a failing side tries to say why, and takes what is on its way; 1 s
-	Patience     time.Duration // how long a contributor is held back for another before Slots.Stash is used; 250 ms
+	// Sign signs a message by this node's key, and Verify holds a signature to the key that a stream to the participant has proven.
+	Sign     func(msg []byte) ([]byte, error)
+	Verify   func(node string, msg, sig []byte) error
+	Patience time.Duration // how long a contributor is held back for another before Slots.Stash is used; 250 ms
 }
 
 func (c Config) withDefaults() Config {
@@ -247,6 +252,22 @@ type Outcome struct {
 	StateDigest        merge.Digest   // zero: the method has no state
 	Plan               merge.Digest   // of Planned: whose model it is
 	Ledger             merge.Digest   // head of the ledger when the round was planned; zero: there was none
+}
+
+// ReportMessage returns the canonical bytes that a node's key signs besides, so that whoever passes the report on can change
+// nothing of it: what DoneMessage covers, which ledgers keep, and what only the leader needs.
+func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64) []byte {
+	b := []byte("swarmd merge report 1\x00")
+	b = appendText(b, string(DoneMessage(o)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(seals)))
+	for _, s := range seals {
+		b = appendText(b, string(s))
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(updateSquares)))
+	for _, v := range updateSquares {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
 }
 
 // DoneMessage returns the canonical bytes that a node's key signs to report an

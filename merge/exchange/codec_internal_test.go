@@ -75,11 +75,33 @@ func TestBadDifferences(t *testing.T) {
 			})
 		}
 		synctest.Test(t, func(t *testing.T) {
-			if err := newShortDuel(t, wire, owner).hear(t, d.diffs(0x3c00)); err != nil {
+			if err := newShortDuel(t, wire, owner).hear(t, join(d.diffs(0x3c00), d.sealOfDiffs(t, 0x3c00))); err != nil {
 				t.Errorf("an honest peer: %v", err)
 			}
 		})
 	}
+}
+
+// sealOfDiffs is the peer's seal on what diffs of a code give, if it owns the leaves.
+func (d *duel) sealOfDiffs(t *testing.T, code uint16) []byte {
+	t.Helper()
+	if d.a.Participants[1].Shard.Leaves == 0 {
+		return nil
+	}
+	m, err := merge.ParseMethod(d.a.Method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.seal(func(i int) []byte {
+		b := make([]byte, d.a.Layout.LeafLen(i))
+		if err := readLeaf(d.slots.Base, d.a.Layout, i, b); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.NewCodec(d.a.Layout).Decode(i, b, d.diff(i, code)[headerSize:]); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
 }
 
 // hear runs the attempt with a peer that greets as it should and then says these bytes.

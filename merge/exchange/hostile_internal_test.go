@@ -87,13 +87,27 @@ func (d *duel) hello() hello {
 	return hello{contract: "c", run: 1, round: 2, number: 1, sender: 1, plan: d.a.planDigest()}
 }
 
+// seal is the peer's on what it gave as owner of all leaves.
+func (d *duel) seal(leaf func(i int) []byte) []byte {
+	var digests []merge.Digest
+	for i := range hostileLeaves {
+		digests = append(digests, merge.Sum(leaf(i)))
+	}
+	return d.sealOf(merge.Combine(digests))
+}
+
+func (d *duel) sealOf(shard merge.Digest) []byte {
+	sig, _ := keyed(Config{}).Sign(SealMessage(Sealed{Contract: "c", Run: 1, Round: 2, Number: 1, Plan: d.a.planDigest(), Owner: 1, Shard: shard}))
+	return sealFrame{shard, sig}.appendFrame(nil, 1)
+}
+
 func have() []byte { return newBitmap(hostileLeaves).appendFrame(nil) }
 
 // contribute runs the attempt at an owner to whom the peer says these bytes. served is how the stream ended.
 func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	h := NewHub(Config{})
+	h := NewHub(keyed(Config{}))
 	defer h.Close()
 	defer cancel()
 	near, far := newEnds()
@@ -115,7 +129,7 @@ func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
 // visitPeer runs the attempt at a participant to whom the owner says these bytes.
 func (d *duel) visitPeer(t *testing.T, said []byte) error {
 	t.Helper()
-	h := NewHub(Config{})
+	h := NewHub(keyed(Config{}))
 	defer h.Close()
 	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int) (Stream, error) {
 		near, far := newEnds()
@@ -127,6 +141,21 @@ func (d *duel) visitPeer(t *testing.T, said []byte) error {
 		return near, nil
 	})
 	return err
+}
+
+// keyed gives a configuration keys that know no names.
+func keyed(c Config) Config {
+	c.Sign = func(msg []byte) ([]byte, error) {
+		d := merge.Sum(msg)
+		return append(d[:], d[:]...), nil
+	}
+	c.Verify = func(_ string, msg, sig []byte) error {
+		if want, _ := c.Sign(msg); !bytes.Equal(sig, want) {
+			return errors.New("wrong signature")
+		}
+		return nil
+	}
+	return c
 }
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
@@ -227,7 +256,17 @@ func TestBadOwners(t *testing.T) {
 	sums := func(n int, v ...float64) []byte { return appendSums(nil, n, v) }
 	good := sums(2, 1)
 	lying := header{kindSums, 2, 16}.append(nil)
+	seal := d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
+	forged := bytes.Clone(seal)
+	forged[len(forged)-1] ^= 1
 	cases := map[string][]byte{
+		"no seal":             join(have(), good, d.leaves()),
+		"seal too early":      join(have(), good, d.leaf(0), seal),
+		"seal of other bytes": join(have(), good, d.leaves(), d.sealOf(merge.Sum(nil))),
+		"forged seal":         join(have(), good, d.leaves(), forged),
+		"seal of another":     join(have(), good, d.leaves(), sealHeader(0).append(nil), seal[headerSize:]),
+		"huge seal":           join(have(), good, d.leaves(), header{kindSeal, 1, math.MaxUint32}.append(nil)),
+		"seal cut":            join(have(), good, d.leaves(), seal[:len(seal)-1]),
 		"leaf too long":       join(have(), good, header{kindLeaf, 0, merge.LeafSize + 1}.append(nil), make([]byte, merge.LeafSize+1)),
 		"leaf too short":      join(have(), good, header{kindLeaf, 0, 4}.append(nil), make([]byte, 4)),
 		"leaf repeated":       join(have(), good, d.leaf(0), d.leaf(0)),
@@ -263,7 +302,7 @@ func TestBadOwners(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if err := newDuel(t, method, 1).visitPeer(t, join(have(), good, d.leaves())); err != nil {
+		if err := newDuel(t, method, 1).visitPeer(t, join(have(), good, d.leaves(), seal)); err != nil {
 			t.Errorf("an honest owner: %v", err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // TestOneNodeParksFewStreams holds that a node which opens streams for plans that never come keeps no other away.
 func TestOneNodeParksFewStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHub(Config{ParkTime: time.Minute})
+		h := NewHub(keyed(Config{ParkTime: time.Minute}))
 		defer h.Close()
 		frame := hello{contract: "c", run: 1, round: 1, number: 1, sender: 1}.appendFrame(nil)
 		serve := func(from string) chan error {

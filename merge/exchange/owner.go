@@ -209,6 +209,9 @@ func (r *run) give(i int, in *inbound) {
 			return
 		}
 	}
+	if err == nil && r.ctx.Err() == nil {
+		err = r.giveSeal(in.c)
+	}
 	if err != nil {
 		r.suspect(i, r.awaits(i, in), r.Participants[i].Node+" takes no more", err)
 	}

@@ -68,6 +68,34 @@ func (p *progress) result(owned []runs) Result {
 	return r
 }
 
+// shard returns the digest of a shard all of whose leaves are there.
+func (p *progress) shard(s runs) merge.Digest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shardLocked(s)
+}
+
+// holds returns whether all leaves of a shard are there, and else a channel that is closed when any leaf is added.
+func (p *progress) holds(s runs) (bool, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, leaf := range s.all() {
+		if !p.have[leaf] {
+			return false, p.changed
+		}
+	}
+	return true, p.changed
+}
+
+// drop takes a shard's leaves back.
+func (p *progress) drop(s runs) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, leaf := range s.all() {
+		p.have[leaf] = false
+	}
+}
+
 func (p *progress) shardLocked(s runs) merge.Digest {
 	digests := make([]merge.Digest, 0, s.count())
 	for _, leaf := range s.all() {

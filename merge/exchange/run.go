@@ -27,6 +27,7 @@ type run struct {
 	steps   sync.Pool
 	// sumsFrame is the frame with the own share of the distances, once that is known.
 	sumsFrame func() []byte
+	seal      func() (sealFrame, error) // of the own shard, once that is merged
 
 	ctx    context.Context //nolint:containedctx // It lives exactly as long as Run.
 	cancel context.CancelCauseFunc
@@ -47,6 +48,7 @@ type run struct {
 	failure *Failure
 	ended   bool // no stream may join any more
 	aborted bool
+	seals   [][]byte // by participant; nil: it owns nothing, or has not said its own yet
 }
 
 // newRun checks the attempt and works out what its method asks.
@@ -69,6 +71,8 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 	r.turns.hold, r.turns.wait = min(turnTime, h.cfg.StallTimeout/8), h.cfg.StallTimeout/5
 	r.codec = r.newCodec()
 	r.steps.New = r.newStep
+	r.seals = make([][]byte, len(a.Participants))
+	r.seal = sync.OnceValues(r.sealOwn)
 	r.sumsFrame = sync.OnceValue(func() []byte {
 		sums, _ := r.progress.sumsOf(r.Self)
 		return appendSums(nil, len(r.who), sums)
@@ -117,6 +121,8 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	r.recent.close()
 	r.keepRings()
 
+	r.sealAlone()
+
 	r.mu.Lock()
 	r.ended = true
 	failure := r.failure
@@ -130,6 +136,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	}
 	res := r.progress.result(r.owned)
 	r.progress.complete(&res)
+	res.Seals = r.seals
 	res.SentBytes, res.ReceivedBytes = r.count.sent.Load(), r.count.received.Load()
 	return res, nil
 }
@@ -276,7 +283,7 @@ func (r *run) failFrame(i int, f failFrame) {
 		r.heard(i, f.blamed, f.reason+" (says "+r.Participants[i].Node+")")
 	case f.code == codeFailed && f.blamed == r.Self:
 		// We know that we live: from here it is the link to the teller that does not carry.
-		r.fail(i, "hears nothing from us: "+f.reason, nil)
+		r.fail(i, "lays the failure to us: "+f.reason, nil)
 	case f.code == codeFailed && f.blamed >= 0 && r.silent(f.blamed):
 		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+", and nothing comes here either)", nil)
 	case f.code == codeFailed && f.blamed >= 0:

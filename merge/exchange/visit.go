@@ -135,7 +135,7 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 			return false, err
 		}
 	}
-	return false, nil
+	return false, v.takeSeal()
 }
 
 // refused handles a Fail as first answer: an owner without the plan is asked again.

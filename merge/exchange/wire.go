@@ -25,6 +25,7 @@ const (
 	kindFail                  // argument: the index blamed, plus one; payload: code and reason
 	kindSums                  // argument: number of contributors; payload: the owner's share of their distances
 	kindDiff                  // a leaf as merge.Codec has it travel; argument as of kindLeaf
+	kindSeal                  // argument: the owner's index; payload: the digest of what it has merged, signed
 )
 
 const (
@@ -59,11 +60,14 @@ type hello struct {
 	plan               merge.Digest
 }
 
+// helloVersion is 2 since owners seal what they give, before which the end of a stream was its last leaf.
+const helloVersion = 2
+
 const helloFixed = 1 + 3*8 + 32
 
 func (h hello) appendFrame(b []byte) []byte { //nolint:unparam // the form of all frames
 	b = header{kindHello, uint32(h.sender), uint32(helloFixed + len(h.contract))}.append(b)
-	b = append(b, 1) // version
+	b = append(b, helloVersion)
 	b = binary.LittleEndian.AppendUint64(b, h.run)
 	b = binary.LittleEndian.AppendUint64(b, h.round)
 	b = binary.LittleEndian.AppendUint64(b, h.number)
@@ -75,8 +79,8 @@ func decodeHello(sender uint32, b []byte) (hello, error) {
 	if len(b) <= helloFixed || len(b) > helloFixed+MaxContract {
 		return hello{}, fmt.Errorf("%w: hello of %d bytes", errFrame, len(b))
 	}
-	if b[0] != 1 {
-		return hello{}, fmt.Errorf("%w: hello of version %d, this node speaks version 1", errFrame, b[0])
+	if b[0] != helloVersion {
+		return hello{}, fmt.Errorf("%w: hello of version %d, this node speaks version %d", errFrame, b[0], helloVersion)
 	}
 	if sender >= MaxParticipants {
 		return hello{}, fmt.Errorf("%w: sender %d", errFrame, sender)

@@ -35,7 +35,6 @@ func leaved(c nodetest.Config) nodetest.Config {
 func TestLiars(t *testing.T) {
 	whole := []string{"sl-0", "sl-1", "sl-2", "sl-3"}
 	named := exchange + gather + backoff + exchange // two attempts that fail in a row, and one that does not
-	undecided := grace + 2*backoff + 3*exchange     // nobody is named: the first and the last two attempts beside the grace
 	first := training(4, three...)
 	runFaults(t, []fault{
 		{
@@ -54,13 +53,19 @@ func TestLiars(t *testing.T) {
 			with: three, all: whole, explain: 1500 * time.Millisecond, after: back("sl-3"),
 		},
 		{
-			name: "an owner sends different bytes to one of two", cfg: leaved(fellows), when: first, strike: cheats("sl-0", "sl-1"),
-			lasts: 90 * time.Second, mend: honest("sl-0"), within: think + undecided, explain: 40 * time.Second,
+			name: "an owner sends different bytes to one of two", cfg: longer(leaved(fellows)), when: first, strike: cheats("sl-0", "sl-1"),
+			lasts: 10 * time.Second, mend: honest("sl-0"), within: think + named, with: three[1:],
+			explain: 1500 * time.Millisecond, after: back("sl-0"),
 		},
 		{
-			name: "an owner sends different bytes to one of three", cfg: leaved(four), when: training(4, whole...),
-			strike: cheats("sl-0", "sl-1"), lasts: 90 * time.Second, mend: honest("sl-0"), within: think + undecided, all: whole,
-			explain: 40 * time.Second,
+			name: "an owner sends different bytes to one of three", cfg: longer(leaved(four)), when: training(4, whole...),
+			strike: cheats("sl-0", "sl-1"), lasts: 10 * time.Second, mend: honest("sl-0"), within: think + named, with: whole[1:], all: whole,
+			explain: 1500 * time.Millisecond, after: back("sl-0"),
+		},
+		{
+			name: "an owner sends different bytes and all are needed", cfg: leaved(needed), when: first, strike: cheats("sl-0", "sl-1"),
+			lasts: 3 * time.Minute, mend: honest("sl-0"), blocks: true, within: backoff + 2*exchange, with: three,
+			explain: 100 * time.Second, after: rounds(10),
 		},
 		{
 			// It gets rid of one, so that only those are left that are needed, and goes on: then the one comes back in its place.

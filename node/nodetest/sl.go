@@ -57,13 +57,13 @@ func (n *sl) start() error {
 	if err != nil {
 		return err
 	}
-	hub := exchange.NewHub(exchange.Config{})
+	hub := exchange.NewHub(node.MergeConfig(n.id.key))
 	bans := &node.Bans{Cut: n.host.cutOff}
 	n.host.refuse(bans.Check)
 	ctl := control{Control: node.Control{Client: api, Bans: bans}, sl: n}
 	engine := session.New(session.Config{
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
-		Exchange: &node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps}, Key: n.id.key, Peer: n.id.name},
+		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
 	})
 	n.takeUp(engine)
@@ -76,7 +76,7 @@ func (n *sl) start() error {
 			n.noteRefusal(c, err)
 			from += ": " + err.Error()
 		}
-		if err := hub.Serve(ctx, &tapped{conn: c, taps: n.swarm.taps, owner: true}, from); err != nil && ctx.Err() == nil {
+		if err := hub.Serve(ctx, &tapped{conn: c, taps: n.swarm.taps, owner: true, key: n.id.key}, from); err != nil && ctx.Err() == nil {
 			log.Debug("merge stream ended", "peer", c.remote().name, "err", err)
 		}
 	})

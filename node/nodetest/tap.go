@@ -1,12 +1,20 @@
 package nodetest
 
 import (
+	"context"
 	"encoding/binary"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
+	"github.com/swarmd/swarmd/node"
 )
 
 // The header of a frame of merge/exchange: kind, argument (of a leaf its index), length of the payload.
@@ -14,7 +22,10 @@ const (
 	frameHeader = 9
 	frameHello  = 1
 	frameLeaf   = 3
+	frameSeal   = 8
 	helloRound  = 1 + 8 // where a Hello's round stands
+	helloPlan   = helloRound + 8 + 8
+	helloName   = helloPlan + 32
 )
 
 // Carried names one leaf that a merge stream brought from one node to another: what From contributes to a leaf that To
@@ -29,12 +40,22 @@ type taps struct {
 	mu      sync.Mutex                 // guards what follows
 	carried map[uint64]map[Carried]int // by round
 	bytes   map[uint64]uint64
-	mishear map[pair]bool // {receiver, owner}: the receiver takes other bytes than it got
-	cheat   map[pair]bool // {owner, receiver}: the owner sends other bytes than it merged
+	mishear map[pair]bool // {receiver, owner}: the receiver reports another digest than that of what it got
+	cheat   map[pair]bool // {owner, receiver}: the owner sends other bytes than it merged, and seals them
+	spoilt  map[spoilt]map[uint32]merge.Digest
+}
+
+// spoilt names what a cheating owner sends to one receiver under a plan.
+type spoilt struct {
+	pair
+	plan merge.Digest
 }
 
 func newTaps() *taps {
-	return &taps{carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{}}
+	return &taps{
+		carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{},
+		spoilt: map[spoilt]map[uint32]merge.Digest{},
+	}
 }
 
 // Carried returns how often each leaf of a contract's round has come whole through merge streams, and all bytes that came
@@ -45,13 +66,13 @@ func (s *Swarm) Carried(round uint64) (map[Carried]int, uint64) {
 	return maps.Clone(s.taps.carried[round]), s.taps.bytes[round]
 }
 
-// LieAbout has an SL report digests of these owners' shards, and of the model, that are not those of what it was sent. It
-// believes them itself, so its signature is right.
+// LieAbout has an SL report digests of these owners' shards, and of the model, that are not those of what it was sent, and sign
+// that.
 func (s *Swarm) LieAbout(name string, owners ...string) {
 	s.taps.set(s.taps.mishear, name, owners)
 }
 
-// Cheat has an SL send these receivers other merged bytes than it holds itself.
+// Cheat has an SL send these receivers other merged bytes than it holds itself, under a seal that fits them.
 func (s *Swarm) Cheat(name string, receivers ...string) {
 	s.taps.set(s.taps.cheat, name, receivers)
 }
@@ -89,16 +110,17 @@ type tapped struct {
 	taps    *taps
 	owner   bool // this end owns the shard that the stream is about
 	in, out frames
+	key     crypto.PrivKey // of an owner
+	body    []byte         // of the leaf that is being spoilt
 }
 
 var _ exchange.Stream = (*tapped)(nil)
 
-// Read counts what arrives, and spoils it for a liar.
+// Read counts what arrives.
 func (t *tapped) Read(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
 	me, other := t.local().name, t.remote().name
-	spoil := !t.owner && t.taps.lies(t.taps.mishear, me, other)
-	whole := t.in.pass(p[:n], spoil)
+	whole := t.in.pass(p[:n], nil)
 	hello := &t.in.round
 	if !t.owner {
 		hello = &t.out.round // this end says it
@@ -118,29 +140,99 @@ func (t *tapped) Read(p []byte) (int, error) {
 
 // Write spoils what a cheating owner sends.
 func (t *tapped) Write(p []byte) (int, error) {
-	spoil := t.owner && t.taps.lies(t.taps.cheat, t.local().name, t.remote().name)
+	var spoil func(f *frames, b []byte)
+	if t.owner && t.taps.lies(t.taps.cheat, t.local().name, t.remote().name) {
+		spoil = t.spoil
+	}
 	other := append([]byte(nil), p...)
 	head, n, left, hello := t.out.head, t.out.n, t.out.left, t.out.hello
 	t.out.pass(other, spoil)
 	done, err := t.conn.Write(other)
 	if done < len(p) {
 		t.out.head, t.out.n, t.out.left, t.out.hello = head, n, left, hello
-		t.out.pass(other[:done], false)
+		t.out.pass(other[:done], nil)
 	}
 	return done, err
+}
+
+// spoil changes each leaf a little, and the seal so that it fits. b begins within the payload of the frame that f follows.
+func (t *tapped) spoil(f *frames, b []byte) {
+	size, arg := binary.LittleEndian.Uint32(f.head[5:]), binary.LittleEndian.Uint32(f.head[1:])
+	said := t.in.said.Load()
+	if said == nil || len(*said) <= helloName {
+		return
+	}
+	key := spoilt{pair{t.local().name, t.remote().name}, merge.Digest((*said)[helloPlan:])}
+	t.taps.mu.Lock()
+	defer t.taps.mu.Unlock()
+	switch {
+	case f.head[0] == frameLeaf:
+		if f.left == size {
+			b[0] ^= 1 // the last bit of a float32's mantissa
+			t.body = t.body[:0]
+		}
+		if t.body = append(t.body, b[:min(len(b), int(f.left))]...); len(t.body) == int(size) {
+			if t.taps.spoilt[key] == nil {
+				t.taps.spoilt[key] = map[uint32]merge.Digest{}
+			}
+			t.taps.spoilt[key][arg] = merge.Sum(t.body)
+		}
+	case f.head[0] == frameSeal && f.left == size && len(b) >= int(size):
+		var leaves []merge.Digest
+		for _, leaf := range slices.Sorted(maps.Keys(t.taps.spoilt[key])) {
+			leaves = append(leaves, t.taps.spoilt[key][leaf])
+		}
+		at := func(i int) uint64 { return binary.LittleEndian.Uint64((*said)[1+8*i:]) }
+		s := exchange.Sealed{
+			Contract: string((*said)[helloName:]), Run: at(0), Round: at(1), Number: at(2), Plan: key.plan, Owner: int(arg), Shard: merge.Combine(leaves),
+		}
+		sig, _ := t.key.Sign(exchange.SealMessage(s)) // an Ed25519 key never fails
+		copy(b, append(s.Shard[:], sig...))
+	}
+}
+
+// deceiver is an exchange that reports other digests than it came to.
+type deceiver struct {
+	*node.Exchanger
+	taps *taps
+}
+
+// Merge implements session.Exchange.
+func (d deceiver) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	done, failed := d.Exchanger.Merge(ctx, job)
+	if done == nil {
+		return done, failed
+	}
+	lied := false
+	for i, p := range job.Plan.Participants {
+		if d.taps.lies(d.taps.mishear, d.Peer, p.Node) {
+			done.ShardDigests[i], lied = otherDigest(done.ShardDigests[i]), true
+		}
+	}
+	if lied {
+		done.ModelDigest = otherDigest(done.ModelDigest)
+		_ = node.SignDone(d.Key, d.Peer, job, done) // An Ed25519 key never fails, and the digests are some.
+	}
+	return done, nil
+}
+
+func otherDigest(text string) string {
+	d := merge.Sum([]byte(text))
+	return d.String()
 }
 
 // frames follows the frames of one direction of a stream.
 type frames struct {
 	head  [frameHeader]byte
-	n     int           // bytes of the header that are there
-	left  uint32        // bytes of the payload still to come
-	hello []byte        // begin of the last Hello
-	round atomic.Uint64 // that it names
+	n     int                    // bytes of the header that are there
+	left  uint32                 // bytes of the payload still to come
+	hello []byte                 // begin of the last Hello
+	round atomic.Uint64          // that it names
+	said  atomic.Pointer[[]byte] // all of it
 }
 
-// pass follows bytes and returns the leaves that are whole with them. It changes each leaf a little if it shall spoil them.
-func (f *frames) pass(b []byte, spoil bool) (whole []uint32) {
+// pass follows bytes and returns the leaves that are whole with them. Spoil, which may be nil, may change payloads.
+func (f *frames) pass(b []byte, spoil func(f *frames, b []byte)) (whole []uint32) {
 	for len(b) > 0 {
 		if f.n < frameHeader {
 			k := copy(f.head[f.n:], b)
@@ -149,8 +241,8 @@ func (f *frames) pass(b []byte, spoil bool) (whole []uint32) {
 				f.left, f.hello = binary.LittleEndian.Uint32(f.head[5:]), nil
 			}
 		} else {
-			if spoil && f.head[0] == frameLeaf && f.left == binary.LittleEndian.Uint32(f.head[5:]) {
-				b[0] ^= 1 // the last bit of a float32's mantissa
+			if spoil != nil {
+				spoil(f, b)
 			}
 			k := min(len(b), int(f.left))
 			f.greet(b[:k])
@@ -168,10 +260,14 @@ func (f *frames) pass(b []byte, spoil bool) (whole []uint32) {
 
 // greet reads which round a Hello is about: its version, run and round come first.
 func (f *frames) greet(b []byte) {
-	if f.head[0] != frameHello || len(f.hello) >= helloRound+8 {
+	if f.head[0] != frameHello {
 		return
 	}
 	f.hello = append(f.hello[:len(f.hello):len(f.hello)], b...)
+	if f.left == uint32(len(b)) { //nolint:gosec // a payload's part
+		said := f.hello
+		f.said.Store(&said)
+	}
 	if len(f.hello) >= helloRound+8 {
 		f.round.Store(binary.LittleEndian.Uint64(f.hello[helloRound:]))
 	}

@@ -2128,8 +2128,12 @@ type Done struct {
 	// For methods that bound updates: of each participant, in plan order, the sum of squares of its update over the leaves that
 	// this node owns, before bounding. The leader holds the sums over all owners to the norms declared in Ready.
 	UpdateSquares []float64 `protobuf:"fixed64,7,rep,packed,name=update_squares,json=updateSquares,proto3" json:"update_squares,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Of each participant, in plan order, its node key's signature over exchange.SealMessage of its shard's digest above: it came with
+	// what the owner gave. Empty for who owns nothing.
+	Seals           [][]byte `protobuf:"bytes,8,rep,name=seals,proto3" json:"seals,omitempty"`
+	ReportSignature []byte   `protobuf:"bytes,9,opt,name=report_signature,json=reportSignature,proto3" json:"report_signature,omitempty"` // node key over exchange.ReportMessage: all of this
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Done) Reset() {
@@ -2207,6 +2211,20 @@ func (x *Done) GetStateDigest() string {
 func (x *Done) GetUpdateSquares() []float64 {
 	if x != nil {
 		return x.UpdateSquares
+	}
+	return nil
+}
+
+func (x *Done) GetSeals() [][]byte {
+	if x != nil {
+		return x.Seals
+	}
+	return nil
+}
+
+func (x *Done) GetReportSignature() []byte {
+	if x != nil {
+		return x.ReportSignature
 	}
 	return nil
 }
@@ -4656,7 +4674,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"baseDigest\x12\x16\n" +
 	"\x06weight\x18\x04 \x01(\rR\x06weight\x12\x1f\n" +
 	"\vupdate_norm\x18\x05 \x01(\x01R\n" +
-	"updateNorm\"\xe6\x01\n" +
+	"updateNorm\"\xa7\x02\n" +
 	"\x04Done\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12!\n" +
@@ -4664,7 +4682,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rshard_digests\x18\x04 \x03(\tR\fshardDigests\x12\x1c\n" +
 	"\tsignature\x18\x05 \x01(\fR\tsignature\x12!\n" +
 	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\x12%\n" +
-	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\"\xae\x01\n" +
+	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\x12\x14\n" +
+	"\x05seals\x18\b \x03(\fR\x05seals\x12)\n" +
+	"\x10report_signature\x18\t \x01(\fR\x0freportSignature\"\xae\x01\n" +
 	"\x06Failed\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
