@@ -29,15 +29,18 @@ func (d *decider) attempt() {
 		d.without(why) // also when all is done: nothing of a banned node is committed
 		return
 	}
+	if d.spentAtPeers() {
+		return
+	}
 	done, failures, pending := d.gather()
 	if len(done) == len(d.c.Plan.Participants) {
 		if v := d.disagree(done); len(v.failures) > 0 {
-			d.mem.disagreed = d.c.Plan.Attempt
+			d.contradicted()
 			d.failed(v, nil)
 			return
 		}
 		if v := d.overstep(done); len(v.failures) > 0 {
-			d.mem.disagreed = d.c.Plan.Attempt
+			d.contradicted()
 			d.failed(v, nil)
 			return
 		}
@@ -58,6 +61,11 @@ func (d *decider) attempt() {
 		return
 	}
 	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason})
+}
+
+// contradicted notes that the running attempt ended with reports that do not fit together: nothing of it may be resumed.
+func (d *decider) contradicted() {
+	d.mem.disagreed, d.mem.epoch = d.c.Plan.Attempt, d.c.Plan.Epoch+1
 }
 
 // gather sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
@@ -176,18 +184,12 @@ func (d *decider) without(reason string) {
 			parts = append(parts, part)
 		}
 	}
-	if d.mem.disagreed == p.Attempt && len(parts) > 0 {
-		// The same set in the same order would resume with what it holds, wrong bytes included.
-		parts = append(parts[1:], parts[0])
-	}
 	if parts = d.fit(parts); d.carries(parts) && d.mem.recalled != p.Attempt { // Who comes back is in no attempt yet.
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
 		d.planRound(parts, p.Final && d.c.FinalDue(), reason)
 		return
 	}
-	d.propose(state.CancelPlan{
-		Contract: d.c.Name, Run: d.c.Run, Round: p.Round, Attempt: p.Attempt, Reason: reason, AtMS: d.in.Now.UnixMilli(),
-	}, fmt.Sprintf("giving up round %d (attempt %d): %s", p.Round, p.Attempt, reason))
+	d.cancel(reason)
 }
 
 // failed judges a failed attempt once, after a short while in which the others may report too, and repeats it after a
@@ -242,6 +244,17 @@ func (d *decider) judge(v verdict) {
 		}
 	}
 	d.mem.named, d.mem.namedAttempt = named, p.Attempt
+	if d.mem.disagreed == p.Attempt {
+		for _, f := range failures {
+			d.mem.unsettled(f.node)
+			if f.blamed != "" {
+				d.mem.unsettled(f.blamed)
+			}
+		}
+		if doubted := d.mem.doubted(nodesOf(p.Participants)); len(out) == 0 && d.enoughWithout(doubted) {
+			out = doubted
+		}
+	}
 	if len(out) == 0 && d.mem.notBefore.Sub(d.mem.failSince) >= d.cfg.StallGrace { // when the next attempt begins
 		if d.pairDisagrees(named) {
 			d.mem.breaks(p.Participants[0].Node, p.Participants[1].Node)

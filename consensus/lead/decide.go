@@ -130,8 +130,8 @@ func (d *decider) oneWeight(p *peer) uint32 {
 // judgeOpen: an open session is ready when it waits for a round with weights that were trained from the last model.
 func (d *decider) judgeOpen(p *peer) {
 	r := d.in.Reports[p.session.ID].Ready
-	if r == nil || r.Seq <= p.session.LastSeq {
-		return // Not ready, or a report that the last round has answered already.
+	if r == nil || r.Seq <= max(p.session.LastSeq, p.session.SkippedSeq) {
+		return // Not ready, or a report that a round, or a skipped one, has answered already.
 	}
 	p.ready, p.heard, p.seq, p.weight, p.norm = d.onBase(r), true, r.Seq, r.Weight, r.UpdateNorm
 }
@@ -371,15 +371,6 @@ func (d *decider) start(w Waiting, parts []state.Participant) {
 	default:
 		d.fail("failed: all peers have weight 0, so that there is no first model; give at least one a nodeWeightage above 0", false)
 	}
-}
-
-// planRound proposes the next attempt with these participants.
-func (d *decider) planRound(parts []state.Participant, final bool, reason string) {
-	d.share(parts)
-	d.propose(state.PlanRound{
-		Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round() + 1, Attempt: d.c.Attempt + 1, Participants: parts,
-		Final: final, Reason: reason, AtMS: d.in.Now.UnixMilli(),
-	}, fmt.Sprintf("plan of round %d (attempt %d)", d.c.Round()+1, d.c.Attempt+1))
 }
 
 func weight(parts []state.Participant) uint64 {

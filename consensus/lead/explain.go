@@ -29,6 +29,10 @@ func (w Waiting) Explain(now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("longer waits are asked for than count, quorum wait %s and stall grace %s; for more set the contract's rules "+
 			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), names(s.Curbed)))
 	}
+	if k := w.Scene.Skips; k.Count > 0 {
+		lines = append(lines, fmt.Sprintf("rounds that were skipped in this run: %d, the last time round %d, %s: %s",
+			k.Count, k.Round, ago(now, time.UnixMilli(k.AtMS)), k.Reason))
+	}
 	if last := w.lastFailure(); last != "" {
 		lines = append(lines, last)
 	}
@@ -77,7 +81,7 @@ func (w Waiting) guard(now time.Time) string {
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
 	case WaitRequired, WaitShare, WaitCap, WaitMethod:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
-	case WaitModel:
+	case WaitModel, WaitOwners:
 		return w.Rule + ", " + lasting(now, w.Since)
 	case WaitCommand:
 		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
@@ -144,7 +148,7 @@ func (w Waiting) peers(now time.Time) []string {
 // lastFailure is why the attempt before failed, unless the reason says it already.
 func (w Waiting) lastFailure() string {
 	why := w.Scene.LastFailed
-	if why == "" || w.Kind == WaitRetry && why == w.Detail {
+	if why == "" || w.Kind == WaitRetry && why == w.Detail || why == w.Scene.Skips.Reason {
 		return ""
 	}
 	if w.Kind == WaitCompleted || w.Kind == WaitSessions {
@@ -191,6 +195,8 @@ func (w Waiting) remedy() string {
 		return "start the nodes that are missing, or end all sessions and change the rules: swarmctl create contract " + w.Scene.Contract
 	case WaitShare, WaitCap, WaitMethod:
 		return "start more peers, or end all sessions and change the rules: swarmctl create contract " + w.Scene.Contract
+	case WaitOwners:
+		return "start the nodes that are missing again"
 	case WaitCompleted:
 		return "to train anew: swarmctl reset contract " + w.Scene.Contract
 	}

@@ -22,6 +22,12 @@ func (d *decider) participants(peers []peer) []state.Participant {
 // depend on who else takes part, so they are made anew for each attempt from what the peers say, or, where one says nothing
 // now, from the plan before.
 func (d *decider) fit(parts []state.Participant) []state.Participant {
+	parts = slices.Clone(parts)
+	for i, p := range parts {
+		if d.spent(p) {
+			parts[i].Weight = 0
+		}
+	}
 	ppm := uint32(0)
 	if d.c.Rules != nil {
 		ppm = d.c.Rules.WeightCapPPM
@@ -30,7 +36,6 @@ func (d *decider) fit(parts []state.Participant) []state.Participant {
 	if ppm == 0 && !bounds {
 		return parts
 	}
-	parts = slices.Clone(parts)
 	said := map[string]peer{}
 	for _, p := range d.roster() {
 		said[p.session.ID] = p
@@ -39,7 +44,9 @@ func (d *decider) fit(parts []state.Participant) []state.Participant {
 	weights := make([]uint32, len(parts))
 	for i := range parts {
 		if all {
-			parts[i].Weight = said[parts[i].Session].weight
+			if !d.spent(parts[i]) {
+				parts[i].Weight = said[parts[i].Session].weight
+			}
 			parts[i].NormBits = normBits(said[parts[i].Session].norm, bounds)
 		}
 		weights[i] = parts[i].Weight
@@ -52,6 +59,9 @@ func (d *decider) fit(parts []state.Participant) []state.Participant {
 	}
 	return parts
 }
+
+// spent tells whether a participant's contribution must count 0, since two owners may have leaves that others own now.
+func (d *decider) spent(p state.Participant) bool { return d.c.Spent(p) || d.mem.frozen[p.Session] }
 
 // normBits is a declared norm as a plan carries it: a norm that is none counts as the largest.
 func normBits(norm float64, bounds bool) uint64 {
@@ -179,35 +189,4 @@ func (d *decider) fail(reason string, below bool) {
 	d.propose(state.FailContract{
 		Contract: d.c.Name, Run: d.c.Run, Reason: reason, Below: below, AtMS: d.in.Now.UnixMilli(),
 	}, "that all sessions end: "+reason)
-}
-
-// share gives every participant a contiguous run of leaves, as equal as can be, and none to those who want none, unless all
-// do. With more owners than leaves the last ones get none.
-func (d *decider) share(parts []state.Participant) {
-	owns := func(p state.Participant) bool {
-		s := d.c.Sessions[p.Session]
-		return s == nil || !s.NoShard
-	}
-	n := uint64(0)
-	for _, p := range parts {
-		if owns(p) {
-			n++
-		}
-	}
-	all := n == 0
-	if all {
-		n = uint64(len(parts))
-	}
-	next, leaves, rank := uint64(0), d.c.Terms.Leaves, uint64(0)
-	for i, p := range parts {
-		own := uint64(0)
-		if all || owns(p) {
-			if own = leaves / n; rank < leaves%n {
-				own++
-			}
-			rank++
-		}
-		parts[i].ShardFirst, parts[i].ShardLeaves = next, own
-		next += own
-	}
 }

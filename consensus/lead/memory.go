@@ -27,6 +27,7 @@ type Memory struct {
 	recalled  uint64              // the attempt after which somebody who was left out came back; 0: none
 	reason    string              // why the attempt failed
 	disagreed uint64              // the attempt that ended with different digests; 0: none
+	epoch     uint64              // the least that the next attempt may have, as nothing of the last one may be resumed
 	broken    map[string][]string // node → those to whom its links broke in the round's attempts
 	doneSince time.Time           // since when half have finished the running attempt
 	doneIn    uint64              // that attempt
@@ -34,6 +35,9 @@ type Memory struct {
 	named        []string          // nodes that were named as the cause by two others
 	namedAttempt uint64            // in this attempt
 	sitOut       map[string]uint64 // node → last round that it sits out
+
+	frozen map[string]bool     // closed sessions of the run of whose frozen weights two owners may have leaves
+	doubts map[string][]uint64 // node → the last rounds in which what it said and what another said could not both be so
 
 	loss lossHistory
 
@@ -52,12 +56,13 @@ func (m Memory) of(c *state.Contract) Memory {
 	if m.round != c.Round()+1 {
 		m = Memory{
 			run: c.Run, round: c.Round() + 1, sitOut: m.sitOut, loss: m.loss, paces: m.paces,
-			waitKey: m.waitKey, waitSince: m.waitSince,
+			frozen: m.frozen, doubts: m.doubts, waitKey: m.waitKey, waitSince: m.waitSince,
 		}
 	}
 	m.paces = slices.Clone(m.paces)
 	m.excluded, m.named, m.sitOut = slices.Clone(m.excluded), slices.Clone(m.named), maps.Clone(m.sitOut)
 	m.broken, m.proven = maps.Clone(m.broken), slices.Clone(m.proven)
+	m.frozen, m.doubts = maps.Clone(m.frozen), maps.Clone(m.doubts)
 	if m.sitOut == nil {
 		m.sitOut = map[string]uint64{}
 	}
@@ -91,4 +96,38 @@ func (m *Memory) breaks(a, b string) {
 			m.broken[end[0]] = append(slices.Clip(peers), end[1])
 		}
 	}
+}
+
+// freeze notes that a closed session's contribution counts 0 from now on.
+func (m *Memory) freeze(session string) {
+	if m.frozen == nil {
+		m.frozen = map[string]bool{}
+	}
+	m.frozen[session] = true
+}
+
+// Who is unsettled in so many of the last rounds sits out.
+const (
+	doubtsToSitOut = 3
+	doubtRounds    = 10
+)
+
+// unsettled notes that the round could not go on with what a node said, though nobody can tell whether it was wrong.
+func (m *Memory) unsettled(node string) {
+	if m.doubts == nil {
+		m.doubts = map[string][]uint64{}
+	}
+	if rounds := m.doubts[node]; !slices.Contains(rounds, m.round) {
+		rounds = append(slices.Clip(rounds), m.round)
+		m.doubts[node] = slices.DeleteFunc(rounds, func(r uint64) bool { return r+doubtRounds <= m.round })
+	}
+}
+
+// doubted returns the participants that were unsettled in most rounds, if these are as many as sitting out takes.
+func (m *Memory) doubted(nodes []string) []string {
+	most := doubtsToSitOut
+	for _, n := range nodes {
+		most = max(most, len(m.doubts[n]))
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return len(m.doubts[n]) < most })
 }

@@ -60,6 +60,7 @@ type Failed struct {
 	HeardFrom      string // the participant that said so; empty: the reporter has seen it itself
 	Reason         string
 	Bytes          uint64 // received in this attempt
+	Code           string // state.ReasonThirdOwner: it has begun nothing, as leaves that two may have would go to a third; or empty
 }
 
 // Progress is shown to users; of it only the loss is used, for the adaptive interval.

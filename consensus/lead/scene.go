@@ -13,13 +13,14 @@ import (
 type Scene struct {
 	Contract   string
 	Run        uint64
-	Round      uint64    // the last committed one, 0: none
-	Committed  time.Time // when it was
-	Final      bool      // the round that is due is the last one
-	Planned    time.Time // when the running attempt was planned; zero: none runs
-	LastFailed string    // why an earlier attempt of the round that is due was given up; empty: none was
-	Shardless  bool      // all peers want to own no part of a merge, so all do
-	Curbed     []string  // nodes that ask for longer waits than count
+	Round      uint64      // the last committed one, 0: none
+	Committed  time.Time   // when it was
+	Final      bool        // the round that is due is the last one
+	Planned    time.Time   // when the running attempt was planned; zero: none runs
+	LastFailed string      // why an earlier attempt of the round that is due was given up; empty: none was
+	Skips      state.Skips // of the run
+	Shardless  bool        // all peers want to own no part of a merge, so all do
+	Curbed     []string    // nodes that ask for longer waits than count
 	QuorumWait time.Duration
 	StallGrace time.Duration // with the quorum wait: what holds
 	Peers      []Peer        // in the order of opening; ended sessions of nodes that have no other last
@@ -56,6 +57,9 @@ type Peer struct {
 func (d *decider) scene() Scene {
 	s := Scene{Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round(), Final: d.c.FinalDue(), LastFailed: d.c.PendingReason}
 	s.QuorumWait, s.StallGrace = d.cfg.QuorumWait, d.cfg.StallGrace
+	if d.c.Skips != nil {
+		s.Skips = *d.c.Skips
+	}
 	if c := d.c.Committed; c != nil {
 		s.Committed = time.UnixMilli(c.CommittedMS)
 	}

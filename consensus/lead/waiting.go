@@ -24,6 +24,7 @@ const (
 	WaitShare     Kind = "share"     // those who are ready hold less of the weight than the rules demand
 	WaitCap       Kind = "cap"       // too few are ready for the rules' cap on each one's weight
 	WaitMethod    Kind = "method"    // fewer than the method needs are ready with a weight above 0
+	WaitOwners    Kind = "owners"    // who may own the leaves is not there
 	WaitModel     Kind = "model"     // nobody alive holds the committed model
 	WaitCommand   Kind = "command"   // a decision was taken and is being committed
 	WaitCompleted Kind = "completed" // the contract is over
@@ -68,7 +69,7 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
 		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel:
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitOwners:
 		b.WriteString(w.Rule)
 	case WaitCommand:
 		fmt.Fprintf(&b, "committing: %s", w.Detail)

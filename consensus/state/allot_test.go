@@ -56,7 +56,8 @@ func TestAllotFirst(t *testing.T) {
 		},
 		"all who contribute wish to own nothing": {
 			9, with(own("a", "b", "c"), func(o []state.Owner) { o[0].NoShard, o[1].NoShard, o[2].Weight = true, true, 0 }), false,
-			[]string{"0+5", "5+4", ""}, nil,
+			[]string{"0+5", "5+4", ""},
+			nil,
 		},
 		"an ID of two sessions gets one part": {
 			12, with(own("a", "b", "c"), func(o []state.Owner) { o[2].SPIFFEID = o[0].SPIFFEID }), false, []string{"0+3", "3+6", "9+3"}, nil,

@@ -48,6 +48,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	CreateContract{}.Type(): decodeAs[CreateContract],
 	FailContract{}.Type():   decodeAs[FailContract],
 	LoseModel{}.Type():      decodeAs[LoseModel],
+	SkipRound{}.Type():      decodeAs[SkipRound],
 }
 
 // Types returns the types of all commands, sorted.

@@ -85,6 +85,13 @@ var everyCommand = []state.Command{
 	state.ForgetNode{Node: "sl-0", AtMS: 27, Order: anOrder("ForgetNode")},
 	state.BanNode{PeerID: "12D3", By: "spiffe://a.example/swarm/swci", AtMS: 28, Order: anOrder("BanNode")},
 	state.UnbanNode{PeerID: "12D3", AtMS: 29, Order: anOrder("UnbanNode")},
+	state.SkipRound{
+		Contract: "study", Run: 1, Round: 2, Attempt: 3, Sessions: map[string]uint64{hexOf("2", 32): 5, hexOf("1", 32): 4}, Reason: "sl-1 is lost", AtMS: 26,
+	},
+	state.PlanRound{
+		Contract: "study", Run: 1, Round: 2, Attempt: 3, AtMS: 27, Epoch: 1, Allotted: true,
+		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 7}},
+	},
 }
 
 func anOrder(method string) *ledger.Order {

@@ -36,6 +36,8 @@ type Contract struct {
 	Committed *CommittedRound `json:"committed,omitempty"` // nil before the first
 	Plan      *Plan           `json:"plan,omitempty"`      // nil when no attempt is running
 	Attempt   uint64          `json:"attempt"`             // highest attempt of round Committed+1 so far
+	Due       *Due            `json:"due,omitempty"`       // what earlier attempts of that round leave behind; nil: nothing
+	Skips     *Skips          `json:"skips,omitempty"`     // nil: nothing was skipped in this run
 	Over      bool            `json:"over,omitempty"`
 	// FinalPending is FinalDue of this state, as long as the contract is not over.
 	FinalPending bool `json:"final_pending,omitempty"`
@@ -145,7 +147,7 @@ func (c *Contract) settle() {
 	active := c.Active()
 	if len(active) == 0 && c.Committed == nil && !c.Over {
 		// Nobody is left and there is no model: whoever comes next is not bound by the terms of those who failed.
-		c.Terms, c.Plan, c.ExpectedPeers, c.PendingReason = nil, nil, 0, ""
+		c.Terms, c.Plan, c.Due, c.ExpectedPeers, c.PendingReason = nil, nil, nil, 0, ""
 		for id, s := range c.Sessions {
 			if s.Run == c.Run && s.Closed {
 				n := *s

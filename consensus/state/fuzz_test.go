@@ -142,8 +142,20 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	case 8:
 		return state.CloseSession{Session: session, Contract: contract, Run: c.Run, CheckinMode: []string{"", "active", "inactive"}[what%3], Seq: uint64(what), AtMS: at}
 	case 9, 10:
-		return state.PlanRound{Contract: contract, Run: c.Run, Round: round, Attempt: attempt + 1, Participants: parts, Final: c.FinalDue() && what%2 == 0, Reason: atBound(what, 512), AtMS: at}
+		plan := state.PlanRound{
+			Contract: contract, Run: c.Run, Round: round, Attempt: attempt + 1, Participants: parts, Final: c.FinalDue() && what%2 == 0,
+			Reason: atBound(what, 512), AtMS: at, Epoch: c.Epoch() + uint64(what)%3, Allotted: what%4 > 0,
+		}
+		if given, err := allotted(s, c, plan); err == nil {
+			plan.Participants = given
+		}
+		return plan
 	case 11:
+		if what%2 == 0 {
+			return state.SkipRound{
+				Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Sessions: map[string]uint64{session: uint64(at)}, Reason: atBound(what, 512), AtMS: at,
+			}
+		}
 		return state.CancelPlan{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Reason: atBound(what, 512), AtMS: at}
 	case 12, 13:
 		return state.CommitRound{Contract: contract, Run: c.Run, Round: round, Attempt: attempt, Digest: digest, NextInterval: 1, AtMS: at, Signatures: [][]byte{[]byte(atBound(what, 1024))}}

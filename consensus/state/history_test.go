@@ -98,12 +98,21 @@ func show(s *state.State, name string) string {
 		fmt.Fprintf(&b, "> plan %d/%d final=%t:", c.Plan.Round, c.Plan.Attempt, c.Plan.Final)
 		for _, p := range c.Plan.Participants {
 			fmt.Fprintf(&b, " %s[%d+%d)w%d", p.Node, p.ShardFirst, p.ShardLeaves, p.Weight)
+			for _, r := range p.MoreShards {
+				fmt.Fprintf(&b, "[%d+%d)", r.First, r.Leaves)
+			}
+		}
+		if c.Plan.Epoch > 0 {
+			fmt.Fprintf(&b, " epoch %d", c.Plan.Epoch)
 		}
 		b.WriteString("\n")
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Sessions)) {
 		x := c.Sessions[id]
 		fmt.Fprintf(&b, "> session %s of %s: %s last %d/%d", strings.TrimLeft(id, "0"), x.Node, x.State, x.LastSeq, x.LastRound)
+		if x.SkippedSeq > 0 {
+			fmt.Fprintf(&b, " skipped %d", x.SkippedSeq)
+		}
 		if x.EndReason != "" {
 			fmt.Fprintf(&b, " %q", x.EndReason)
 		}
@@ -217,10 +226,28 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	case "end":
 		return state.EndSession{Session: hexOf(arg, 32), Contract: contract, Run: run, Reason: strings.ReplaceAll(field(line, "reason", "finished"), "_", " "), AtMS: at}
 	case "plan":
-		return state.PlanRound{
+		plan := state.PlanRound{
 			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt+1),
 			Participants: participants(c, field(line, "with", ""), number(t, line, "leaves", 7), uint32(number(t, line, "weight", 1))),
 			Final:        field(line, "final", "") == "true", Reason: field(line, "reason", ""), AtMS: at,
+			Epoch: number(t, line, "epoch", c.Epoch()), Allotted: field(line, "allotted", "") == "true",
+		}
+		for i, p := range plan.Participants {
+			if strings.Contains(","+field(line, "mute", "")+",", ","+strings.TrimLeft(p.Session, "0")+",") {
+				plan.Participants[i].Weight = 0
+			}
+		}
+		if parts, err := allotted(s, c, plan); err == nil {
+			plan.Participants = parts
+		}
+		return plan
+	case "skip":
+		sessions := map[string]uint64{}
+		for _, id := range strings.Split(field(line, "of", ""), ",") {
+			sessions[hexOf(id, 32)] = number(t, line, "seq", c.Round()+1)
+		}
+		return state.SkipRound{
+			Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt), Sessions: sessions, Reason: "owners are gone", AtMS: at,
 		}
 	case "cancel":
 		return state.CancelPlan{Contract: contract, Run: run, Round: round, Attempt: number(t, line, "attempt", c.Attempt), Reason: field(line, "reason", "gone"), AtMS: at}
@@ -250,6 +277,14 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	return nil
 }
 
+// allotted gives a plan the shards that it must have, if it says that it has them.
+func allotted(s *state.State, c *state.Contract, plan state.PlanRound) ([]state.Participant, error) {
+	if !plan.Allotted || c.Terms == nil {
+		return plan.Participants, nil
+	}
+	return s.Allot(c, plan.Participants)
+}
+
 // participants plans the sessions named in "1,2" with equal shards of all leaves.
 func participants(c *state.Contract, ids string, leaves uint64, weight uint32) []state.Participant {
 	var parts []state.Participant
@@ -263,7 +298,7 @@ func participants(c *state.Contract, ids string, leaves uint64, weight uint32) [
 		}
 		next += p.ShardLeaves
 		if s := c.Sessions[p.Session]; s != nil {
-			p.Node = s.Node
+			p.Node, p.Seq = s.Node, max(p.Seq, s.SkippedSeq+1)
 		}
 		parts = append(parts, p)
 	}

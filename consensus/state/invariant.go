@@ -77,7 +77,7 @@ func (s *State) checkNode(name string, n *Node) error {
 }
 
 func (s *State) checkContract(c *Contract) error {
-	if err := errors.Join(s.checkSessions(c), c.checkCommitted()); err != nil {
+	if err := errors.Join(s.checkSessions(c), c.checkCommitted(), c.checkDue()); err != nil {
 		return err
 	}
 	switch {

@@ -50,7 +50,7 @@ func (l LoseModel) apply(s *State) (Result, error) {
 		NextInterval: c.Committed.NextInterval, CommittedMS: l.AtMS, PlannedMS: l.AtMS,
 	}
 	c.Lost = &LostModel{Round: l.Round, Digest: l.Digest, ResumedRound: l.ResumedRound, AtMS: l.AtMS}
-	c.Attempt, c.PendingReason = 0, Clip(c.Lost.String(), maxShort)
+	c.Attempt, c.Due, c.PendingReason = 0, nil, Clip(c.Lost.String(), maxShort)
 	c.settle()
 	result.Changed = true
 	return result, nil

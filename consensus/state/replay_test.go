@@ -53,7 +53,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"register_node", "forget_node", "set_live", "open_session", "close_session", "end_session", "plan_round",
-		"cancel_plan", "commit_round", "finish_contract", "reset_contract", "ban_node", "unban_node", "leave_node", "lose_model",
+		"cancel_plan", "commit_round", "finish_contract", "reset_contract", "ban_node", "unban_node", "leave_node", "lose_model", "skip_round",
 	} {
 		if kinds[kind] < 20 {
 			t.Errorf("only %d accepted commands of type %s", kinds[kind], kind)
@@ -78,7 +78,7 @@ func randomLine(rng *rand.Rand, s *state.State) string {
 			with += a.ID
 		}
 	}
-	switch rng.IntN(23) {
+	switch rng.IntN(26) {
 	case 0, 1:
 		return "register " + node
 	case 2:
@@ -94,17 +94,19 @@ func randomLine(rng *rand.Rand, s *state.State) string {
 	case 10:
 		return "end " + session + " reason=crashed"
 	case 11, 12, 13, 14:
-		return fmt.Sprintf("plan with=%s final=%t", with, c.FinalDue() && rng.IntN(3) > 0)
+		return fmt.Sprintf("plan with=%s final=%t allotted=%t", with, c.FinalDue() && rng.IntN(3) > 0, rng.IntN(5) > 0)
 	case 15:
 		return "cancel"
 	case 16, 17:
 		return "commit"
-	case 18:
+	case 18, 25:
 		return "finish"
 	case 21:
 		return "leave " + node
 	case 22:
 		return fmt.Sprintf("lose to=%d", rng.IntN(2))
+	case 23, 24:
+		return fmt.Sprintf("skip of=%s seq=%d", session, c.Round()+1+uint64(rng.IntN(2)))
 	case 20:
 		if rng.IntN(3) > 0 {
 			return "unban key-" + node

@@ -93,6 +93,9 @@ type PlanRound struct {
 	Reason       string        `json:"reason,omitempty"` // why an earlier attempt is repeated
 	AtMS         int64         `json:"at_ms"`
 	Epoch        uint64        `json:"epoch,omitempty"` // of [Plan]
+	// Allotted tells that the shards are those of [State.Allot], which holds for the attempts that follow too. False only in logs of
+	// versions that knew no allotment.
+	Allotted bool `json:"allotted,omitempty"`
 }
 
 // Type implements Command.
@@ -124,6 +127,9 @@ func (p PlanRound) apply(s *State) (Result, error) {
 	if err := p.checkParticipants(s, c); err != nil {
 		return Result{}, err
 	}
+	if err := p.follow(s, c); err != nil {
+		return Result{}, err
+	}
 	c.Plan = &Plan{
 		Run: c.Run, Round: p.Round, Attempt: p.Attempt, Participants: slices.Clone(p.Participants),
 		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS, Epoch: p.Epoch,
@@ -148,6 +154,8 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 			return reject(ReasonSessionUnknown, "", "contract %s: no session %q of %q to plan", c.Name, clip(part.Session, 80), clip(part.Node, 80))
 		case session.State == SessionEnded:
 			return sessionEnded(session)
+		case session.State == SessionOpen && session.SkippedSeq > 0 && part.Seq <= session.SkippedSeq:
+			return reject(ReasonStalePlan, "", "contract %s: Sync %d of %s was skipped", c.Name, part.Seq, part.Node)
 		case !s.live(part.Node):
 			return reject(ReasonNodeDead, "", "contract %s: node %s is not alive", c.Name, part.Node)
 		case part.Weight > c.heaviest():
@@ -304,7 +312,7 @@ func (c *Contract) commit(plan *Plan, r CommitRound) {
 	}
 	recent := append(slices.Clone(c.RecentCommitMS), r.AtMS)
 	c.RecentCommitMS = recent[max(0, len(recent)-maxRecent):]
-	c.Plan, c.Attempt, c.PendingReason = nil, 0, ""
+	c.Plan, c.Attempt, c.Due, c.PendingReason = nil, 0, nil, ""
 	c.Over = plan.Final
 }
 

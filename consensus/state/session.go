@@ -51,9 +51,11 @@ type Session struct {
 	ClosedSeq uint64 `json:"closed_seq,omitempty"` // the last Sync's number at the close
 	LastSeq   uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
 	LastRound uint64 `json:"last_round,omitempty"` // that round
-	EndReason string `json:"end_reason,omitempty"`
-	ExitCode  int32  `json:"exit_code,omitempty"`
-	OpenedMS  int64  `json:"opened_ms"`
+	// SkippedSeq is the newest Sync number that was answered without a model; see SkipRound.
+	SkippedSeq uint64 `json:"skipped_seq,omitempty"`
+	EndReason  string `json:"end_reason,omitempty"`
+	ExitCode   int32  `json:"exit_code,omitempty"`
+	OpenedMS   int64  `json:"opened_ms"`
 }
 
 // countsClosed tells whether the session counts towards the end of training.

@@ -80,7 +80,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 	out := &swarmv1.ContractView{
 		Name: c.Name, Run: c.Run, Terms: termsToProto(c.Terms), Committed: committedToProto(c.Committed),
 		Plan: planToProto(s, c.Plan), Over: c.Over, Index: index, Phase: string(c.Phase()),
-		ExpectedPeers: c.Expected(), PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost),
+		ExpectedPeers: c.Expected(), PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost), Skips: skipsToProto(c.Skips),
 	}
 	if out.Terms != nil {
 		out.Terms.Layout = nil
@@ -105,7 +105,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 	out := &swarmv1.Session{
 		Id: x.ID, Node: x.Node, Run: x.Run, State: x.State, CheckinMode: x.CheckinMode, Weight: x.Weight,
-		Walls: x.Walls, NoShard: x.NoShard, LastSeq: x.LastSeq, LastRound: x.LastRound, EndReason: x.EndReason, ExitCode: x.ExitCode,
+		Walls: x.Walls, NoShard: x.NoShard, LastSeq: x.LastSeq, LastRound: x.LastRound, SkippedSeq: x.SkippedSeq, EndReason: x.EndReason, ExitCode: x.ExitCode,
 	}
 	if n != nil {
 		out.PeerId, out.SpiffeId, out.Host, out.FsPort, out.Live = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort), n.Live
@@ -152,6 +152,13 @@ func lostToProto(l *state.LostModel) *swarmv1.LostModel {
 		return nil
 	}
 	return &swarmv1.LostModel{Round: l.Round, Digest: l.Digest, ResumedRound: l.ResumedRound, AtUnixMs: l.AtMS}
+}
+
+func skipsToProto(k *state.Skips) *swarmv1.Skips {
+	if k == nil {
+		return nil
+	}
+	return &swarmv1.Skips{Count: k.Count, Round: k.Round, Reason: k.Reason, AtUnixMs: k.AtMS}
 }
 
 func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
@@ -222,7 +229,7 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	if f := x.GetFailed(); f != nil {
 		out.Failed = &lead.Failed{
 			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: spoken(f.GetReason(), maxReason),
-			Bytes: f.GetBytesReceived(), HeardFrom: f.GetHeardFrom(),
+			Bytes: f.GetBytesReceived(), HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
 		}
 	}
 	if p := x.GetProgress(); p != nil {

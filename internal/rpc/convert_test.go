@@ -131,7 +131,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Session: "s", Contract: "c", Run: 1,
 		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16},
 		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ReportSignature: []byte{19}},
-		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f"},
+		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 	}
@@ -142,7 +142,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Session: "s", Contract: "c", Run: 1, Node: "n",
 		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16},
 		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}},
-		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f"},
+		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &lead.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []lead.Held{{Round: 18, Digest: "h"}},
 	}
@@ -168,17 +168,18 @@ func TestViewShowsEveryField(t *testing.T) {
 	full(t, rpc.PlanToProto(s, &plan))
 	round := filled[state.CommittedRound]()
 	full(t, rpc.CommittedToProto(&round))
-	rules, lost := filled[state.Rules](), filled[state.LostModel]()
+	rules, lost, skips := filled[state.Rules](), filled[state.LostModel](), filled[state.Skips]()
 	c := state.Contract{
 		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3},
 		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
-		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost,
+		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips,
 	}
 	view := rpc.ViewToProto(s, &c, 7)
 	full(t, view)
 	full(t, view.GetTerms(), "layout")
 	full(t, view.GetRules())
 	full(t, view.GetLostModel())
+	full(t, view.GetSkips())
 	session.Run, session.State = 2, state.SessionOpen
 	ended := session
 	ended.State = state.SessionEnded

@@ -116,7 +116,7 @@ func stateRows() []row {
 		state.ReasonTermsMismatch, state.ReasonLayoutAbsent, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
 		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
 	add(connect.CodeResourceExhausted, state.ReasonStateFull, state.ReasonQuota)
-	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan)
+	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan, state.ReasonThirdOwner)
 	return out
 }
 

@@ -75,7 +75,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			slices.ContainsFunc(x.GetDone().GetSeals(), func(b []byte) bool { return len(b) > maxSignatureBytes }),
 			len(x.GetDone().GetReportSignature()) > maxSignatureBytes, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
-			len(x.GetFailed().GetHeardFrom()) > maxShortText,
+			len(x.GetFailed().GetHeardFrom()) > maxShortText, len(x.GetFailed().GetCode()) > maxShortText,
 			len(x.GetProgress().GetPhase()) > maxShortText:
 			return fmt.Errorf("%w: report of session %.64q is out of bounds", ErrBadRequest, x.GetSession())
 		}

@@ -106,6 +106,7 @@ type statusJSON struct {
 	MinPeers      uint32        `json:"min_peers" doc:"least number of peers of a round"`
 	ExpectedPeers uint32        `json:"expected_peers" doc:"peers that the first round waits for, 0 when unknown"`
 	Rules         *rulesJSON    `json:"rules" doc:"what \"create contract\" demands, null when it demands nothing"`
+	Skips         *skipsJSON    `json:"skips" doc:"rounds of this run that were given up, programs going on without a model; null when there was none"`
 	LostModel     *lostJSON     `json:"lost_model" doc:"the last committed model of this run that no node held any more, null when there was none"`
 	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
 	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
@@ -165,7 +166,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 	out := statusJSON{
 		Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Over: c.GetOver(),
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
-		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
+		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{},
 	}
@@ -230,6 +231,9 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	}
 	if r := c.GetCommitted(); r != nil {
 		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), oneLine(short(r.GetDigest())), oneLine(strings.Join(r.GetParticipants(), ", ")))
+	}
+	if k := c.GetSkips(); k != nil {
+		fmt.Fprintf(w, "skipped    %d rounds, the last time round %d: %s\n", k.GetCount(), k.GetRound(), oneLine(k.GetReason()))
 	}
 	if l := c.GetLostModel(); l != nil {
 		fmt.Fprintf(w, "lost       the model of round %d, %s; round %d went back to %s\n", l.GetRound(), oneLine(short(l.GetDigest())), l.GetRound()+1, lostTo(l.GetResumedRound()))

@@ -66,6 +66,21 @@ type rulesJSON struct {
 	MinPeersTimeout float64  `json:"min_peers_timeout" doc:"seconds, 0: none"`
 }
 
+// skipsJSON counts rounds that were given up.
+type skipsJSON struct {
+	Count  uint64  `json:"count" doc:"how many"`
+	Round  uint64  `json:"round" doc:"the last one; its number is used again"`
+	Reason string  `json:"reason" doc:"why that one was given up"`
+	At     *string `json:"at" doc:"RFC 3339, UTC"`
+}
+
+func skipsToJSON(k *swarmv1.Skips) *skipsJSON {
+	if k == nil {
+		return nil
+	}
+	return &skipsJSON{Count: k.GetCount(), Round: k.GetRound(), Reason: k.GetReason(), At: stamp(k.GetAtUnixMs())}
+}
+
 // lostJSON is a model that no node held any more.
 type lostJSON struct {
 	Round        uint64  `json:"round" doc:"whose model was lost"`

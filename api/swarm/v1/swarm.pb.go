@@ -2237,6 +2237,9 @@ type Failed struct {
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                                     // at most 512 bytes
 	BytesReceived uint64                 `protobuf:"varint,5,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"` // progress of this attempt
 	HeardFrom     string                 `protobuf:"bytes,6,opt,name=heard_from,json=heardFrom,proto3" json:"heard_from,omitempty"`              // the participant that said so; empty: the reporter has seen it itself
+	// What the leader acts on: "THIRD_OWNER", the node has begun nothing, as leaves of what it offers that two owners may have
+	// would go to a third; else empty.
+	Code          string `protobuf:"bytes,7,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2309,6 +2312,13 @@ func (x *Failed) GetBytesReceived() uint64 {
 func (x *Failed) GetHeardFrom() string {
 	if x != nil {
 		return x.HeardFrom
+	}
+	return ""
+}
+
+func (x *Failed) GetCode() string {
+	if x != nil {
+		return x.Code
 	}
 	return ""
 }
@@ -2473,6 +2483,7 @@ type ContractView struct {
 	PendingReason string                 `protobuf:"bytes,11,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"` // why the last attempt was given up or repeated; empty after a commit
 	Rules         *Rules                 `protobuf:"bytes,12,opt,name=rules,proto3" json:"rules,omitempty"`                                      // by CreateContract; unset if there are none
 	LostModel     *LostModel             `protobuf:"bytes,13,opt,name=lost_model,json=lostModel,proto3" json:"lost_model,omitempty"`             // the last committed model that no node held any more; unset if there was none in this run
+	Skips         *Skips                 `protobuf:"bytes,14,opt,name=skips,proto3" json:"skips,omitempty"`                                      // rounds of this run that were given up; unset if there was none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2594,6 +2605,13 @@ func (x *ContractView) GetRules() *Rules {
 func (x *ContractView) GetLostModel() *LostModel {
 	if x != nil {
 		return x.LostModel
+	}
+	return nil
+}
+
+func (x *ContractView) GetSkips() *Skips {
+	if x != nil {
+		return x.Skips
 	}
 	return nil
 }
@@ -2802,6 +2820,75 @@ func (x *LostModel) GetAtUnixMs() int64 {
 	return 0
 }
 
+// Skips counts the rounds that were given up: programs went on without a model.
+type Skips struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"` // the last one; the number is used again
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,4,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Skips) Reset() {
+	*x = Skips{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Skips) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Skips) ProtoMessage() {}
+
+func (x *Skips) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Skips.ProtoReflect.Descriptor instead.
+func (*Skips) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *Skips) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Skips) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Skips) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Skips) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 type Session struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Id           string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2824,14 +2911,15 @@ type Session struct {
 	// What keeps the session's program in, in words of its SL, which the others must believe: "container, no network", or what
 	// was opened, such as "container, open: network hospital-lan", or "none: process runtime". At most 256 bytes.
 	Walls         string `protobuf:"bytes,18,opt,name=walls,proto3" json:"walls,omitempty"`
-	NoShard       bool   `protobuf:"varint,19,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"` // it owns no part of a merge
+	NoShard       bool   `protobuf:"varint,19,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`          // it owns no part of a merge
+	SkippedSeq    uint64 `protobuf:"varint,20,opt,name=skipped_seq,json=skippedSeq,proto3" json:"skipped_seq,omitempty"` // the newest Sync number that was answered without a model; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2931,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2944,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Session) GetId() string {
@@ -2992,6 +3080,13 @@ func (x *Session) GetNoShard() bool {
 	return false
 }
 
+func (x *Session) GetSkippedSeq() uint64 {
+	if x != nil {
+		return x.SkippedSeq
+	}
+	return 0
+}
+
 type CommittedRound struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Round           uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -3009,7 +3104,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3116,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3129,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -3117,7 +3212,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3224,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3237,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -3228,7 +3323,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3335,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3348,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Participant) GetSession() string {
@@ -3351,7 +3446,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3458,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3471,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -3406,7 +3501,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3513,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3526,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -3478,7 +3573,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +3585,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3598,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -3526,7 +3621,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3633,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3646,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -3597,7 +3692,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3609,7 +3704,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3622,7 +3717,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 type ListContractsRequest struct {
@@ -3633,7 +3728,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3740,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3753,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 type ListContractsResponse struct {
@@ -3670,7 +3765,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3777,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3790,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -3721,7 +3816,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3828,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3841,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -3814,7 +3909,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3921,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3934,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -3864,7 +3959,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3876,7 +3971,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3889,7 +3984,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -3952,7 +4047,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +4059,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +4072,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -4010,7 +4105,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4117,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4130,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -4054,7 +4149,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4161,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4174,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -4103,7 +4198,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4210,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4223,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -4187,7 +4282,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4294,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4307,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -4266,7 +4361,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4278,7 +4373,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4291,7 +4386,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -4310,7 +4405,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4322,7 +4417,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4335,7 +4430,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4357,7 +4452,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4369,7 +4464,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4382,7 +4477,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4422,7 +4517,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4434,7 +4529,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4447,7 +4542,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -4468,7 +4563,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4480,7 +4575,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4493,7 +4588,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -4684,7 +4779,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\x12%\n" +
 	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\x12\x14\n" +
 	"\x05seals\x18\b \x03(\fR\x05seals\x12)\n" +
-	"\x10report_signature\x18\t \x01(\fR\x0freportSignature\"\xae\x01\n" +
+	"\x10report_signature\x18\t \x01(\fR\x0freportSignature\"\xc2\x01\n" +
 	"\x06Failed\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -4692,7 +4787,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12%\n" +
 	"\x0ebytes_received\x18\x05 \x01(\x04R\rbytesReceived\x12\x1d\n" +
 	"\n" +
-	"heard_from\x18\x06 \x01(\tR\theardFrom\"\xe0\x01\n" +
+	"heard_from\x18\x06 \x01(\tR\theardFrom\x12\x12\n" +
+	"\x04code\x18\a \x01(\tR\x04code\"\xe0\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04loss\x18\x02 \x01(\x01R\x04loss\x12\x16\n" +
@@ -4705,7 +4801,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\ftotal_epochs\x18\a \x01(\rR\vtotalEpochs\x12\x14\n" +
 	"\x05phase\x18\b \x01(\tR\x05phase\"2\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xcf\x03\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xf6\x03\n" +
 	"\fContractView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
@@ -4721,7 +4817,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0epending_reason\x18\v \x01(\tR\rpendingReason\x12%\n" +
 	"\x05rules\x18\f \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x122\n" +
 	"\n" +
-	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\"\x92\x03\n" +
+	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\x12%\n" +
+	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\"\x92\x03\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -4743,7 +4840,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
 	"\rresumed_round\x18\x03 \x01(\x04R\fresumedRound\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\x83\x04\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"i\n" +
+	"\x05Skips\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xa4\x04\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -4766,7 +4869,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x10 \x01(\x04R\x03run\x12\x1b\n" +
 	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\x12\x14\n" +
 	"\x05walls\x18\x12 \x01(\tR\x05walls\x12\x19\n" +
-	"\bno_shard\x18\x13 \x01(\bR\anoShard\"\xae\x02\n" +
+	"\bno_shard\x18\x13 \x01(\bR\anoShard\x12\x1f\n" +
+	"\vskipped_seq\x18\x14 \x01(\x04R\n" +
+	"skippedSeq\"\xae\x02\n" +
 	"\x0eCommittedRound\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -4923,7 +5028,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -4964,30 +5069,31 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ContractView)(nil),              // 36: swarm.v1.ContractView
 	(*Rules)(nil),                     // 37: swarm.v1.Rules
 	(*LostModel)(nil),                 // 38: swarm.v1.LostModel
-	(*Session)(nil),                   // 39: swarm.v1.Session
-	(*CommittedRound)(nil),            // 40: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 41: swarm.v1.Plan
-	(*Participant)(nil),               // 42: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 43: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 44: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 45: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 46: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 47: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 48: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 49: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 50: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 51: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 52: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 53: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 54: swarm.v1.CreateContractResponse
-	(*ListModelsRequest)(nil),         // 55: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 56: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 57: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 58: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 59: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 60: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 61: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 62: swarm.v1.ErrorReason
+	(*Skips)(nil),                     // 39: swarm.v1.Skips
+	(*Session)(nil),                   // 40: swarm.v1.Session
+	(*CommittedRound)(nil),            // 41: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 42: swarm.v1.Plan
+	(*Participant)(nil),               // 43: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 44: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 45: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 46: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 47: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 48: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 49: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 50: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 51: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 52: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 53: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 54: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 55: swarm.v1.CreateContractResponse
+	(*ListModelsRequest)(nil),         // 56: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 57: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 58: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 59: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 60: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 61: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 62: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 63: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -5012,69 +5118,70 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	34, // 19: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
 	30, // 20: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
 	23, // 21: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	40, // 22: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	41, // 23: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	39, // 24: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	41, // 22: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	42, // 23: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	40, // 24: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
 	37, // 25: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
 	38, // 26: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	34, // 27: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	42, // 28: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	43, // 29: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	36, // 30: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	50, // 31: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	36, // 32: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	40, // 33: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	37, // 34: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 35: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	36, // 36: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	57, // 37: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	39, // 38: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 39: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 40: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 41: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 42: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 43: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	16, // 44: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	12, // 45: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	14, // 46: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	19, // 47: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	21, // 48: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	24, // 49: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	26, // 50: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	35, // 51: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	44, // 52: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	46, // 53: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	48, // 54: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	51, // 55: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	53, // 56: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	60, // 57: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	55, // 58: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	58, // 59: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 60: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 61: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 62: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 63: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	17, // 64: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	13, // 65: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	15, // 66: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	20, // 67: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	22, // 68: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	25, // 69: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	27, // 70: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	36, // 71: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	45, // 72: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	47, // 73: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	49, // 74: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	52, // 75: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	54, // 76: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	61, // 77: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	56, // 78: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	59, // 79: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	60, // [60:80] is the sub-list for method output_type
-	40, // [40:60] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	39, // 27: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	34, // 28: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	43, // 29: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	44, // 30: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	36, // 31: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	51, // 32: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	36, // 33: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	41, // 34: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	37, // 35: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 36: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	36, // 37: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	58, // 38: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	40, // 39: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 40: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 41: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 42: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 43: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 44: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	16, // 45: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	12, // 46: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	14, // 47: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	19, // 48: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	21, // 49: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	24, // 50: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	26, // 51: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	35, // 52: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	45, // 53: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	47, // 54: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	49, // 55: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	52, // 56: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	54, // 57: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	61, // 58: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	56, // 59: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	59, // 60: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 61: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 62: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 63: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 64: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	17, // 65: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	13, // 66: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	15, // 67: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	20, // 68: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	22, // 69: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	25, // 70: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	27, // 71: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	36, // 72: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	46, // 73: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	48, // 74: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	50, // 75: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	53, // 76: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	55, // 77: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	62, // 78: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	57, // 79: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	60, // 80: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	61, // [61:81] is the sub-list for method output_type
+	41, // [41:61] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -5088,7 +5195,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   6,
 		},
