@@ -71,7 +71,7 @@ func (h BridgeHandler) result(r *session.Result, err error) (bridge.SyncResult, 
 	}
 	return bridge.SyncResult{
 		Round: r.Round, Slot: r.Slot, Interval: int(r.Interval), TrainingOver: r.TrainingOver, Contributed: r.Contributed,
-		Digest: r.Digest, Participants: r.Participants,
+		Skipped: r.Skipped, Digest: r.Digest, Participants: r.Participants,
 	}, nil
 }
 

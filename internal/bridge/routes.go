@@ -168,7 +168,7 @@ func (s *Server) serveClose(ctx context.Context, body []byte) (any, error) {
 func (s *Server) polled(ctx context.Context, res SyncResult, err error) (any, error) {
 	out := wire.SyncResponse{
 		Round: res.Round, Slot: res.Slot, Interval: res.Interval, TrainingOver: res.TrainingOver, Contributed: res.Contributed,
-		Digest: res.Digest, Participants: append([]string{}, res.Participants...), Warnings: append([]string{}, res.Warnings...),
+		Skipped: res.Skipped, Digest: res.Digest, Participants: append([]string{}, res.Participants...), Warnings: append([]string{}, res.Warnings...),
 	}
 	var pending *PendingError
 	switch {

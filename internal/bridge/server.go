@@ -44,6 +44,7 @@ type SyncResult struct {
 	Interval     int    // batches until the next Sync
 	TrainingOver bool
 	Contributed  bool
+	Skipped      bool   // there is no new model
 	Digest       string // hex
 	Participants []string
 	Warnings     []string

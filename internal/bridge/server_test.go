@@ -238,7 +238,7 @@ func TestConversation(t *testing.T) {
 	_, m = post(t, c, "/v1/sync", sync)
 	want = map[string]any{
 		"pending": false, "round": 1.0, "slot": "merged-0", "interval": 16.0, "training_over": false, "contributed": true,
-		"digest": "", "participants": []any{"sl-0"}, "warnings": []any{},
+		"skipped": false, "digest": "", "participants": []any{"sl-0"}, "warnings": []any{},
 	}
 	if diff := cmp.Diff(m, want); diff != "" {
 		t.Errorf("sync (-got +want):\n%s", diff)

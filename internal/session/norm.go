@@ -80,7 +80,7 @@ func (s *session) measureLocked() {
 
 // sourceLocked is the slot that this node contributes from.
 func (s *session) sourceLocked() Slot {
-	if s.closed && s.open.CheckinMode == modeActive && s.held.exists() {
+	if s.publicLocked() {
 		return s.slots.Committed()
 	}
 	return s.slots.Local()

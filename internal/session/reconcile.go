@@ -34,6 +34,7 @@ func (s *session) reconcileLocked() {
 		s.keepLocked() // it may have been copied before it was known to be the final one
 	}
 	s.answerLocked()
+	s.skipLocked()
 	s.measureLocked()
 	s.followPlanLocked()
 }
@@ -195,7 +196,9 @@ func (s *session) followPlanLocked() {
 	if s.held.exists() {
 		job.Base = s.slots.Committed()
 	}
-	s.mergeLocked(job)
+	if s.journalLocked(job) {
+		s.mergeLocked(job)
+	}
 }
 
 func (s *session) mergeLocked(job Job) {

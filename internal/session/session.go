@@ -65,6 +65,7 @@ type session struct {
 	copies    []model // that lie on disk
 	norm      norm
 	offered   *offer
+	sent      *Sent // what may have gone to whom of what is offered, or frozen
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
 	closing   bool    // the program called Close
@@ -91,6 +92,7 @@ type Result struct {
 	Participants []string `json:"participants,omitempty"`
 	Contributed  bool     `json:"contributed,omitempty"`
 	TrainingOver bool     `json:"training_over,omitempty"`
+	Skipped      bool     `json:"skipped,omitempty"` // no new model: Round, Slot and Digest are those that training started from
 }
 
 func (s *session) ended() bool { return s.err != nil || s.finished }

@@ -194,6 +194,16 @@ class FakeSwarm:
             self.held = False
             self._merge()
 
+    def skip(self) -> None:
+        """Give the round up: who waits for it goes on without a model. Call it while merges are held."""
+        with self.changed:
+            for session in self.sessions():
+                if session.ready and not session.closed:
+                    model = {"round": session.base, "contributed": False, "participants": [], "skipped": True}
+                    session.replies[session.seq] = self._reply(session, False) | model
+                    session.ready = False
+            self.changed.notify_all()
+
     def handle(self, peer: Peer, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
         with self.changed:
             if path in self.refuse:

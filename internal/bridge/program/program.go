@@ -120,7 +120,7 @@ func (s *Session) Committed() []byte {
 }
 
 // Sync offers the local weights and blocks until the swarm has committed a model, asking again while it is pending. After
-// an error the next Sync repeats the same one.
+// an error the next Sync repeats the same one. If the round was skipped Committed is what it was.
 func (s *Session) Sync(ctx context.Context) (Result, error) {
 	res, err := s.poll(ctx, wire.PathSync, wire.SyncRequest{Session: s.Info.Session, Seq: s.seq + 1})
 	if err != nil {
@@ -174,6 +174,9 @@ func (s *Session) poll(ctx context.Context, path string, body any) (Result, erro
 		var res Result
 		if err := s.call(ctx, path, body, &res); err != nil {
 			return Result{}, err
+		}
+		if !res.Pending && res.Skipped {
+			return res, nil
 		}
 		if !res.Pending {
 			return res, s.take(res.Slot)

@@ -79,6 +79,7 @@ type SyncResponse struct {
 	Interval     int      `json:"interval"`
 	TrainingOver bool     `json:"training_over"`
 	Contributed  bool     `json:"contributed"`
+	Skipped      bool     `json:"skipped"` // there is no new model: go on with your own weights
 	Digest       string   `json:"digest"`
 	Participants []string `json:"participants"`
 	Warnings     []string `json:"warnings"`

@@ -79,6 +79,7 @@ class Engine:
         self._running = False
         self._measured = False
         self._said_unmeasured = False
+        self._said_skipped = False
         # With overlap: whether a merge is under way, and whether the weights are more than the last merged model's.
         self._travels = False
         self._ahead = False
@@ -208,7 +209,8 @@ class Engine:
         self._store()
         self._seq += 1
         merged = self._await_merge()
-        self._load(merged.slot)
+        if not merged.skipped:
+            self._load(merged.slot)
         self._took(merged, time.monotonic() - started)
 
     def _hand_over(self) -> None:
@@ -233,6 +235,12 @@ class Engine:
         self._say_unmeasured()
         merged = self._await_merge()
         self._travels = False
+        if merged.skipped:
+            # What was handed in is in no model: the weights of now, which hold it, are handed in next.
+            self._store()
+            self._ahead = True
+            self._took(merged, time.monotonic() - started)
+            return
         with self._slot(merged.slot) as buffer:
             if not merged.training_over:
                 self._carry(layout, local, buffer)
@@ -257,6 +265,9 @@ class Engine:
     def _took(self, merged: Merged, seconds: float) -> None:
         """Note a merge, whose model is loaded, and measure it. seconds is how long the training stood still for it."""
         self._batches = 0
+        if merged.skipped:
+            self._say_skipped(merged)
+            return
         self._round = merged.round
         self._measured = False
         self._over = merged.training_over
@@ -383,6 +394,15 @@ class Engine:
                 "after each merge)",
                 self._round,
             )
+
+    def _say_skipped(self, merged: Merged) -> None:
+        """Tell once that a round brought no model; base, interval and what was measured stay as they are."""
+        self._logger.log(
+            logging.DEBUG if self._said_skipped else logging.WARNING,
+            "round %d was skipped by the swarm: training goes on with this peer's own weights",
+            merged.round + 1,
+        )
+        self._said_skipped = True
 
     def _say_warnings(self, merged: Merged) -> None:
         for warning in merged.warnings:

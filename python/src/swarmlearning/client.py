@@ -65,6 +65,8 @@ class Merged:
     interval: int
     training_over: bool
     contributed: bool
+    # The swarm gave the round up: there is no new model, and the program goes on with its own weights.
+    skipped: bool
     digest: str
     participants: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -186,7 +188,7 @@ class Client:
         self._offered = connection
 
     def sync(self, seq: int, weight: int, waiting: Callable[[str], None]) -> Merged:
-        """Hand in the weights of the local slot, unless offer has, and block until a model is committed.
+        """Hand in the weights of the local slot, unless offer has; block until there is a model or none comes.
 
         waiting is called with the daemon's reason each time that it answers that others are still missing.
         """
@@ -414,6 +416,7 @@ def _merged(reply: Json) -> Merged:
         interval=int(reply.get("interval", 0)),
         training_over=bool(reply.get("training_over", False)),
         contributed=bool(reply.get("contributed", True)),
+        skipped=bool(reply.get("skipped", False)),
         digest=str(reply.get("digest", "")),
         participants=_strings(reply.get("participants")),
         warnings=_strings(reply.get("warnings")),

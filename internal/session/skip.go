@@ -1,0 +1,45 @@
+package session
+
+import swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+
+// skipLocked answers the waiting Sync without a model when the swarm has given up what it offered: the program goes on with its
+// own weights, from the same base and for the same interval. If a newer model was committed meanwhile the program gets that.
+func (s *session) skipLocked() {
+	o := s.offered
+	if o == nil || o.seq > s.skippedLocked() || s.base != s.committedLocked() {
+		return
+	}
+	if s.attempt.running() {
+		s.attempt.stop() // The program is about to write what it reads. Its task calls for the next reconciliation.
+		return
+	}
+	r := &Result{Round: s.base.round, Slot: s.heldSlot, Digest: s.base.digest, Interval: max(s.open.SyncFrequency, 1), Skipped: true}
+	if c := s.view.GetCommitted(); c != nil {
+		r.Interval = max(c.NextInterval, 1)
+	}
+	s.last, s.lastSeq, s.offered = r, o.seq, nil
+	s.recordLocked()
+	s.engine.cfg.Log.Warn("a round was skipped; the program trains on with its own weights", "contract", s.contract,
+		"round", s.base.round+1, "reason", s.view.GetSkips().GetReason())
+	s.notifyLocked()
+	signal(s.engine.beat)
+}
+
+// skippedLocked is the newest Sync that the swarm has skipped.
+func (s *session) skippedLocked() uint64 {
+	for _, m := range s.view.GetSessions() {
+		if m.Id == s.id {
+			return m.SkippedSeq
+		}
+	}
+	return 0
+}
+
+// runsOf returns all runs of leaves that a participant owns.
+func runsOf(p *swarmv1.Participant) []SentRun {
+	runs := []SentRun{{First: p.ShardFirst, Leaves: p.ShardLeaves}}
+	for _, r := range p.MoreShards {
+		runs = append(runs, SentRun{First: r.First, Leaves: r.Leaves})
+	}
+	return runs
+}
