@@ -42,7 +42,7 @@ func (s *Swarm) close() {
 // broken invariant; every round was committed once, with the model that its participants' weights make, trained
 // from the round before; every model that
 // a program was given was committed, and every Sync that was acknowledged as taken stands in that round; the programs
-// that came to the end of a run hold the same final model. Faults that still last are mended first. A test may call it
+// that came to the end of a run hold the same final model; no leaf of what one Sync handed in went to more than two owners. Faults that still last are mended first. A test may call it
 // earlier; at the test's end it is called in any case.
 func (s *Swarm) End() {
 	s.t.Helper()
@@ -55,6 +55,9 @@ func (s *Swarm) End() {
 	h := s.agreed()
 	s.checkRounds(h)
 	s.checkPrograms(h)
+	if _, owners := s.Seen(""); owners > 2 {
+		s.t.Errorf("a leaf of one contribution went to %d owners", owners)
+	}
 }
 
 // mend ends all faults but crashes.
@@ -302,6 +305,12 @@ func (s *Swarm) checkPrograms(h history) {
 		r.mu.Unlock()
 		before := uint64(0)
 		for _, m := range handed {
+			if m.Skipped {
+				if m.Round != before || !h.skipped(r.Program.Contract, session, m.Seq) {
+					s.t.Errorf("%s, sync %d: told that a round after %d was skipped, after round %d", r.Peer, m.Seq, m.Round, before)
+				}
+				continue
+			}
 			round := findRound(h, r.Program.Contract, m, session)
 			switch {
 			case round == nil:
@@ -341,6 +350,14 @@ func (h history) session(contract, id string) *state.Session {
 		return c.Sessions[id]
 	}
 	return nil
+}
+
+// skipped tells whether a Sync was to be answered without a model.
+func (h history) skipped(contract, session string, seq uint64) bool {
+	return slices.ContainsFunc(h.commands, func(c state.Command) bool {
+		k, ok := c.(state.SkipRound)
+		return ok && k.Contract == contract && k.Sessions[session] == seq
+	})
 }
 
 // findRound finds a round that a session was given. Digests of two runs may be equal, so the run matters.

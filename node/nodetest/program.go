@@ -50,6 +50,20 @@ type Handed struct {
 	Digest      string
 	Contributed bool
 	Over        bool
+	Skipped     bool // there was no new model: it went on with its own weights
+}
+
+// last is what the program has handed in, or was about to, last.
+func (r *Run) last() contribution {
+	if r == nil {
+		return contribution{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.offers) == 0 {
+		return contribution{run: r}
+	}
+	return contribution{r, r.offers[len(r.offers)-1].seq}
 }
 
 // offer is what a program wrote into its slot.
@@ -185,6 +199,10 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 		if err != nil {
 			return err
 		}
+		if res.Skipped {
+			r.skipped(seq+1, res)
+			continue
+		}
 		if model, err = r.take(files, seq+1, res); err != nil {
 			return err
 		}
@@ -244,6 +262,13 @@ func (r *Run) poll(ctx context.Context, call func(context.Context) (bridge.SyncR
 		}
 		r.mu.Unlock()
 	}
+}
+
+// skipped notes that a Sync was answered without a model.
+func (r *Run) skipped(seq uint64, res bridge.SyncResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handed = append(r.handed, Handed{Seq: seq, Round: res.Round, Digest: res.Digest, Skipped: true})
 }
 
 // take reads the slot that an answer names and holds it to the digest.

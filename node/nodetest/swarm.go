@@ -96,7 +96,8 @@ func New(t testing.TB, cfg Config) *Swarm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), taps: newTaps(), authority: authority, ids: map[string]nodeID{}}
+	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), authority: authority, ids: map[string]nodeID{}}
+	s.taps = newTaps(func(name string) contribution { return s.sl(name).last().last() })
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
 		s.order = append(s.order, newSN(s, s.identity(state.RoleSN, i)))

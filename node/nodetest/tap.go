@@ -40,8 +40,10 @@ type taps struct {
 	mu      sync.Mutex                 // guards what follows
 	carried map[uint64]map[Carried]int // by round
 	bytes   map[uint64]uint64
-	mishear map[pair]bool // {receiver, owner}: the receiver reports another digest than that of what it got
-	cheat   map[pair]bool // {owner, receiver}: the owner sends other bytes than it merged, and seals them
+	owners  map[contribution]map[uint32][]string // by leaf: to whom it came whole
+	offered func(name string) contribution       // what an SL sends now
+	mishear map[pair]bool                        // {receiver, owner}: the receiver reports another digest than that of what it got
+	cheat   map[pair]bool                        // {owner, receiver}: the owner sends other bytes than it merged, and seals them
 	spoilt  map[spoilt]map[uint32]merge.Digest
 }
 
@@ -51,10 +53,16 @@ type spoilt struct {
 	plan merge.Digest
 }
 
-func newTaps() *taps {
+// contribution is what one SL hands in with one Sync, or at its close.
+type contribution struct {
+	run *Run
+	seq uint64 // 0: at the close
+}
+
+func newTaps(offered func(name string) contribution) *taps {
 	return &taps{
 		carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{},
-		spoilt: map[spoilt]map[uint32]merge.Digest{},
+		spoilt: map[spoilt]map[uint32]merge.Digest{}, offered: offered, owners: map[contribution]map[uint32][]string{},
 	}
 }
 
@@ -121,6 +129,10 @@ func (t *tapped) Read(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
 	me, other := t.local().name, t.remote().name
 	whole := t.in.pass(p[:n], nil)
+	var sent contribution
+	if t.owner && len(whole) > 0 {
+		sent = t.taps.offered(other)
+	}
 	hello := &t.in.round
 	if !t.owner {
 		hello = &t.out.round // this end says it
@@ -133,9 +145,40 @@ func (t *tapped) Read(p []byte) (int, error) {
 		t.taps.carried[round] = map[Carried]int{}
 	}
 	for _, leaf := range whole {
+		if t.owner {
+			t.taps.comes(sent, leaf, me)
+		}
 		t.taps.carried[round][Carried{From: other, To: me, Leaf: leaf}]++
 	}
 	return n, err
+}
+
+// comes notes that a leaf of a contribution is with an owner.
+func (t *taps) comes(c contribution, leaf uint32, owner string) {
+	if t.owners[c] == nil {
+		t.owners[c] = map[uint32][]string{}
+	}
+	if had := t.owners[c][leaf]; !slices.Contains(had, owner) {
+		t.owners[c][leaf] = append(had, owner)
+	}
+}
+
+// Seen returns how many leaves of the contribution of which it got most an SL got whole from others in all attempts, and the
+// largest number of owners that one leaf of any contribution went to.
+func (s *Swarm) Seen(name string) (most, owners int) {
+	s.taps.mu.Lock()
+	defer s.taps.mu.Unlock()
+	for _, leaves := range s.taps.owners {
+		mine := 0
+		for _, to := range leaves {
+			owners = max(owners, len(to))
+			if slices.Contains(to, name) {
+				mine++
+			}
+		}
+		most = max(most, mine)
+	}
+	return most, owners
 }
 
 // Write spoils what a cheating owner sends.
