@@ -15,6 +15,7 @@ type word struct {
 	blamed, heardFrom string
 	failed, done      bool
 	model             string // the digest's digit; empty: 1
+	unsealed          string // whose shard it reports otherwise than its owner has sealed; empty: nobody's
 }
 
 func saw(blamed string) word         { return word{failed: true, blamed: blamed} }
@@ -161,6 +162,7 @@ func (b *table) tells(i int, w word) {
 	}
 	if w.done {
 		r.Done = &lead.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: strings.Repeat(cmp.Or(w.model, "1"), 64)}
+		r.Done.Unsealed = w.unsealed
 	}
 	b.reports[id(i)] = r
 }

@@ -12,11 +12,12 @@ import (
 type Memory struct {
 	run, round uint64
 
-	readySince time.Time // since when minPeers are ready
-	finalSince time.Time // since when the final round lacks minPeers
-	belowSince time.Time // since when fewer than minPeers are there, if a rule bounds that
-	lostSince  time.Time // since when nobody alive holds the committed model
-	lostInVain time.Time // until when the rules forbade a round of those who are there anyway; lostSince if they never did
+	readySince  time.Time // since when minPeers are ready
+	finalSince  time.Time // since when the final round lacks minPeers
+	ownersSince time.Time // since when nobody is there who may own the leaves
+	belowSince  time.Time // since when fewer than minPeers are there, if a rule bounds that
+	lostSince   time.Time // since when nobody alive holds the committed model
+	lostInVain  time.Time // until when the rules forbade a round of those who are there anyway; lostSince if they never did
 
 	evaluated uint64    // the failed attempt whose reports were judged
 	failSince time.Time // the round's first failure

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
 )
@@ -15,6 +16,7 @@ func (d *decider) planRound(parts []state.Participant, final bool, reason string
 		d.third(parts, final, reason)
 		return
 	}
+	d.mem.ownersSince = time.Time{}
 	epoch := max(d.c.Epoch(), d.mem.epoch)
 	d.propose(state.PlanRound{
 		Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round() + 1, Attempt: d.c.Attempt + 1, Participants: allotted,
@@ -45,6 +47,10 @@ func (d *decider) third(parts []state.Participant, final bool, reason string) {
 		d.cancel(why)
 		return
 	}
+	if d.mem.ownersSince.IsZero() {
+		d.mem.ownersSince = d.in.Now
+	}
+	d.mem.finalSince = d.mem.ownersSince
 	d.holdOn(Waiting{Kind: WaitOwners, Have: nodesOf(parts), Need: int(d.c.Terms.MinPeers), Rule: why, Detail: d.c.PendingReason})
 }
 
@@ -130,7 +136,9 @@ func (d *decider) spentAtPeers() bool {
 		who = append(who, part.Node)
 		if s.State == state.SessionOpen {
 			skipped[part.Session] = part.Seq
-			d.mem.unsettled(part.Node)
+			if d.mem.unsettled(part.Node); len(d.mem.doubted([]string{part.Node})) > 0 {
+				d.mem.exclude(part.Node)
+			}
 			continue
 		}
 		d.mem.freeze(part.Session)

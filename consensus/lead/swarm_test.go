@@ -210,6 +210,9 @@ func (s *swarm) live(p *peer) {
 				seq++
 			}
 		}
+		if skipped := c.Sessions[p.session].SkippedSeq; skipped >= seq && !closed {
+			seq, readyAt = skipped+1, time.Now().Add(p.train)
+		}
 		if p.closeAt > 0 && base.Round >= p.closeAt && !closed {
 			closed = true
 			s.do(state.CloseSession{Session: p.session, Contract: contractName, Run: c.Run, Seq: seq - 1, AtMS: time.Now().UnixMilli()})

@@ -233,7 +233,7 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 			Epoch: number(t, line, "epoch", c.Epoch()), Allotted: field(line, "allotted", "") == "true",
 		}
 		for i, p := range plan.Participants {
-			if strings.Contains(","+field(line, "mute", "")+",", ","+strings.TrimLeft(p.Session, "0")+",") {
+			if slices.Contains(strings.Split(field(line, "mute", "none"), ","), strings.TrimLeft(p.Session, "0")) {
 				plan.Participants[i].Weight = 0
 			}
 		}
