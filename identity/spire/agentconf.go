@@ -56,10 +56,15 @@ func readAgentFile(path string, expandEnv bool) (agentFile, error) {
 	if expandEnv {
 		text = expand(text)
 	}
-	if err := hcl.Decode(&f, text); err != nil {
+	if f, err = parseAgentFile(text); err != nil {
 		return f, fmt.Errorf("-config %s: %w", path, err)
 	}
 	return f, nil
+}
+
+func parseAgentFile(text string) (f agentFile, err error) {
+	err = hcl.Decode(&f, text)
+	return f, err
 }
 
 // keptData is what an agent keeps of its identity: with it a restart needs no token.

@@ -99,17 +99,10 @@ func readSettings(path string, args []string) (settings, error) {
 	if switched(args, "expandEnv") {
 		text = expand(text)
 	}
-	var conf struct {
-		Server struct {
-			SocketPath  string `hcl:"socket_path"`
-			TrustDomain string `hcl:"trust_domain"`
-			BindPort    int    `hcl:"bind_port"`
-		} `hcl:"server"`
-	}
-	if err := hcl.Decode(&conf, text); err != nil {
+	s, err := parseSettings(text)
+	if err != nil {
 		return settings{}, fmt.Errorf("read SPIRE server configuration %s: %w", path, err)
 	}
-	s := settings{socket: conf.Server.SocketPath, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}
 	if v, ok := argument(args, "socketPath"); ok {
 		s.socket = v
 	}
@@ -131,6 +124,18 @@ func readSettings(path string, args []string) (settings, error) {
 		return settings{}, err
 	}
 	return s, checkSettings(s)
+}
+
+func parseSettings(text string) (settings, error) {
+	var conf struct {
+		Server struct {
+			SocketPath  string `hcl:"socket_path"`
+			TrustDomain string `hcl:"trust_domain"`
+			BindPort    int    `hcl:"bind_port"`
+		} `hcl:"server"`
+	}
+	err := hcl.Decode(&conf, text)
+	return settings{socket: conf.Server.SocketPath, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}, err
 }
 
 // expand puts in variables of the environment as SPIRE's programs do with -expandEnv.

@@ -167,9 +167,15 @@ func Read(ctx context.Context, stateDir string) (Report, error) {
 		return Report{}, fmt.Errorf("read health from %s: %w", path, errors.Unwrap(err))
 	}
 	defer res.Body.Close()
-	var r Report
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxReport)).Decode(&r); err != nil {
+	r, err := parse(res.Body)
+	if err != nil {
 		return Report{}, fmt.Errorf("read health from %s: %w", path, err)
 	}
 	return r, nil
+}
+
+// parse reads a report, and maxReport bytes at most.
+func parse(body io.Reader) (r Report, err error) {
+	err = json.NewDecoder(io.LimitReader(body, maxReport)).Decode(&r)
+	return r, err
 }

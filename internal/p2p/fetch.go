@@ -111,8 +111,13 @@ func fetch(s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
 	}
 	_ = s.CloseWrite()
 	_ = s.SetReadDeadline(time.Now().Add(fetchStall))
+	return takeReply(s, maxSize, dst, s.SetReadDeadline)
+}
+
+// takeReply reads the answer to a request, and the content into dst.
+func takeReply(r io.Reader, maxSize int64, dst io.Writer, deadline func(time.Time) error) error {
 	var reply fetchReply
-	if err := ReadMessage(s, maxFetchHead, &reply); err != nil {
+	if err := ReadMessage(r, maxFetchHead, &reply); err != nil {
 		return err
 	}
 	if reply.Error != "" {
@@ -121,7 +126,7 @@ func fetch(s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
 	if reply.Size < 0 || reply.Size > maxSize {
 		return fmt.Errorf("the peer announces %d bytes, at most %d are allowed", reply.Size, maxSize)
 	}
-	return copyExactly(dst, s, reply.Size, s.SetReadDeadline)
+	return copyExactly(dst, r, reply.Size, deadline)
 }
 
 // copyExactly copies n bytes and moves the deadline with each chunk: total time has no cap, standing still has.

@@ -232,11 +232,8 @@ func (h *Host) takeVouchOnce(up libtransport.CapableConn) (*conn, error) {
 // takeVouch finds the parent of an incoming connection and hangs it there.
 func (h *Host) takeVouch(up libtransport.CapableConn, a *aloneConn, proven *provenKey) (*conn, error) {
 	_ = a.secure.SetDeadline(time.Now().Add(acceptTimeout))
-	var name, theirs vouch
-	if _, err := io.ReadFull(a.secure, name[:]); err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(a.secure, theirs[:]); err != nil {
+	name, theirs, err := readVouch(a.secure)
+	if err != nil {
 		return nil, err
 	}
 	parent := h.awaitNamed(proven.peer.ID, name)
@@ -257,6 +254,14 @@ func (h *Host) takeVouch(up libtransport.CapableConn, a *aloneConn, proven *prov
 		return nil, err
 	}
 	return c, nil
+}
+
+// readVouch reads the name of a parent, and the proof of knowing it.
+func readVouch(r io.Reader) (name, theirs vouch, err error) {
+	if _, err = io.ReadFull(r, name[:]); err == nil {
+		_, err = io.ReadFull(r, theirs[:])
+	}
+	return name, theirs, err
 }
 
 // awaitNamed returns the peer's open connection of that name. The peer may have finished the handshake first, and be here with

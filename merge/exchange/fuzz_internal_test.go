@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"bytes"
+	"context"
 	"math"
 	"runtime"
 	"testing"
@@ -66,5 +68,48 @@ func FuzzFrames(f *testing.F) {
 				t.Error("an attempt succeeded without its leaves")
 			}
 		})
+	})
+}
+
+// FuzzTake gives an owner what must be one leaf of a contributor, without an attempt around it: a thousand times as many
+// executions as FuzzFrames. It takes exactly that leaf, and blames nobody but who said it, or says who did.
+func FuzzTake(f *testing.F) {
+	const last = hostileLeaves - 1 // It is short.
+	plain, short := newDuel(f, "mean", 0), newShortDuel(f, "float16", 0)
+	f.Add(uint8(0), plain.leaf(last))
+	f.Add(uint8(1), short.diff(last, 0x3c00))
+	f.Add(uint8(1), plain.leaf(last))
+	f.Add(uint8(2), short.diff(last, 0x7c00))
+	f.Add(uint8(0), plain.leaf(last)[:40])
+	f.Add(uint8(0), header{kindLeaf, last, math.MaxUint32}.append(nil))
+	for code := range codeHeard + 2 {
+		f.Add(uint8(0), failFrame{blamed: int(code) % 3, code: code, reason: "x\ny\xff"}.append(nil))
+	}
+	duels := []*duel{plain, short, newShortDuel(f, "bfloat16", 0)}
+	hub := NewHub(Config{Grace: time.Nanosecond})
+	f.Cleanup(hub.Close)
+	f.Fuzz(func(t *testing.T, how uint8, said []byte) {
+		d := duels[int(how)%len(duels)]
+		r, err := newRun(hub, d.a, d.slots, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ctx, r.cancel = context.WithCancelCause(context.Background())
+		defer r.cancel(nil)
+		r.conns, r.inbound = map[*conn]int{}, []*inbound{nil, newInbound(newBitmap(hostileLeaves))}
+		in := bytes.NewReader(said)
+		buf := make([]byte, d.a.Layout.LeafLen(last))
+		err = r.slice(1, newConn(input{in}, time.Second), last, buf)
+		if want := r.leafHeader(last); err == nil {
+			if !bytes.HasPrefix(said, want.append(nil)) || len(said)-in.Len() != headerSize+int(want.length) {
+				t.Errorf("%d of %d bytes were taken for a leaf", len(said)-in.Len(), len(said))
+			}
+			if r.codec == nil && !bytes.Equal(buf, said[headerSize:headerSize+len(buf)]) {
+				t.Error("the leaf is not what was said")
+			}
+		}
+		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
+		}
 	})
 }

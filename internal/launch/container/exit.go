@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/plain"
 )
 
 // ending is what is known of how a container ended.
@@ -111,9 +112,9 @@ func (e ending) sharedMemory(tail []string) bool {
 	return false
 }
 
-// oneLine makes a bounded line of an engine's message.
+// oneLine makes a bounded line of what an engine or a container says, safe to show.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	s = plain.Line(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
 	if len(s) > 500 {
 		s = strings.ToValidUTF8(s[:500], "") + "…"
 	}

@@ -150,6 +150,9 @@ func (s Spec) probe(line func(stream, line string)) Spec {
 	return p
 }
 
+// userAndGroup is how a probe names a file's owner.
+var userAndGroup = regexp.MustCompile(`^[0-9]{1,10}:[0-9]{1,10}$`)
+
 var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
 
 // interpreter is the Python that runs the program, as far as the command tells.
@@ -224,7 +227,7 @@ func (l *Launcher) judgePython(spec Spec, r report) error {
 func judgeFiles(spec Spec, r report) error {
 	var errs []error
 	runAs := func(key string) string {
-		if owner := r.said["owner-"+key]; owner != "" && owner != spec.User && !strings.HasPrefix(owner, "0:") {
+		if owner := r.said["owner-"+key]; userAndGroup.MatchString(owner) && owner != spec.User && !strings.HasPrefix(owner, "0:") {
 			return ", or run as its owner with --ml-user " + owner
 		}
 		return ""
