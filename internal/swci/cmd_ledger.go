@@ -267,7 +267,7 @@ func verifyLedger(_ context.Context, s *Session, args Args) error {
 	if err != nil || report.Good() {
 		return err
 	}
-	return exit.New(exit.Failed, "compare the copy with another SN's; if they agree the SNs do not tell the truth, or the wrong --bundle was given",
+	return exit.New(exit.Failed, notGoodHint(audit.Options{}),
 		"the ledger is not good: %s, the first in record %d", many(len(report.Problems)+report.More, "problem"), report.Problems[0].Record)
 }
 
@@ -279,11 +279,14 @@ type auditedJSON struct {
 	Bytes         uint64                `json:"bytes" doc:"of them"`
 	Head          string                `json:"head" doc:"hash of the last one"`
 	Late          bool                  `json:"late" doc:"the swarm had trained before its ledger began"`
-	Unwitnessed   uint64                `json:"unwitnessed" doc:"records at the end that no participant signed as its past: for these the SNs alone vouch, but for what rounds among them carry signed"`
+	Unwitnessed   uint64                `json:"unwitnessed" doc:"records at the end that neither a participant nor an operator signed as the past: apart from their own signatures, only the SNs vouch for them"`
 	Bundles       int                   `json:"bundles" doc:"records of trust bundles"`
 	Registrations int                   `json:"registrations" doc:"records of registrations"`
 	Rounds        int                   `json:"rounds" doc:"records of rounds"`
 	Contracts     []auditedContractJSON `json:"contracts" doc:"by first appearance"`
+	Orders        int                   `json:"orders" doc:"changes by operators with their signature"`
+	Unsigned      int                   `json:"unsigned" doc:"changes by operators of before they were signed"`
+	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
 	Problems      []ledgerProblemJSON   `json:"problems" doc:"what is wrong, at most 100"`
 	MoreProblems  int                   `json:"more_problems" doc:"beyond those"`
 }
@@ -295,7 +298,24 @@ type auditedContractJSON struct {
 	LastRound    uint64             `json:"last_round" doc:"of the newest run"`
 	Model        string             `json:"model" doc:"digest of its newest model"`
 	Over         bool               `json:"over" doc:"its training has ended"`
+	Participants []auditedShareJSON `json:"participants" doc:"by first appearance, over all runs"`
+	Runs         []auditedRunJSON   `json:"runs" doc:"with rounds, in order"`
+	Rules        []ruleSetJSON      `json:"rules" doc:"that operators gave it, in order"`
+}
+
+type auditedRunJSON struct {
+	Run          uint64             `json:"run" doc:"its number"`
+	Rounds       int                `json:"rounds" doc:"that were committed"`
+	First        *string            `json:"first" doc:"when the first one was, by the SN that led; RFC 3339, UTC"`
+	Last         *string            `json:"last" doc:"when the last one was"`
+	Over         bool               `json:"over" doc:"its training has ended"`
 	Participants []auditedShareJSON `json:"participants" doc:"by first appearance"`
+}
+
+type backwardsJSON struct {
+	Record uint64  `json:"record" doc:"its number"`
+	At     *string `json:"at" doc:"its time; RFC 3339, UTC"`
+	After  *string `json:"after" doc:"latest time of a record before it"`
 }
 
 type auditedShareJSON struct {
@@ -317,12 +337,15 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, Backwards: []backwardsJSON{}, Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+	}
+	for _, b := range r.Backwards {
+		out.Backwards = append(out.Backwards, backwardsJSON{b.Record, stamp(b.AtMS), stamp(b.LatestMS)})
 	}
 	for _, c := range r.Contracts {
-		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: []auditedShareJSON{}}
-		for _, p := range c.Participants {
-			x.Participants = append(x.Participants, auditedShareJSON{p.Node, p.SPIFFEID, p.PeerID, p.Rounds, p.Share})
+		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules)}
+		for _, run := range c.Runs {
+			x.Runs = append(x.Runs, auditedRunJSON{run.Number, run.Rounds, stamp(run.FirstMS), stamp(run.LastMS), run.Over, sharesToJSON(run.Participants)})
 		}
 		out.Contracts = append(out.Contracts, x)
 	}
@@ -333,25 +356,28 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 }
 
 func printVerified(w io.Writer, r *audit.Report) error {
-	t := table{header: []string{"CONTRACT", "ROUNDS", "STATE", "NODE", "SIGNED", "SHARE OF WEIGHT", "SPIFFE ID"}}
+	t := table{header: []string{"CONTRACT", "RUN", "ROUNDS", "STATE", "FROM", "TO", "NODE", "SIGNED", "SHARE OF WEIGHT", "SPIFFE ID"}}
 	var signers []string
 	contracts := 0
 	for _, c := range r.Contracts {
-		state := "training"
-		if c.Over {
-			state = "over"
-		}
 		if c.Rounds > 0 {
 			contracts++
 		}
-		for i, p := range c.Participants {
-			name, rounds, in := c.Name, fmt.Sprint(c.Rounds), state
-			if i > 0 {
-				name, rounds, in = " ", " ", " "
+		for _, run := range c.Runs {
+			state := "training"
+			switch {
+			case run.Over:
+				state = "over"
+			case run.Number != c.Run:
+				state = "reset"
 			}
-			t.add(name, rounds, in, p.Node, fmt.Sprint(p.Rounds), fmt.Sprintf("%.1f%%", 100*p.Share), p.SPIFFEID)
-			if !slices.Contains(signers, p.Node) {
-				signers = append(signers, p.Node)
+			head := []string{c.Name, utoa(run.Number), fmt.Sprint(run.Rounds), state, dated(run.FirstMS), dated(run.LastMS)}
+			for _, p := range run.Participants {
+				t.add(append(slices.Clone(head), p.Node, fmt.Sprint(p.Rounds), fmt.Sprintf("%.1f%%", 100*p.Share), p.SPIFFEID)...)
+				head = []string{" ", " ", " ", " ", " ", " "}
+				if !slices.Contains(signers, p.Node) {
+					signers = append(signers, p.Node)
+				}
 			}
 		}
 	}
@@ -359,6 +385,14 @@ func printVerified(w io.Writer, r *audit.Report) error {
 		if err := t.print(w); err != nil {
 			return err
 		}
+	}
+	for _, c := range r.Contracts {
+		for _, x := range c.Rules {
+			fmt.Fprintf(w, "rules of %s from run %d on: %s (record %d, %s, by %s)\n", oneLine(c.Name), x.Run, oneLine(first(rulesText(x.Rules), "none")), x.Record, dated(x.AtMS), oneLine(x.By))
+		}
+	}
+	for _, b := range r.Backwards {
+		fmt.Fprintf(w, "record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record\n", b.Record, dated(b.AtMS), dated(b.LatestMS))
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "wrong: %s\n", oneLine(p.Error()))
@@ -374,8 +408,11 @@ func printVerified(w io.Writer, r *audit.Report) error {
 		fmt.Fprintf(w, "; %s of %s signed by %s", many(r.Rounds, "round"), many(contracts, "contract"), oneLine(strings.Join(signers, ", ")))
 	}
 	fmt.Fprintf(w, "\nswarm %s, head %s\n", oneLine(r.SwarmID), r.Head)
+	if r.Unsigned > 0 {
+		fmt.Fprintf(w, "%s by operators without their signature, of before it was asked for\n", many(r.Unsigned, "change"))
+	}
 	if r.Unwitnessed > 0 {
-		fmt.Fprintf(w, "not yet witnessed by a later round: the last %s; but for signatures in them only the SNs vouch for these (compare heads: --head)\n",
+		fmt.Fprintf(w, "not yet witnessed by a later round or an operator: the last %s; apart from their own signatures, only the SNs vouch for them (compare heads: --head)\n",
 			many(int(r.Unwitnessed), "record")) //nolint:gosec // they were counted one by one
 	}
 	if r.Late {

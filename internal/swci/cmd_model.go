@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/merge"
@@ -52,11 +51,14 @@ func modelCommands() []*Command {
 		{
 			Pattern: "verify model FILE", Group: "Models", Shell: true,
 			Summary: "Check that a model file is what a swarm committed",
-			Details: "Computes the digest of a file that get model wrote, from the tensors themselves, and compares it with the file's metadata. With --ledger it must stand in that copy of the ledger too, which needs no swarm (verify ledger checks the copy itself). Without, and if an SN is known, the SN is asked.\n\nEnds with exit code 1 if anything differs.",
-			Example: "verify model model.safetensors --ledger ledger.jsonl",
-			Flags:   []cli.Flag{&cli.StringFlag{Name: "ledger", Usage: "copy of the ledger in `FILE`, from get ledger"}},
-			JSON:    verifiedJSON{},
-			Run:     verifyModel,
+			Details: "Computes the digest of a file that get model wrote, from the tensors themselves, and compares it with the file's metadata. With --ledger all that the file says (swarm, contract, run, round, method, layout, tensors) must stand in that copy of the ledger too, which needs no swarm: the whole copy is checked, and it is said who made the model, in which rounds, when, and by which rules. Signatures are checked if --bundle names the CA certificates of the swarm's founding, as \"verify ledger\" takes them. Without --ledger, and if an SN is known, the SN is asked.\n\nEnds with exit code 1 if anything differs.",
+			Example: "verify model model.safetensors --ledger ledger.jsonl --bundle founding-ca.pem",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "ledger", Usage: "copy of the ledger in `FILE`, from get ledger"},
+				&cli.StringSliceFlag{Name: "bundle", Usage: "PEM `FILE` with CA certificates that signed when the swarm was founded, for signatures in the ledger; repeatable"},
+			},
+			JSON: verifiedJSON{},
+			Run:  verifyModel,
 		},
 	}
 }
@@ -91,12 +93,13 @@ type fetchedJSON struct {
 
 // verifiedJSON is `verify model FILE -o json`.
 type verifiedJSON struct {
-	File      string `json:"file" doc:"as it was given"`
-	Contract  string `json:"contract" doc:"by the file's metadata"`
-	Run       uint64 `json:"run" doc:"by the file's metadata"`
-	Round     uint64 `json:"round" doc:"by the file's metadata"`
-	Digest    string `json:"digest" doc:"BLAKE3 of the tensors, which is that of the metadata"`
-	Committed string `json:"committed" doc:"who says that the swarm committed it: ledger, swarm, or empty if nobody was asked"`
+	File      string    `json:"file" doc:"as it was given"`
+	Contract  string    `json:"contract" doc:"by the file's metadata"`
+	Run       uint64    `json:"run" doc:"by the file's metadata"`
+	Round     uint64    `json:"round" doc:"by the file's metadata"`
+	Digest    string    `json:"digest" doc:"BLAKE3 of the tensors, which is that of the metadata"`
+	Committed string    `json:"committed" doc:"who says that the swarm committed it: ledger, swarm, or empty if nobody was asked"`
+	Made      *madeJSON `json:"made" doc:"how it came to be, by the ledger; null without one"`
 }
 
 func listModels(ctx context.Context, s *Session, args Args) error {
@@ -286,26 +289,42 @@ func verifyModel(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return exit.New(exit.Failed, "fetch it again: swarmctl get model", "verify model %s: %w", path, err)
 	}
-	by, err := committedBy(ctx, s, args.Opts, m)
-	if err != nil {
-		return exit.New(exit.Failed, "", "verify model %s: %w", path, err)
+	if args.Opts.IsSet("bundle") && args.Opts.String("ledger") == "" {
+		return exit.New(exit.Usage, "give --ledger too: the certificates are for the signatures in it", "option --ledger is missing")
+	}
+	out := verifiedJSON{File: path, Contract: m.Contract, Run: m.Run, Round: m.Round, Digest: got}
+	says := []string{"not compared with what was committed: give --ledger FILE, or --sn"}
+	if args.Opts.String("ledger") != "" {
+		made, err := inLedger(args.Opts, m)
+		if err != nil {
+			return failed(fmt.Errorf("verify model %s: %w", path, err))
+		}
+		out.Committed, out.Made, says = "ledger", made.json(), made.words(m.Run)
+	} else {
+		if out.Committed, err = committedBy(ctx, s, args.Opts, m); err != nil {
+			return exit.New(exit.Failed, "", "verify model %s: %w", path, err)
+		}
+		if out.Committed != "" {
+			says = []string{"committed: the SN says so"}
+		}
 	}
 	if s.JSON {
-		return printJSON(s.Env.Stdout, verifiedJSON{path, m.Contract, m.Run, m.Round, got, by})
+		return printJSON(s.Env.Stdout, out)
 	}
-	says := map[string]string{
-		"ledger": "committed: the ledger has it", "swarm": "committed: the SN says so",
-		"": "not compared with what was committed: give --ledger FILE, or --sn",
-	}
-	fmt.Fprintf(s.Env.Stdout, "%s: contract %s, run %d, round %d\ndigest %s: the tensors have it\n%s\n", oneLine(path), oneLine(m.Contract), m.Run, m.Round, got, says[by])
+	fmt.Fprintf(s.Env.Stdout, "%s: contract %s, run %d, round %d\ndigest %s: the tensors have it\n%s\n", oneLine(path), oneLine(m.Contract), m.Run, m.Round, got, strings.Join(says, "\n"))
 	return nil
+}
+
+// failed gives an error the exit code of a check that failed, unless it has one, and keeps its hint.
+func failed(err error) error {
+	if own := (*exit.Error)(nil); errors.As(err, &own) {
+		return exit.New(own.Status, own.Hint, "%w", err)
+	}
+	return exit.New(exit.Failed, "", "%w", err)
 }
 
 // committedBy finds out whether the model was committed, and names who says so; empty: nobody could be asked.
 func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelMeta) (string, error) {
-	if path := opts.String("ledger"); path != "" {
-		return "ledger", inLedger(path, m)
-	}
 	if !s.knowsSwarm(opts) {
 		return "", nil
 	}
@@ -332,40 +351,6 @@ func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelMeta
 func (s *Session) knowsSwarm(opts *cli.Context) bool {
 	target, err := s.anyTarget(opts)
 	return err == nil && len(target.SNs) > 0 && target.Identity != ""
-}
-
-// inLedger looks for the model in a copy of the ledger, whose chain must be whole.
-func inLedger(path string, m modelMeta) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, ledger.MaxRecord)
-	var head ledger.Head
-	rounds := 0
-	for lines.Scan() {
-		line := append(append([]byte{}, lines.Bytes()...), '\n')
-		if head, err = ledger.Follow(head, line); err != nil {
-			return fmt.Errorf("ledger %s: %w", path, err)
-		}
-		_, body, err := ledger.Parse(line)
-		if err != nil {
-			return fmt.Errorf("ledger %s: %w", path, err)
-		}
-		r, ok := body.(ledger.Round)
-		if !ok || r.Contract != m.Contract || r.Run != m.Run {
-			continue
-		}
-		if rounds++; r.Model == m.Digest && r.Layout == m.Layout.Digest().String() { // of the same or, if that was lost, an earlier round
-			return nil
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("ledger %s: %w", path, err)
-	}
-	return fmt.Errorf("none of the %d rounds of contract %s, run %d, in ledger %s made this model", rounds, m.Contract, m.Run, path)
 }
 
 // lostTo names what training went back to.

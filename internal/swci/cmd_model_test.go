@@ -15,7 +15,6 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
@@ -267,41 +266,4 @@ func TestGetModelIsRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestVerifyModelWithLedger needs no swarm.
-func TestVerifyModelWithLedger(t *testing.T) {
-	h, swarmctl := newHolders(t)
-	layout, _, digest := mixed(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "m.safetensors")
-	if _, err := swarmctl("get", "model", "c", "--sn", "10.0.0.1", "--out", file); err != nil {
-		t.Fatal(err)
-	}
-	write := func(model string) string {
-		var head ledger.Head
-		var all []byte
-		for _, body := range []ledger.Body{
-			ledger.Round{Contract: "c", Run: 1, Round: 3, Model: strings.Repeat("a", 64), Layout: layout.Digest().String()},
-			ledger.Round{Contract: "c", Run: 1, Round: 4, Model: model, Layout: layout.Digest().String()},
-		} {
-			line, next, err := ledger.Append(head, 1, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all, head = append(all, line...), next
-		}
-		path := filepath.Join(t.TempDir(), "ledger.jsonl")
-		if err := os.WriteFile(path, all, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	if out, err := swarmctl("verify", "model", file, "--ledger", write(digest)); err != nil || !strings.Contains(out, "the ledger has it") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if _, err := swarmctl("verify", "model", file, "--ledger", write(strings.Repeat("b", 64))); exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "none of the 2 rounds") {
-		t.Errorf("another model: %v", err)
-	}
-	_ = h
 }

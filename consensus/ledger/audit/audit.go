@@ -62,8 +62,9 @@ type Report struct {
 	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
 	// alone vouch for them, apart from what they carry signed themselves.
 	Unwitnessed uint64
-	Problems    []Problem // empty: the ledger is good
-	More        int       // problems beyond those
+	Backwards   []Backwards // records whose time is before that of an earlier one
+	Problems    []Problem   // empty: the ledger is good
+	More        int         // problems beyond those
 }
 
 // Good tells whether nothing is wrong.
@@ -79,6 +80,7 @@ type Contract struct {
 	Over         bool
 	Participants []*Share // by first appearance
 	Rules        []RuleSet
+	Runs         []*Run // with rounds, in order
 }
 
 // RuleSet are rules that an operator gave a contract.
@@ -155,6 +157,7 @@ func (a *auditor) take(line []byte) bool {
 		return false
 	}
 	a.atMS = record.AtMS
+	a.clock()
 	a.judge(body)
 	a.head = head
 	a.hashes = append(a.hashes, head.Hash)
@@ -209,14 +212,9 @@ func (a *auditor) finish() *Report {
 	r.Unwitnessed = r.Records - min(a.witnessed, r.Records)
 	for _, name := range a.order {
 		c := a.contracts[name].shown
-		var all uint64
-		for _, s := range c.Participants {
-			all += s.Weight
-		}
-		for _, s := range c.Participants {
-			if all > 0 {
-				s.Share = float64(s.Weight) / float64(all)
-			}
+		divide(c.Participants)
+		for _, run := range c.Runs {
+			divide(run.Participants)
 		}
 		r.Contracts = append(r.Contracts, c)
 	}

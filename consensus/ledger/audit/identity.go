@@ -31,6 +31,8 @@ type auditor struct {
 	kind string
 	atMS int64
 
+	latestMS int64 // of all records so far
+
 	bundles   *x509bundle.Set // of this moment
 	nodes     map[string]*ledger.Registration
 	banned    map[string]string // names by peer ID

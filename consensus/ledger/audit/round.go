@@ -14,14 +14,16 @@ import (
 type course struct {
 	shown  *Contract
 	models map[uint64]string // of this run, by round
-	shares map[string]*Share
+	shares map[string]*Share // by node
+	// runShares are those of the run that is under way.
+	runShares map[string]*Share
 }
 
 // course returns a contract's, begun if it is new.
 func (a *auditor) course(name string, run uint64) *course {
 	c := a.contracts[name]
 	if c == nil {
-		c = &course{shown: &Contract{Name: name, Run: 1}, models: map[uint64]string{}, shares: map[string]*Share{}}
+		c = &course{shown: &Contract{Name: name, Run: 1}, models: map[uint64]string{}, shares: map[string]*Share{}, runShares: map[string]*Share{}}
 		if a.report.Late {
 			c.shown.Run = run
 		}
@@ -46,22 +48,31 @@ func (a *auditor) round(r ledger.Round) {
 	c.shown.LastRound, c.shown.Model = r.Round, r.Model
 	c.models[r.Round] = r.Model
 	c.shown.Rounds++
+	run := c.run()
 	out, ok := a.outcome(r)
 	a.tiles(r)
 	for i, p := range r.Participants {
 		a.participant(i, p, out, ok)
-		s := c.shares[p.Node]
-		if s == nil {
-			s = &Share{Node: p.Node, PeerID: p.PeerID}
-			if known := a.nodes[p.Node]; known != nil {
-				s.SPIFFEID = known.SPIFFEID
-			}
-			c.shares[p.Node] = s
-			c.shown.Participants = append(c.shown.Participants, s)
+		for _, s := range []*Share{a.share(c.shares, &c.shown.Participants, p), a.share(c.runShares, &run.Participants, p)} {
+			s.Rounds++
+			s.Weight += uint64(p.Weight)
 		}
-		s.Rounds++
-		s.Weight += uint64(p.Weight)
 	}
+	a.committed(run, r)
+}
+
+// share returns a participant's, begun if it is new.
+func (a *auditor) share(known map[string]*Share, shown *[]*Share, p ledger.Participant) *Share {
+	s := known[p.Node]
+	if s == nil {
+		s = &Share{Node: p.Node, PeerID: p.PeerID}
+		if n := a.nodes[p.Node]; n != nil {
+			s.SPIFFEID = n.SPIFFEID
+		}
+		known[p.Node] = s
+		*shown = append(*shown, s)
+	}
+	return s
 }
 
 // participant holds one participant to its registration and its signature.
@@ -158,6 +169,7 @@ func (a *auditor) over(o ledger.Over) {
 	c := a.course(o.Contract, o.Run)
 	a.newest(c, o.Contract, o.Run, o.Round, o.Model)
 	c.shown.Over, c.shown.LastRound, c.shown.Model = true, o.Round, o.Model
+	c.run().Over = true
 }
 
 // newest holds that a record speaks of the contract's last round and of the model that it made. A copy that begins late does
@@ -186,7 +198,7 @@ func (a *auditor) reset(r ledger.Reset) {
 		a.bad("run", "contract %s is in run %d, so %d begins, not %d", r.Contract, c.shown.Run, c.shown.Run+1, r.Run)
 	}
 	c.shown.Run, c.shown.LastRound, c.shown.Model, c.shown.Over = r.Run, 0, "", false
-	c.models = map[uint64]string{}
+	c.models, c.runShares = map[uint64]string{}, map[string]*Share{}
 }
 
 func (a *auditor) lost(l ledger.LostModel) {
@@ -198,4 +210,5 @@ func (a *auditor) lost(l ledger.LostModel) {
 	// What is lost takes the number of a round, which is that of the older model from then on.
 	c.shown.LastRound, c.shown.Model = l.Round+1, c.models[l.Resumed]
 	c.models[l.Round+1] = c.models[l.Resumed]
+	a.resumed(c.run(), l)
 }

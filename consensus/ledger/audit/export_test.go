@@ -1,0 +1,53 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// After judges a whole ledger and returns how a single record that follows it is judged: by a copy of the auditor each time, so that
+// keys and certificates are made and checked once.
+func After(raw []byte, o Options) func(kind string, body []byte) *Report {
+	a := newAuditor(o)
+	for line := range bytes.Lines(raw) {
+		a.seq++
+		if !a.take(line) {
+			return nil
+		}
+	}
+	return func(kind string, body []byte) *Report {
+		c := a.clone()
+		line, err := json.Marshal(ledger.Record{V: ledger.Version, Seq: c.head.Length + 1, Prev: c.head.Hash, Kind: kind, AtMS: c.atMS + 1, Body: body})
+		if err != nil {
+			return nil // no record can hold that
+		}
+		c.seq++
+		c.take(append(line, '\n'))
+		return c.finish()
+	}
+}
+
+func (a *auditor) clone() *auditor {
+	c := *a
+	report := *a.report
+	c.report = &report
+	c.bundles = x509bundle.NewSet(a.bundles.Bundles()...)
+	c.nodes, c.banned, c.nonces = maps.Clone(a.nodes), maps.Clone(a.banned), maps.Clone(a.nonces)
+	c.contracts = map[string]*course{}
+	for name, x := range a.contracts {
+		shown := *x.shown
+		shown.Runs = nil
+		for _, r := range x.shown.Runs {
+			run := *r
+			run.models = maps.Clone(r.models)
+			shown.Runs = append(shown.Runs, &run)
+		}
+		c.contracts[name] = &course{shown: &shown, models: maps.Clone(x.models), shares: maps.Clone(x.shares), runShares: maps.Clone(x.runShares)}
+	}
+	return &c
+}
