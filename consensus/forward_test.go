@@ -35,6 +35,7 @@ func TestEveryCommandIsForwardedOrNot(t *testing.T) {
 		{state.ResetContract{}, true},
 		{state.CreateContract{}, true},
 		{state.FailContract{}, false},
+		{state.SkipRound{}, false},
 		{state.LoseModel{}, false},
 	}
 	seen := map[string]bool{}

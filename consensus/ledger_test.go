@@ -31,10 +31,28 @@ func proven(name string) state.RegisterNode {
 func (s *swarm) record(on string, commands ...state.Command) {
 	s.t.Helper()
 	for _, c := range commands {
+		if _, ok := c.(state.RecordBundle); ok {
+			s.recordBundle(c)
+			continue
+		}
 		if _, err := s.servers[on].Propose(s.within(30*time.Second), c); err != nil {
 			s.t.Fatalf("propose %s on %s: %v", c.Type(), on, err)
 		}
 	}
+}
+
+// recordBundle has whoever leads propose it, as only a leader does, and tries again while that changes.
+func (s *swarm) recordBundle(c state.Command) {
+	s.t.Helper()
+	s.until("a bundle to be recorded", func() bool {
+		for _, sv := range s.servers {
+			if sv.IsLeader() {
+				_, err := sv.ProposeAsLeader(s.within(time.Second), c)
+				return err == nil
+			}
+		}
+		return false
+	})
 }
 
 // fill records n registrations.
