@@ -65,6 +65,9 @@ type Timing struct {
 	SnapshotAfter uint64
 	// Trailing is how many entries stay in the log behind a snapshot, for followers that lag; default 2048.
 	Trailing uint64
+	// SnapshotBytes is how many bytes of entries the log grows by between snapshots, and TrailingBytes of how many bytes entries
+	// stay behind one at most; default 64 MiB and 16 MiB.
+	SnapshotBytes, TrailingBytes int
 	// SnapshotEvery is how often the log's growth is looked at; default 2 min.
 	SnapshotEvery time.Duration
 }
@@ -87,6 +90,8 @@ func (t Timing) withDefaults() Timing {
 	orDefault(&t.Disk, 20*time.Second)
 	orDefault(&t.SnapshotAfter, 8192)
 	orDefault(&t.Trailing, 2048)
+	orDefault(&t.SnapshotBytes, 64<<20)
+	orDefault(&t.TrailingBytes, 16<<20)
 	orDefault(&t.SnapshotEvery, 2*time.Minute)
 	return t
 }
@@ -102,6 +107,7 @@ type Group struct {
 	fsm    *fsm
 	book   *book
 	disk   *watchdog
+	growth *growth
 	raft   *raft.Raft
 	trans  *raftnet.Transport
 	term   *atomic.Uint64 // raft's, as it was stored last
@@ -211,13 +217,18 @@ func (g *Group) startRaft() error {
 		Genuine: g.genuine, Servers: g.servers, Named: g.named, Tell: g.tellHandOver,
 		Leader: func() string { a, _ := g.raft.LeaderWithID(); return string(a) },
 	})
-	guarded := &guard{Stores: g.store, fail: g.fail, disk: g.disk, term: g.term}
+	g.growth = newGrowth(t)
+	if err := g.growth.load(g.store); err != nil {
+		return errors.Join(fmt.Errorf("read raft log: %w", err), g.trans.Close())
+	}
+	guarded := &guard{Stores: g.store, fail: g.fail, disk: g.disk, term: g.term, growth: g.growth}
+	snapshots := &verified{SnapshotStore: g.store.Snapshots, dir: g.dir, log: g.log, good: g.growth.covered}
 	// In a goroutine of its own, because the guard ends the goroutine that meets a broken store.
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		g.raft, err = raft.NewRaft(conf, g.fsm, guarded, guarded, g.store.Snapshots, g.trans)
+		g.raft, err = raft.NewRaft(conf, g.fsm, guarded, guarded, snapshots, g.trans)
 	}()
 	<-done
 	if g.raft == nil {
@@ -228,6 +239,13 @@ func (g *Group) startRaft() error {
 		}
 		return errors.Join(err, g.trans.Close())
 	}
+	keep := func(entries uint64) {
+		rc := g.raft.ReloadableConfig()
+		if rc.TrailingLogs = entries; g.raft.ReloadConfig(rc) != nil {
+			g.log.Warn("could not change how many entries of the raft log stay", "entries", entries)
+		}
+	}
+	g.growth.keep.Store(&keep)
 	g.links = newLinks(func(ctx context.Context, address string) (net.Conn, error) {
 		if id, _, err := ParseAddress(address); err == nil {
 			if err := g.View().CheckBan(id); err != nil {
@@ -360,6 +378,7 @@ func (g *Group) Run(ctx context.Context) error {
 	tasks.Go(func() { g.leadershipLoop(runCtx) })
 	tasks.Go(func() { g.rejoinLoop(runCtx) })
 	tasks.Go(func() { g.spreadLoop(runCtx) })
+	tasks.Go(func() { g.growthLoop(runCtx) })
 	tasks.Go(func() { g.banLoop(runCtx) })
 	tasks.Go(func() { g.ledgerLoop(runCtx) })
 	var cause error

@@ -137,9 +137,10 @@ func markMember(dir string) error {
 // store that does not return.
 type guard struct {
 	Stores
-	fail func(error)
-	disk *watchdog
-	term *atomic.Uint64 // is set to raft's whenever that is stored
+	fail   func(error)
+	disk   *watchdog
+	term   *atomic.Uint64 // is set to raft's whenever that is stored
+	growth *growth
 }
 
 // keyTerm is under what raft stores its term.
@@ -188,6 +189,8 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 	done()
 	if err != nil {
 		g.fail(fmt.Errorf("write raft log: %w", err))
+	} else {
+		g.growth.stored(logs)
 	}
 	return err
 }
@@ -199,6 +202,8 @@ func (g *guard) DeleteRange(low, high uint64) error {
 	done()
 	if err != nil {
 		g.fail(fmt.Errorf("cut raft log: %w", err))
+	} else {
+		g.growth.removed(low, high)
 	}
 	return err
 }
