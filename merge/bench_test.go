@@ -12,11 +12,11 @@ import (
 // BenchmarkMethods merges leaves of float32 and prints, beside the speed over
 // what is read, how much longer that takes than the mean of as many.
 func BenchmarkMethods(b *testing.B) {
-	l := layoutOf(b, merge.Tensor{Name: "x", DType: merge.Float32, Shape: []int64{merge.LeafSize / 4}})
+	l := layoutOf(b, merge.Tensor{Name: "x", DType: merge.Float32, Shape: []int64{256 * merge.MaxLeafSize / 4}})
 	rng := rand.New(rand.NewPCG(15, 16))
 	for _, n := range []int{4, 7, 11} {
-		xs := models(l, rng, n)
-		dst, base := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
+		xs := models(leafLayout(b), rng, n)
+		dst, base := make([]byte, merge.MaxLeafSize), make([]byte, merge.MaxLeafSize)
 		d := merge.NewDistances(l, n)
 		if err := d.Add(0, xs); err != nil {
 			b.Fatal(err)
@@ -50,7 +50,7 @@ func BenchmarkMethods(b *testing.B) {
 						}
 					}
 					yardstick := float64(time.Since(start).Nanoseconds()) / times
-					b.SetBytes(int64(n * merge.LeafSize))
+					b.SetBytes(int64(n * merge.MaxLeafSize))
 					for b.Loop() {
 						if err := m.Leaf(0, dst, xs, base); err != nil {
 							b.Fatal(err)
@@ -61,7 +61,7 @@ func BenchmarkMethods(b *testing.B) {
 			}
 		}
 		b.Run(fmt.Sprintf("distances/%d", n), func(b *testing.B) {
-			b.SetBytes(int64(n * merge.LeafSize))
+			b.SetBytes(int64(n * merge.MaxLeafSize))
 			for b.Loop() {
 				if err := d.Add(0, xs); err != nil {
 					b.Fatal(err)
@@ -73,14 +73,15 @@ func BenchmarkMethods(b *testing.B) {
 
 // BenchmarkSteps takes optimisers' steps on leaves of float32.
 func BenchmarkSteps(b *testing.B) {
-	l := layoutOf(b, merge.Tensor{Name: "x", DType: merge.Float32, Shape: []int64{merge.LeafSize / 4}})
-	xs := models(l, rand.New(rand.NewPCG(17, 18)), 2)
+	l := layoutOf(b, merge.Tensor{Name: "x", DType: merge.Float32, Shape: []int64{256 * merge.MaxLeafSize / 4}})
+	xs := models(leafLayout(b), rand.New(rand.NewPCG(17, 18)), 2)
 	for _, name := range []string{"fedavgm", "fedadam", "fedyogi", "diloco"} {
 		b.Run(name, func(b *testing.B) {
 			m := parse(b, name)
 			s := m.NewStepper(l)
-			dst, state := make([]byte, merge.LeafSize), make([]byte, m.StateBytes(l))
-			b.SetBytes(merge.LeafSize)
+			_, slots := m.StateSpan(l, 0)
+			dst, state := make([]byte, merge.MaxLeafSize), make([]byte, slots)
+			b.SetBytes(merge.MaxLeafSize)
 			for b.Loop() {
 				if err := s.Leaf(0, dst, xs[0], xs[1], state, state); err != nil {
 					b.Fatal(err)
@@ -88,4 +89,9 @@ func BenchmarkSteps(b *testing.B) {
 			}
 		})
 	}
+}
+
+// leafLayout has the elements of one leaf of a large model.
+func leafLayout(b *testing.B) *merge.Layout {
+	return layoutOf(b, merge.Tensor{Name: "x", DType: merge.Float32, Shape: []int64{merge.MaxLeafSize / 4}})
 }

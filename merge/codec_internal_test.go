@@ -171,13 +171,13 @@ func anyFinite(rng *rand.Rand) float32 {
 }
 
 func BenchmarkCodec(b *testing.B) {
-	l, err := NewLayout([]Tensor{{Name: "w", DType: Float32, Shape: []int64{LeafSize / 4}}})
+	l, err := NewLayout([]Tensor{{Name: "w", DType: Float32, Shape: []int64{256 * MaxLeafSize / 4}}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
-	x, base := make([]byte, LeafSize), make([]byte, LeafSize)
-	for i := 0; i < LeafSize; i += 4 {
+	x, base := make([]byte, MaxLeafSize), make([]byte, MaxLeafSize)
+	for i := 0; i < MaxLeafSize; i += 4 {
 		w := rng.Float32() - 0.5
 		binary.LittleEndian.PutUint32(base[i:], math.Float32bits(w))
 		binary.LittleEndian.PutUint32(x[i:], math.Float32bits(w+float32(rng.NormFloat64()*1e-4)))
@@ -190,13 +190,13 @@ func BenchmarkCodec(b *testing.B) {
 		c := m.NewCodec(l)
 		code := make([]byte, c.Len(0))
 		b.Run("Encode/"+wire, func(b *testing.B) {
-			b.SetBytes(LeafSize)
+			b.SetBytes(MaxLeafSize)
 			for b.Loop() {
 				_ = c.Encode(0, code, x, base)
 			}
 		})
 		b.Run("Decode/"+wire, func(b *testing.B) {
-			b.SetBytes(LeafSize)
+			b.SetBytes(MaxLeafSize)
 			for b.Loop() {
 				_ = c.Decode(0, base, code)
 			}

@@ -49,8 +49,11 @@ func TestWireVectors(t *testing.T) {
 			base = binary.LittleEndian.AppendUint32(base, v.Base[i])
 		}
 		code := make([]byte, 2*n)
-		if err := codec(t, wire, l).Travel(0, code, x, base); err != nil {
-			t.Fatal(err)
+		for leaf, c := 0, codec(t, wire, l); leaf < l.Leaves(); leaf++ {
+			at := l.LeafOffset(leaf) / 2
+			if err := c.Travel(leaf, code[at:at+int64(c.Len(leaf))], leafOf(l, leaf, x), leafOf(l, leaf, base)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for i := range n {
 			from, around := math.Float32frombits(v.X[i]), math.Float32frombits(v.Base[i])

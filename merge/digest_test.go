@@ -10,7 +10,7 @@ import (
 )
 
 func TestSumIsBLAKE3(t *testing.T) {
-	b := make([]byte, 2*merge.LeafSize)
+	b := make([]byte, 2*merge.MaxLeafSize)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(b)
 	const step = 16 << 10

@@ -31,7 +31,7 @@ func BenchmarkMean(b *testing.B) {
 		if bc.dtype.Size() != 4 && !bc.dtype.float() || bc.dtype == Float64 {
 			all = all[:1]
 		}
-		dst, sources := make([]byte, bc.leaves*LeafSize), make([][]byte, bc.sources)
+		dst, sources := make([]byte, bc.leaves*MaxLeafSize), make([][]byte, bc.sources)
 		weights := make([]uint32, bc.sources)
 		for i := range sources {
 			sources[i], weights[i] = make([]byte, len(dst)), uint32(i+1)
@@ -50,12 +50,12 @@ func BenchmarkMean(b *testing.B) {
 			}
 			b.Run(name, func(b *testing.B) {
 				m, w := newMeaner(weights, k), &work{sources: make([][]byte, bc.sources)}
-				w.segments = []Segment{{DType: bc.dtype, End: LeafSize}}
+				w.segments = []Segment{{DType: bc.dtype, End: MaxLeafSize}}
 				turn := func(leaf int) {
-					at := leaf % bc.leaves * LeafSize
-					w.dst = dst[at : at+LeafSize]
+					at := leaf % bc.leaves * MaxLeafSize
+					w.dst = dst[at : at+MaxLeafSize]
 					for i := range sources {
-						w.sources[i] = sources[i][at : at+LeafSize]
+						w.sources[i] = sources[i][at : at+MaxLeafSize]
 					}
 				}
 				var merging, copying []time.Duration
@@ -74,7 +74,7 @@ func BenchmarkMean(b *testing.B) {
 					copying = append(copying, time.Since(start))
 				}
 				took := median(merging)
-				b.ReportMetric(float64(bc.sources*LeafSize)/took, "GB/s")
+				b.ReportMetric(float64(bc.sources*MaxLeafSize)/took, "GB/s")
 				b.ReportMetric(took/median(copying), "x/copy")
 				b.ReportMetric(took, "ns/op")
 			})

@@ -21,9 +21,15 @@ const (
 	MaxLayoutBytes = 1 << 20
 )
 
-// LeafSize is the length of every leaf but the last, in bytes. It is a
-// multiple of every element size, so no element lies across two leaves.
-const LeafSize = 256 << 10
+// Bounds of a leaf's length in bytes, powers of two and so multiples of every element size: no element lies across two leaves.
+const (
+	MinLeafSize = 1 << 10
+	MaxLeafSize = 256 << 10 // of models from 64 MiB on
+)
+
+// leavesWanted is how many leaves a model is divided into if the bounds allow it, half as many at least: so small models have many
+// owners too.
+const leavesWanted = 256
 
 // ErrLayout is wrapped by every error about a layout that breaks the rules.
 var ErrLayout = errors.New("layout is not valid")
@@ -59,6 +65,7 @@ type Layout struct {
 	offsets   []int64
 	units     []int64 // 4-byte units of optimiser state before each tensor
 	bytes     int64
+	leafSize  int64
 	canonical []byte
 	digest    Digest
 }
@@ -90,6 +97,9 @@ func NewLayout(tensors []Tensor) (*Layout, error) {
 		l.bytes = l.offsets[i] + n*size
 		l.units[i] = units
 		units += n * stateUnit(t.DType)
+	}
+	for l.leafSize = MinLeafSize; l.leafSize < MaxLeafSize && l.leafSize*leavesWanted < l.bytes; {
+		l.leafSize *= 2
 	}
 	l.canonical = appendCanonical(nil, l.tensors)
 	if len(l.canonical) > MaxLayoutBytes {
@@ -200,17 +210,29 @@ func (l *Layout) Canonical() []byte { return slices.Clone(l.canonical) }
 func (l *Layout) Digest() Digest { return l.digest }
 
 // Leaves returns the number of leaves; 0 when no tensor has an element.
-func (l *Layout) Leaves() int { return int((l.bytes + LeafSize - 1) / LeafSize) }
+func (l *Layout) Leaves() int { return int((l.bytes + l.leafSize - 1) / l.leafSize) }
 
 // LeafOffset returns where a leaf begins in the flat vector.
-func (l *Layout) LeafOffset(leaf int) int64 { return int64(leaf) * LeafSize }
+func (l *Layout) LeafOffset(leaf int) int64 { return int64(leaf) * l.leafSize }
 
 // LeafAt returns the leaf that begins at the offset, or holds the byte there.
-func (l *Layout) LeafAt(offset int64) int { return int(offset / LeafSize) }
+func (l *Layout) LeafAt(offset int64) int { return int(offset / l.leafSize) }
+
+// LeafSize returns the length of every leaf but the last, in bytes: the least power of two between MinLeafSize and MaxLeafSize of
+// which 256 leaves hold the model, or else the largest.
+func (l *Layout) LeafSize() int { return int(l.leafSize) }
+
+// WithLeafSize returns the layout with leaves of another length, a power of two within the bounds. It is for tests that need few large
+// leaves of a small model: peers divide a model by its layout alone.
+func (l *Layout) WithLeafSize(size int) *Layout {
+	other := *l
+	other.leafSize = int64(size)
+	return &other
+}
 
 // LeafLen returns the bytes of a leaf in range: LeafSize but for the last.
 func (l *Layout) LeafLen(leaf int) int {
-	return int(min(LeafSize, l.bytes-l.LeafOffset(leaf)))
+	return int(min(l.leafSize, l.bytes-l.LeafOffset(leaf)))
 }
 
 // TensorAt returns the index of the tensor that holds the byte at the offset,

@@ -146,3 +146,24 @@ func FuzzParseLayout(f *testing.F) {
 		}
 	})
 }
+
+func TestLeavesFollowTheModelsSize(t *testing.T) {
+	for _, tt := range []struct {
+		bytes        int64
+		size, leaves int
+	}{
+		{1, 1 << 10, 1},
+		{1 << 10, 1 << 10, 1},
+		{64 << 10, 1 << 10, 64},
+		{256 << 10, 1 << 10, 256},
+		{256<<10 + 1, 2 << 10, 129},
+		{4 << 20, 16 << 10, 256},
+		{64 << 20, 256 << 10, 256},
+		{100 << 20, 256 << 10, 400},
+	} {
+		l := layoutOf(t, merge.Tensor{Name: "w", DType: merge.Uint8, Shape: []int64{tt.bytes}})
+		if l.LeafSize() != tt.size || l.Leaves() != tt.leaves {
+			t.Errorf("%d bytes: %d leaves of %d, want %d of %d", tt.bytes, l.Leaves(), l.LeafSize(), tt.leaves, tt.size)
+		}
+	}
+}

@@ -467,6 +467,10 @@ func TestLeavesAreMergedWithoutAllocating(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	xs := models(l, rng, 7)
 	base := models(l, rng, 1)[0]
+	for i := range xs {
+		xs[i] = leafOf(l, 0, xs[i])
+	}
+	base = leafOf(l, 0, base)
 	d := merge.NewDistances(l, 7)
 	if err := d.Add(0, xs); err != nil {
 		t.Fatal(err)
@@ -482,7 +486,8 @@ func TestLeavesAreMergedWithoutAllocating(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dst, state := make([]byte, l.Bytes()), make([]byte, m.StateBytes(l))
+		_, slots := m.StateSpan(l, 0)
+		dst, state := make([]byte, l.LeafLen(0)), make([]byte, slots)
 		s := m.NewStepper(l)
 		if n := testing.AllocsPerRun(3, func() {
 			if err := merger.Leaf(0, dst, xs, base); err != nil {

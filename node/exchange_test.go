@@ -36,7 +36,7 @@ func TestFailureCanBeReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1 << 17}}})
+	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{300}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -328,15 +328,15 @@ func TestSpoolIsScratch(t *testing.T) {
 		w := newSwarm()
 		w.method, w.scratchDir = "krum(f=1)", t.TempDir()
 		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
-			f, err := job.Spool(3 * merge.LeafSize)
+			f, err := job.Spool(3 * merge.MaxLeafSize)
 			if err != nil {
 				t.Error(err)
 				return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: err.Error()}
 			}
 			defer func() { _ = f.Close() }()
-			_, err = f.WriteAt([]byte("x"), 3*merge.LeafSize-1)
+			_, err = f.WriteAt([]byte("x"), 3*merge.MaxLeafSize-1)
 			b := make([]byte, 1)
-			if _, readErr := f.ReadAt(b, 3*merge.LeafSize-1); err != nil || readErr != nil || b[0] != 'x' {
+			if _, readErr := f.ReadAt(b, 3*merge.MaxLeafSize-1); err != nil || readErr != nil || b[0] != 'x' {
 				t.Error(err, readErr, b)
 			}
 			if _, err := job.Spool(1 << 60); err == nil || !strings.Contains(err.Error(), "method krum(f=1) needs 1048576.0 TiB of scratch") {

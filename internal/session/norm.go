@@ -89,12 +89,12 @@ func (s *session) sourceLocked() Slot {
 // updateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero. It is that of what owners
 // get, which the method may have rounded on the wire.
 func updateNorm(m *merge.Method, l *merge.Layout, source, base io.ReaderAt) (float64, error) {
-	x, b := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
+	x, b := make([]byte, merge.MaxLeafSize), make([]byte, merge.MaxLeafSize)
 	squares := 0.0
 	var code []byte
 	codec := m.NewCodec(l)
 	if codec != nil {
-		code = make([]byte, merge.LeafSize)
+		code = make([]byte, merge.MaxLeafSize)
 	}
 	for leaf := range l.Leaves() {
 		n, at := l.LeafLen(leaf), l.LeafOffset(leaf)

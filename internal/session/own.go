@@ -31,7 +31,7 @@ func checkOwn(job Job) error {
 	if err != nil {
 		return err
 	}
-	src, dst := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
+	src, dst := make([]byte, merge.MaxLeafSize), make([]byte, merge.MaxLeafSize)
 	for i := range job.Layout.Leaves() {
 		n := job.Layout.LeafLen(i)
 		if _, err := job.Source.ReadAt(src[:n], job.Layout.LeafOffset(i)); err != nil {

@@ -59,7 +59,7 @@ func (j *modelFetch) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = host.Close() }()
-	vector := &vectorWriter{layout: j.meta.Layout, out: out}
+	vector := newVectorWriter(j.meta.Layout, out)
 	if err := j.fetch(ctx, host, vector); err != nil {
 		return err
 	}

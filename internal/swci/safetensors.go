@@ -135,6 +135,7 @@ func readTensorHeader(r io.Reader) (modelMeta, error) {
 
 // vectorDigest digests a flat vector as it comes.
 type vectorDigest struct {
+	layout *merge.Layout
 	leaf   []byte
 	leaves []merge.Digest
 }
@@ -143,9 +144,9 @@ type vectorDigest struct {
 func (d *vectorDigest) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		k := min(len(p), merge.LeafSize-len(d.leaf))
+		k := min(len(p), d.layout.LeafSize()-len(d.leaf))
 		d.leaf = append(d.leaf, p[:k]...)
-		if p = p[k:]; len(d.leaf) == merge.LeafSize {
+		if p = p[k:]; len(d.leaf) == d.layout.LeafSize() {
 			d.flush()
 		}
 	}
@@ -172,6 +173,10 @@ type vectorWriter struct {
 	at     int64 // in the vector
 	tensor int
 	digest vectorDigest
+}
+
+func newVectorWriter(l *merge.Layout, out io.Writer) *vectorWriter {
+	return &vectorWriter{layout: l, out: out, digest: vectorDigest{layout: l}}
 }
 
 // Write implements io.Writer.
@@ -214,7 +219,7 @@ func (w *vectorWriter) span() (begin, end int64) {
 // digestTensors reads the tensors of a model behind its header and returns the digest of the flat vector that they make.
 func digestTensors(r io.Reader, l *merge.Layout) (string, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
-	var d vectorDigest
+	d := vectorDigest{layout: l}
 	at := int64(0)
 	for i := range l.Len() {
 		t := l.Tensor(i)

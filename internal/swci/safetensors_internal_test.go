@@ -21,7 +21,7 @@ func TestTensorsWithoutElements(t *testing.T) {
 		vector := make([]byte, l.Bytes())
 		copy(vector, "abc")
 		var out bytes.Buffer
-		w := &vectorWriter{layout: l, out: &out}
+		w := newVectorWriter(l, &out)
 		if _, err := w.Write(vector); err != nil || out.String() != "abc" || w.at != l.Bytes() {
 			t.Errorf("wrote %q, %d bytes of the vector, %v", out.String(), w.at, err)
 		}

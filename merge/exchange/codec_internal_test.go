@@ -43,14 +43,14 @@ func (d *duel) shortCases() map[string]struct {
 	said []byte
 	says string
 } {
-	long := append(header{kindDiff, 1, merge.LeafSize/2 + 4}.append(nil), make([]byte, merge.LeafSize/2+4)...)
-	short := append(header{kindDiff, 1, merge.LeafSize/2 - 4}.append(nil), make([]byte, merge.LeafSize/2-4)...)
+	long := append(header{kindDiff, 1, merge.MaxLeafSize/2 + 4}.append(nil), make([]byte, merge.MaxLeafSize/2+4)...)
+	short := append(header{kindDiff, 1, merge.MaxLeafSize/2 - 4}.append(nil), make([]byte, merge.MaxLeafSize/2-4)...)
 	return map[string]struct {
 		said []byte
 		says string
 	}{
 		"as they are":  {d.leaves(), "no committed model"},
-		"as long":      {join(d.diff(0, 0), header{kindDiff, 1, merge.LeafSize}.append(nil), make([]byte, merge.LeafSize)), "kind 7"},
+		"as long":      {join(d.diff(0, 0), header{kindDiff, 1, merge.MaxLeafSize}.append(nil), make([]byte, merge.MaxLeafSize)), "kind 7"},
 		"too long":     {join(d.diff(0, 0), long, d.diff(2, 0)), "kind 7"},
 		"too short":    {join(d.diff(0, 0), short, d.diff(2, 0)), "kind 7"},
 		"huge":         {header{kindDiff, 0, math.MaxUint32}.append(nil), "kind 7"},
@@ -151,7 +151,7 @@ func TestInfiniteDifferencesAreBlamed(t *testing.T) {
 				d := newShortDuel(t, wire, 0)
 				err := d.hear(t, join(d.diff(0, 0), d.diff(1, code), d.diff(2, 0), d.diff(3, 0), d.diff(4, 0)))
 				var nf *merge.NonFinite
-				if !errors.As(err, &nf) || nf.Tensor != "w" || nf.Index != merge.LeafSize/4 {
+				if !errors.As(err, &nf) || nf.Tensor != "w" || nf.Index != merge.MaxLeafSize/4 {
 					t.Errorf("%s: code %#x: got %v, want the first element of leaf 1", wire, code, err)
 				}
 			})

@@ -78,7 +78,7 @@ func TestDifferencesHalveTheBytes(t *testing.T) {
 // TestWhoOwnsWhatChangesNothing: an owner takes of its own model what the others would.
 func TestWhoOwnsWhatChangesNothing(t *testing.T) {
 	const n = 3
-	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{3*merge.LeafSize/4 + 11}}})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{3*merge.MaxLeafSize/4 + 11}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestWhoOwnsWhatChangesNothing(t *testing.T) {
 // values at the ends of their range are not.
 func TestValuesThatAreNotFiniteTravel(t *testing.T) {
 	l, _, _ := floats(t, 8, 1)
-	const n, bad, element = 3, 1, 5*merge.LeafSize/4 + 100
+	const n, bad, element = 3, 1, 5*merge.MaxLeafSize/4 + 100
 	for k, value := range []float32{
 		float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32 / 2, -math.MaxFloat32 / 2,
 	} {

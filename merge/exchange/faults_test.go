@@ -244,7 +244,7 @@ func TestAnotherSetStartsFromNothing(t *testing.T) {
 func TestNaNIsBlamedByAll(t *testing.T) {
 	l, local, merged := floats(t, 12, 3)
 	nan := math.Float32bits(float32(math.NaN()))
-	at := int64(7*merge.LeafSize + 400)
+	at := int64(7*merge.MaxLeafSize + 400)
 	for k := range int64(4) {
 		local[1].b[at+k] = byte(nan >> (8 * k))
 	}

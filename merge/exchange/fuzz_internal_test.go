@@ -61,7 +61,7 @@ func FuzzFrames(f *testing.F) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("it took %v (%v)", took, err)
 			}
-			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(len(said))+(64+hostileLeaves)*merge.LeafSize { // what other tests of the process allocate meanwhile is in it
+			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(len(said))+(64+hostileLeaves)*merge.MaxLeafSize { // what other tests of the process allocate meanwhile is in it
 				t.Errorf("%d bytes made it allocate %d", len(said), used)
 			}
 			if err == nil && len(said) < int(d.a.Layout.Bytes()/2) {

@@ -275,12 +275,13 @@ func attempt(t testing.TB, l *merge.Layout, number uint64, weights ...uint32) ex
 func floats(t testing.TB, leaves, n int) (l *merge.Layout, local, merged []*slot) {
 	t.Helper()
 	l, err := merge.NewLayout([]merge.Tensor{
-		{Name: "a.weight", DType: merge.Float32, Shape: []int64{int64(leaves-1) * merge.LeafSize / 4}},
+		{Name: "a.weight", DType: merge.Float32, Shape: []int64{int64(leaves-1) * merge.MaxLeafSize / 4}},
 		{Name: "b.weight", DType: merge.Float32, Shape: []int64{100}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = l.WithLeafSize(merge.MaxLeafSize)
 	for i := range n {
 		s := newSlot(l.Bytes())
 		bits := math.Float32bits(float32(i + 1))

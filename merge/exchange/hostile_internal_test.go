@@ -52,10 +52,11 @@ type duel struct {
 
 func newDuel(tb testing.TB, method string, owner int) *duel {
 	tb.Helper()
-	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{(hostileLeaves-1)*merge.LeafSize/4 + 100}}})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{(hostileLeaves-1)*merge.MaxLeafSize/4 + 100}}})
 	if err != nil {
 		tb.Fatal(err)
 	}
+	l = l.WithLeafSize(merge.MaxLeafSize)
 	m, err := merge.ParseMethod(method)
 	if err != nil {
 		tb.Fatal(err)
@@ -164,16 +165,16 @@ func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 func TestBadContributions(t *testing.T) {
 	d := newDuel(t, "mean", 0)
 	hi := d.hello().appendFrame(nil)
-	long := append(header{kindLeaf, 1, merge.LeafSize + 4}.append(nil), make([]byte, merge.LeafSize+4)...)
-	short := append(header{kindLeaf, 1, merge.LeafSize - 4}.append(nil), make([]byte, merge.LeafSize-4)...)
+	long := append(header{kindLeaf, 1, merge.MaxLeafSize + 4}.append(nil), make([]byte, merge.MaxLeafSize+4)...)
+	short := append(header{kindLeaf, 1, merge.MaxLeafSize - 4}.append(nil), make([]byte, merge.MaxLeafSize-4)...)
 	cases := map[string][]byte{
 		"too long":         join(hi, have(), d.leaf(0), long, d.leaf(2), d.leaf(3), d.leaf(4)),
 		"too short":        join(hi, have(), d.leaf(0), short, d.leaf(2), d.leaf(3), d.leaf(4)),
 		"cut":              join(hi, have(), d.leaf(0), d.leaf(1)[:1000]),
 		"repeated":         join(hi, have(), d.leaf(0), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), d.leaf(4)),
 		"out of order":     join(hi, have(), d.leaf(1), d.leaf(0), d.leaf(2), d.leaf(3), d.leaf(4)),
-		"of no shard":      join(hi, have(), header{kindLeaf, 1 << 31, merge.LeafSize}.append(nil), make([]byte, merge.LeafSize)),
-		"last too long":    join(hi, have(), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), header{kindLeaf, 4, merge.LeafSize}.append(nil), make([]byte, merge.LeafSize)),
+		"of no shard":      join(hi, have(), header{kindLeaf, 1 << 31, merge.MaxLeafSize}.append(nil), make([]byte, merge.MaxLeafSize)),
+		"last too long":    join(hi, have(), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), header{kindLeaf, 4, merge.MaxLeafSize}.append(nil), make([]byte, merge.MaxLeafSize)),
 		"no bitmap":        join(hi, d.leaves()),
 		"bitmap too long":  join(hi, newBitmap(8*hostileLeaves).appendFrame(nil), d.leaves()),
 		"unknown kind":     join(hi, have(), header{kind: 99}.append(nil)),
@@ -267,7 +268,7 @@ func TestBadOwners(t *testing.T) {
 		"seal of another":     join(have(), good, d.leaves(), sealHeader(0).append(nil), seal[headerSize:]),
 		"huge seal":           join(have(), good, d.leaves(), header{kindSeal, 1, math.MaxUint32}.append(nil)),
 		"seal cut":            join(have(), good, d.leaves(), seal[:len(seal)-1]),
-		"leaf too long":       join(have(), good, header{kindLeaf, 0, merge.LeafSize + 1}.append(nil), make([]byte, merge.LeafSize+1)),
+		"leaf too long":       join(have(), good, header{kindLeaf, 0, merge.MaxLeafSize + 1}.append(nil), make([]byte, merge.MaxLeafSize+1)),
 		"leaf too short":      join(have(), good, header{kindLeaf, 0, 4}.append(nil), make([]byte, 4)),
 		"leaf repeated":       join(have(), good, d.leaf(0), d.leaf(0)),
 		"leaf out of order":   join(have(), good, d.leaf(1), d.leaf(0)),
@@ -352,7 +353,7 @@ func TestPlansThatDoNotFitTheirMethod(t *testing.T) {
 // crowd has as many participants as a plan may name, all owners.
 func crowd(t *testing.T) *Attempt {
 	t.Helper()
-	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Uint8, Shape: []int64{MaxParticipants * merge.LeafSize}}})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Uint8, Shape: []int64{MaxParticipants * merge.MaxLeafSize}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,14 +43,14 @@ func mixedLayout(t testing.TB, rng *rand.Rand) *merge.Layout {
 	t.Helper()
 	var tensors []merge.Tensor
 	for _, k := range rng.Perm(len(someTypes)) {
-		n := rng.Int64N(merge.LeafSize / 2 / int64(someTypes[k].Size()))
+		n := rng.Int64N(merge.MaxLeafSize / 2 / int64(someTypes[k].Size()))
 		tensors = append(tensors, merge.Tensor{Name: someTypes[k].String(), DType: someTypes[k], Shape: []int64{n}})
 	}
 	l, err := merge.NewLayout(tensors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return l.WithLeafSize(merge.MaxLeafSize)
 }
 
 // TestEveryMethodEverywhere holds the exchange to a direct merge, byte for byte, for all methods, mixes of types, numbers of
@@ -120,7 +120,7 @@ func TestNaNIsNamedByEveryMethod(t *testing.T) {
 		value := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[k%3]
 		bits := math.Float32bits(float32(value))
 		for k := range int64(4) {
-			tr.local[4].b[int64(5*merge.LeafSize)+400+k] = byte(bits >> (8 * k))
+			tr.local[4].b[int64(5*merge.MaxLeafSize)+400+k] = byte(bits >> (8 * k))
 		}
 		synctest.Test(t, func(t *testing.T) {
 			for i, o := range tr.join(newSwarm(t, n, exchange.Config{})).runAll(t.Context(), a, tr.local, tr.merged) {

@@ -113,7 +113,7 @@ func (tr *training) missing(a exchange.Attempt) (bytes uint64) {
 		kept, own := make([]int, tr.layout.Leaves()), shard(p)
 		if f := tr.contributions(i).last; f != nil {
 			for off := range f.writes {
-				kept[own[off/int64(others*merge.LeafSize)]]++
+				kept[own[off/int64(others*merge.MaxLeafSize)]]++
 			}
 		}
 		for leaf := range tr.layout.Leaves() {

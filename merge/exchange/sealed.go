@@ -95,7 +95,7 @@ func (s *sealed) WriteAt(b []byte, off int64) (int, error) {
 	stream, buf := s.stream(p.number), getLeaf()
 	defer putLeaf(buf)
 	for done := 0; done < len(b); {
-		n := min(len(b)-done, merge.LeafSize)
+		n := min(len(b)-done, merge.MaxLeafSize)
 		stream.XORKeyStream(buf[:n], b[done:done+n])
 		k, err := s.file.WriteAt(buf[:n], off+int64(done))
 		done += k

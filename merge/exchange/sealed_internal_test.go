@@ -37,7 +37,7 @@ func sealedFile(tb testing.TB, n int) (Spool, *torn) {
 
 // TestAPlaceThatIsWrittenTwice holds that two texts at one place, and equal texts at two, have no key stream in common.
 func TestAPlaceThatIsWrittenTwice(t *testing.T) {
-	const n = merge.LeafSize + 112 // A write may be longer than a leaf.
+	const n = merge.MaxLeafSize + 112 // A write may be longer than a leaf.
 	s, f := sealedFile(t, 2*n)
 	var streams [][]byte // key streams, one behind the other as they were used
 	for k, fill := range []byte{1, 2, 1, 1} {
@@ -98,16 +98,16 @@ func TestWhatWasNotWrittenWholeIsNotRead(t *testing.T) {
 // BenchmarkSealed writes and reads a leaf as the stash does, in memory, sealed and plain.
 func BenchmarkSealed(b *testing.B) {
 	const leaves = 64
-	leaf, got := make([]byte, merge.LeafSize), make([]byte, merge.LeafSize)
-	sealed, plain := sealedFile(b, leaves*merge.LeafSize)
+	leaf, got := make([]byte, merge.MaxLeafSize), make([]byte, merge.MaxLeafSize)
+	sealed, plain := sealedFile(b, leaves*merge.MaxLeafSize)
 	for _, c := range []struct {
 		name string
 		file Spool
 	}{{"plain", plain}, {"sealed", sealed}} {
 		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(merge.LeafSize)
+			b.SetBytes(merge.MaxLeafSize)
 			for k := 0; b.Loop(); k++ {
-				off := int64(k%leaves) * merge.LeafSize
+				off := int64(k%leaves) * merge.MaxLeafSize
 				if _, err := c.file.WriteAt(leaf, off); err != nil {
 					b.Fatal(err)
 				}

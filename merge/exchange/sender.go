@@ -8,14 +8,14 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-var leafPool = sync.Pool{New: func() any { b := make([]byte, merge.LeafSize); return &b }}
+var leafPool = sync.Pool{New: func() any { b := make([]byte, merge.MaxLeafSize); return &b }}
 
 func getLeaf() []byte  { return *leafPool.Get().(*[]byte) }
-func putLeaf(b []byte) { b = b[:merge.LeafSize]; leafPool.Put(&b) }
+func putLeaf(b []byte) { b = b[:merge.MaxLeafSize]; leafPool.Put(&b) }
 
 // framePool has room for the frame of a leaf.
 var framePool = sync.Pool{New: func() any {
-	b := make([]byte, 0, headerSize+merge.LeafSize)
+	b := make([]byte, 0, headerSize+merge.MaxLeafSize)
 	return &b
 }}
 

@@ -17,10 +17,11 @@ type closing struct {
 func (c closing) Close() error { *c.closed++; return nil }
 
 func TestAStashKeepsEachContributorApart(t *testing.T) {
-	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{5*merge.LeafSize/4 + 3}}})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{5*merge.MaxLeafSize/4 + 3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = l.WithLeafSize(merge.MaxLeafSize)
 	a := &Attempt{Layout: l, Self: 1, Participants: []Participant{
 		{Node: "a", Weight: 1}, {Node: "b", Weight: 2, Shard: merge.Shard{First: 2, Leaves: 4}}, {Node: "c"}, {Node: "d", Weight: 3},
 	}}
@@ -41,7 +42,7 @@ func TestAStashKeepsEachContributorApart(t *testing.T) {
 			}
 		}
 	}
-	if size, err := s.bytes(); err != nil || size != 2*(3*merge.LeafSize+12) || made != 1 {
+	if size, err := s.bytes(); err != nil || size != 2*(3*merge.MaxLeafSize+12) || made != 1 {
 		t.Errorf("%d files of %d bytes, %v; want one of twice the shard", made, size, err)
 	}
 	for _, i := range []int{0, 3} {

@@ -18,7 +18,7 @@ type step struct {
 }
 
 func (r *run) newStep() any {
-	s := &step{stepper: r.method.NewStepper(r.Layout), base: make([]byte, merge.LeafSize)}
+	s := &step{stepper: r.method.NewStepper(r.Layout), base: make([]byte, merge.MaxLeafSize)}
 	return s
 }
 

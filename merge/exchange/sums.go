@@ -40,7 +40,7 @@ func readSums(from io.Reader, contributors int) ([]float64, error) {
 	buf := getLeaf()
 	defer putLeaf(buf)
 	for at := 0; at < len(sums); {
-		k := min(len(sums)-at, merge.LeafSize/8)
+		k := min(len(sums)-at, merge.MaxLeafSize/8)
 		if _, err := io.ReadFull(from, buf[:8*k]); err != nil {
 			return nil, err
 		}

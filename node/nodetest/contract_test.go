@@ -61,7 +61,7 @@ func TestOtherLayersAreRefused(t *testing.T) {
 		agree(t, s, "sl-0", "sl-1")
 		s.Wait("sl-2")
 		err := s.Run("sl-2").Err()
-		for _, want := range []string{"this session has layout", "the contract has layout", "70000", "70001"} {
+		for _, want := range []string{"this session has layout", "the contract has layout", "400", "401"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q in it", err, want)
 			}

@@ -12,7 +12,7 @@ import (
 
 // large is a model that takes seconds to exchange over a link of 50 ms.
 func large(c nodetest.Config) nodetest.Config {
-	c.Elements = 3 << 20 // 48 leaves
+	c.Elements = 3 << 20 // 192 leaves
 	return c
 }
 
@@ -97,14 +97,14 @@ func pairs(t *testing.T, s *nodetest.Swarm) {
 // halfway is when some leaves of round 4 have come and most have not.
 func halfway(s *nodetest.Swarm) bool {
 	leaves, _ := s.Carried(4)
-	return len(leaves) >= 60 // of 192: to each of 48 two contribute, and two take it
+	return len(leaves) >= 240 // of 768: to each of 192 two contribute, and two take it
 }
 
 // sentOnce holds that round 4 cost what one exchange costs: each merged leaf came once. What was contributed came once too,
 // but for the few leaves that an owner had in hand when an attempt failed, waiting for the link's other end.
 func sentOnce(t *testing.T, s *nodetest.Swarm) {
 	t.Helper()
-	const inHand = 4 + 3 // leaves: an owner's ring of one contributor, and what was under way
+	const leaf, inHand = 64 << 10, 4 + 3*4 // leaves: an owner's ring of one contributor, and what was under way
 	r := s.Log()[3]
 	leaves, bytes := s.Carried(4)
 	owns := func(node string, leaf uint32) bool {
@@ -128,9 +128,9 @@ func sentOnce(t *testing.T, s *nodetest.Swarm) {
 	}
 	model := uint64(s.Run("sl-0").Program.Elements) * 4
 	once := 2 * model * 2 // 2·M·(N−1)/N for each of three
-	most := once + (r.Attempt-1)*6*inHand*(256<<10)
+	most := once + (r.Attempt-1)*6*inHand*leaf
 	t.Logf("%d attempts, %d leaves, %d bytes, one exchange takes %d", r.Attempt, len(leaves), bytes, once)
-	if len(leaves) != 4*48 || bytes < once || bytes > most {
-		t.Errorf("round 4 took %d leaves and %d bytes on the wire, want 192, and %d to %d", len(leaves), bytes, once, most)
+	if len(leaves) != 4*192 || bytes < once || bytes > most {
+		t.Errorf("round 4 took %d leaves and %d bytes on the wire, want 768, and %d to %d", len(leaves), bytes, once, most)
 	}
 }

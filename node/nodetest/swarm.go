@@ -33,7 +33,7 @@ type Config struct {
 	ExpectedPeers int
 	QuorumWait    time.Duration // default 30 s
 	Steps         int           // default 5
-	Elements      int           // of the model; default 70,000, which is two leaves
+	Elements      int           // of the model; default 400, which is two leaves
 	Think         time.Duration // of one step; default 1 s
 	Late          []string      // SLs that do not start by themselves
 	Calm          time.Duration // how long the SNs are alone before the SLs start
@@ -53,7 +53,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SLs, 1)
 	set(&c.MinPeers, c.SLs)
 	set(&c.Steps, 5)
-	set(&c.Elements, 70_000)
+	set(&c.Elements, 400)
 	if c.Think == 0 {
 		c.Think = time.Second
 	}
