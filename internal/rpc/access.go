@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
@@ -13,6 +14,10 @@ type Access struct {
 	Roles []identity.Role
 	// Token: the call speaks for a node, so it carries the node's name and the token that registration returned.
 	Token bool
+	// Message bounds a request, in bytes, before and after decompression; 0: 64 KiB.
+	Message int64
+	// Answer is what else serving one call may take, in bytes; 0: 32 KiB.
+	Answer int64
 	// AnySwarm: a caller that does not know the swarm ID yet may leave it out.
 	AnySwarm bool
 }
@@ -29,31 +34,40 @@ func AccessTable() map[string]Access {
 	)
 	return map[string]Access{
 		swarmv1connect.SwarmServiceGetSwarmProcedure:  {Roles: all, AnySwarm: true},
-		swarmv1connect.SwarmServiceGetHealthProcedure: {Roles: all},
+		swarmv1connect.SwarmServiceGetHealthProcedure: {Roles: all, Answer: 256 << 10},
 
 		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: proving, AnySwarm: true},
 		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true},
-		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all},
+		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all, Answer: 1 << 20},
 		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true},
 		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control},
 		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control},
 		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control},
 
-		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true},
-		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true},
-		swarmv1connect.SessionServiceWatchContractProcedure: {Roles: slOnly, Token: true},
+		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true, Message: MaxMessage, Answer: 4 << 20},
+		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true, Message: 1 << 20},
+		swarmv1connect.SessionServiceWatchContractProcedure: {Roles: slOnly, Token: true, Answer: 64 << 10},
 		swarmv1connect.SessionServiceCloseSessionProcedure:  {Roles: slOnly, Token: true},
 		swarmv1connect.SessionServiceEndSessionProcedure:    {Roles: slOnly, Token: true},
 
-		swarmv1connect.ContractServiceListContractsProcedure:     {Roles: all},
-		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all},
+		swarmv1connect.ContractServiceListContractsProcedure:     {Roles: all, Answer: 1 << 20},
+		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all, Answer: 4 << 20},
 		swarmv1connect.ContractServiceResetContractProcedure:     {Roles: control},
-		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control},
+		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control, Message: 256 << 10},
 
-		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all},
-		swarmv1connect.LedgerServiceReadLedgerProcedure: {Roles: all},
+		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all, Answer: 8 << 20},
+		swarmv1connect.LedgerServiceReadLedgerProcedure: {Roles: all, Answer: 4 << 20},
 	}
 }
+
+const (
+	smallMessage = 64 << 10
+	smallAnswer  = 32 << 10
+)
+
+func (a Access) maxMessage() int64 { return cmp.Or(a.Message, smallMessage) }
+
+func (a Access) answer() int64 { return cmp.Or(a.Answer, smallAnswer) }
 
 // permits reports whether a caller of this role may call the method at all.
 func (a Access) permits(role identity.Role) bool { return slices.Contains(a.Roles, role) }

@@ -48,6 +48,8 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrTooFast: the node asks for more commands, or larger ones, than it may.
 	ErrTooFast = errors.New("too many requests of this node")
+	// ErrBusy: the calls that are served leave no memory for another, in all or of the caller's SPIFFE ID.
+	ErrBusy = errors.New("this SN serves as many calls as it may")
 	// ErrStopping: this SN is shutting down.
 	ErrStopping = errors.New("this SN is stopping")
 )
@@ -90,6 +92,7 @@ func ownRows() []row {
 		{ErrBadRequest, "BAD_REQUEST", connect.CodeInvalidArgument, "correct the request"},
 		{ErrTooFast, "TOO_FAST", connect.CodeResourceExhausted, "ask again later; swarmd does by itself"},
 		{consensus.ErrLedgerBehind, "LEDGER_INCOMPLETE", connect.CodeUnavailable, "ask another SN, or again later"},
+		{ErrBusy, "BUSY", connect.CodeUnavailable, "try again, or use another SN; if it lasts give each node an SVID of its own: bounds are per SPIFFE ID"},
 		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
 		{consensus.ErrNotLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},

@@ -46,6 +46,13 @@ func OwnErrors() []error {
 	return []error{
 		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
 		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrOrderMissing, ErrOrderRefused, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
-		ErrBadRequest, ErrTooFast, ErrStopping,
+		ErrBadRequest, ErrTooFast, ErrBusy, ErrStopping,
 	}
+}
+
+// Charged returns what the calls that are served now have taken, in bytes.
+func Charged(s *Server) int64 {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return s.budget.used
 }

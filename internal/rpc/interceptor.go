@@ -33,7 +33,8 @@ func spokesmanFrom(ctx context.Context) spokesman {
 	return who
 }
 
-// guard is the interceptor that holds the access table, the swarm ID and the token, maps errors and logs at debug.
+// guard holds the access table, the swarm ID and the token before a call is read, and as an interceptor maps errors and logs
+// at debug.
 type guard struct {
 	core  Core
 	table map[string]Access
@@ -45,12 +46,12 @@ var _ connect.Interceptor = (*guard)(nil)
 func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		start := time.Now()
-		inner, err := g.admit(ctx, req.Spec().Procedure, req.Header())
 		var res connect.AnyResponse
+		err := admitted(ctx)
 		if err == nil {
-			res, err = next(inner, req)
+			res, err = next(ctx, req)
 		}
-		err = cause(inner, err)
+		err = cause(ctx, err)
 		g.trace(ctx, req.Spec().Procedure, start, err)
 		if err != nil {
 			return nil, toConnect(err)
@@ -62,11 +63,11 @@ func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (g *guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		start := time.Now()
-		inner, err := g.admit(ctx, conn.Spec().Procedure, conn.RequestHeader())
+		err := admitted(ctx)
 		if err == nil {
-			err = next(inner, conn)
+			err = next(ctx, conn)
 		}
-		err = cause(inner, err)
+		err = cause(ctx, err)
 		g.trace(ctx, conn.Spec().Procedure, start, err)
 		if err != nil {
 			return toConnect(err)
@@ -78,6 +79,16 @@ func (g *guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 // WrapStreamingClient does nothing: this interceptor serves.
 func (g *guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
+}
+
+type admittedKey struct{}
+
+// admitted denies a call that did not pass admit: a mistake in the composition.
+func admitted(ctx context.Context) error {
+	if ctx.Value(admittedKey{}) == nil {
+		return fmt.Errorf("%w: the call did not pass the middleware", ErrRoleDenied)
+	}
+	return nil
 }
 
 // admit checks role, swarm and token, in this order, so that who may not call learns nothing of the swarm's nodes.
@@ -94,6 +105,7 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 	if err := checkSwarm(view.SwarmID, h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
 		return ctx, err
 	}
+	ctx = context.WithValue(ctx, admittedKey{}, true)
 	if !rule.Token {
 		return ctx, nil
 	}

@@ -23,7 +23,8 @@ const (
 	HeaderToken = "Swarm-Token"
 )
 
-// MaxMessage is the largest request that is read, in bytes, before and after decompression.
+// MaxMessage is the largest request of any method that is read, in bytes, before and after decompression. The access table
+// has each method's bound.
 const MaxMessage = 4 << 20
 
 // bodyTime is how long a request may take to arrive: who sends one byte at a time keeps memory for nothing.
@@ -31,9 +32,9 @@ const bodyTime = 30 * time.Second
 
 // authenticate lets in whoever the connection proves to be somebody, answers /is_up, and ends what outlives the
 // caller's SVID: requests are cut when it expires, and shortly before the connection is asked to be made anew. Nothing
-// is read from a caller whose role may not call the method.
+// is read from a caller who may not call the method, or for whose message there is no memory.
 func (s *Server) authenticate(next http.Handler) http.Handler {
-	refuse, table := connect.NewErrorWriter(), AccessTable()
+	refuse, guard, table := connect.NewErrorWriter(), s.guard(), AccessTable()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := s.cfg.Caller(r)
 		if err == nil && caller.expired(s.cfg.Now()) {
@@ -59,24 +60,45 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			s.isUp(w, r)
 			return
 		}
-		if rule, ok := table[r.URL.Path]; ok && !rule.permits(caller.ID.Role()) && refuse.IsSupported(r) {
-			_ = refuse.Write(w, r, toConnect(roleDenied(caller.ID.Role(), r.URL.Path))) // the client is gone: nobody to tell
-			return
-		}
 		ctx := withCaller(r.Context(), caller)
 		if caller.Leaf != nil {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, caller.Leaf.NotAfter.Sub(s.cfg.Now()), ErrCertificateExpired)
 			defer cancel()
 		}
+		rule, known := table[r.URL.Path]
+		if known && refuse.IsSupported(r) {
+			var give func()
+			if ctx, give, err = s.letIn(ctx, guard, rule, r); err != nil {
+				_ = refuse.Write(w, r, toConnect(err)) // the client is gone: nobody to tell
+				return
+			}
+			defer give()
+		}
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime)) // an error means no connection to stall
 		r.Body = &timedBody{
-			ReadCloser: http.MaxBytesReader(w, r.Body, MaxMessage+64), // 64: framing
+			ReadCloser: http.MaxBytesReader(w, r.Body, rule.maxMessage()+64), // 64: framing
 			done:       func() { _ = control.SetReadDeadline(time.Time{}) },
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// letIn checks what a call's headers carry and takes the memory that it may need; give returns that.
+func (s *Server) letIn(ctx context.Context, g *guard, rule Access, r *http.Request) (inner context.Context, give func(), err error) {
+	start := time.Now()
+	inner, err = g.admit(ctx, r.URL.Path, r.Header)
+	if err == nil {
+		caller, _ := callerFrom(ctx) // admit has found it
+		wait, cancel := context.WithTimeout(ctx, s.cfg.BodyTime)
+		defer cancel()
+		give, err = s.budget.take(wait, caller.ID.String(), rule.charge(r))
+	}
+	if err != nil {
+		g.trace(ctx, r.URL.Path, start, err)
+	}
+	return inner, give, err
 }
 
 // timedBody lifts the deadline when all has arrived: an answer may take longer.

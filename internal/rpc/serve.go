@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
@@ -16,8 +17,12 @@ import (
 // drainTime is how long calls that run may take when the server stops.
 const drainTime = 5 * time.Second
 
-// maxStreams bounds the calls of one connection: each may hold a request of MaxMessage bytes.
-const maxStreams = 128
+const (
+	// maxStreams bounds the calls of one connection.
+	maxStreams = 128
+	// maxUnread bounds what of a connection's requests is in memory before it is read.
+	maxUnread = 256 << 10
+)
 
 // TLSConfig is the API's: TLS 1.3 with SVIDs on both sides, any role of an accepted trust domain. What a role may do is
 // the access table's matter.
@@ -33,10 +38,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 	srv := &http.Server{
 		Handler: s.Handler(), TLSConfig: cfg,
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10,
-		HTTP2:    &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: maxStreams},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: maxStreams,
+			MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
+		},
 		ErrorLog: log.New(&refusedLog{log: s.cfg.Log, now: time.Now}, "", 0),
 	}
-	srv.ConnState = proven
+	srv.ConnState = s.watchConn()
 	done := make(chan error, 1)
 	go func() { done <- srv.ServeTLS(identity.NewGate(ln, identity.GateConfig{Log: s.cfg.Log}), "", "") }()
 	select {
@@ -57,12 +65,34 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 	return nil
 }
 
-// proven tells the gate that a connection has passed its TLS handshake.
-func proven(c net.Conn, state http.ConnState) {
-	if t, ok := c.(*tls.Conn); ok && state != http.StateNew {
-		c = t.NetConn()
-	}
-	if g, ok := c.(*identity.GatedConn); ok {
-		g.Proven()
+// watchConn tells the gate that a connection has passed its TLS handshake, and bounds those of one SPIFFE ID.
+func (s *Server) watchConn() func(net.Conn, http.ConnState) {
+	var (
+		mu    sync.Mutex
+		known = map[net.Conn]func(){} // what is to be called when they end
+	)
+	return func(c net.Conn, state http.ConnState) {
+		t, ok := c.(*tls.Conn)
+		if !ok || state == http.StateNew {
+			return
+		}
+		if g, ok := t.NetConn().(*identity.GatedConn); ok {
+			g.Proven()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		leave, entered := known[c]
+		switch {
+		case state == http.StateClosed || state == http.StateHijacked:
+			if delete(known, c); entered {
+				leave()
+			}
+		case !entered:
+			tlsState := t.ConnectionState()
+			caller, err := s.cfg.Caller(&http.Request{TLS: &tlsState})
+			if err == nil { // who is nobody is refused at the first request
+				known[c] = s.crowd.Enter(caller.ID, c.RemoteAddr(), func() { _ = c.Close() })
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,7 +69,17 @@ type Config struct {
 	Health func() *swarmv1.NodeHealth
 	// BodyTime is how long a request may take to arrive; 0: 30 s.
 	BodyTime time.Duration
-	Log      *slog.Logger
+	// Limits bound what callers may take; zero fields are the defaults.
+	Limits Limits
+	Log    *slog.Logger
+}
+
+// Limits bound what callers of one SPIFFE ID, and all, may take at the same time.
+type Limits struct {
+	// Memory bounds the calls that are served, in bytes; MemoryPerID those of one SPIFFE ID.
+	Memory, MemoryPerID int64
+	// Conns bounds connections.
+	Conns identity.CrowdLimits
 }
 
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
@@ -77,6 +88,8 @@ type Server struct {
 	nonces  *nonces // of registrations
 	orders  *nonces // of operators' orders, by the SN that asked for them
 	healths healths
+	budget  *budget
+	crowd   *identity.Crowd // connections
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
 	rates    *rates
@@ -109,7 +122,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	return &Server{cfg: cfg, nonces: newNonces(cfg.Now), orders: newNonces(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{})}, nil
+	return &Server{
+		cfg: cfg, nonces: newNonces(cfg.Now), orders: newNonces(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}),
+		budget: newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID)),
+		crowd:  identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
+	}, nil
 }
 
 // Stop ends all streams with the reason STOPPING, so that clients move on. Calls that run are not ended.
@@ -121,9 +138,12 @@ const compressFrom = 8 << 10
 
 // Handler returns the whole API with everything that guards it.
 func (s *Server) Handler() http.Handler {
+	table := AccessTable()
 	opts := []connect.HandlerOption{
-		connect.WithInterceptors(&guard{core: s.cfg.Core, table: AccessTable(), log: s.cfg.Log}),
-		connect.WithReadMaxBytes(MaxMessage),
+		connect.WithInterceptors(s.guard()),
+		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
+			return []connect.HandlerOption{connect.WithReadMaxBytes(int(table[spec.Procedure].maxMessage()))}
+		}),
 		connect.WithCompressMinBytes(compressFrom),
 		recoverPanic(s.cfg.Log),
 	}
@@ -135,6 +155,10 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle(swarmv1connect.NewModelServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(s, opts...))
 	return s.authenticate(mux)
+}
+
+func (s *Server) guard() *guard {
+	return &guard{core: s.cfg.Core, table: AccessTable(), log: s.cfg.Log}
 }
 
 // proposeTimeout is shorter than the clients' patience with one SN, so that they hear why.

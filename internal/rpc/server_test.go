@@ -40,14 +40,24 @@ type swarm struct {
 	later     atomic.Int64                       // nanoseconds that the SN's clock is ahead
 }
 
-func newSwarm(t testing.TB) *swarm {
+func newSwarm(t testing.TB) *swarm { return startSwarm(t, rpc.Config{BodyTime: time.Second}) }
+
+// newSwarmWith has other limits, newSwarmPatient waits for requests as long as a real one.
+func newSwarmWith(t testing.TB, l rpc.Limits) *swarm {
+	return startSwarm(t, rpc.Config{BodyTime: time.Second, Limits: l})
+}
+
+func newSwarmPatient(t testing.TB) *swarm { return startSwarm(t, rpc.Config{}) }
+
+func startSwarm(t testing.TB, cfg rpc.Config) *swarm {
 	t.Helper()
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
 	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
-	s.server = must(rpc.New(rpc.Config{
-		Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(s.source("/swarm/sn")), Source: s.source("/swarm/sn"), BodyTime: time.Second, Log: slog.New(slog.DiscardHandler),
-		Health: func() *swarmv1.NodeHealth { return s.health.Load() }, Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
-	}))(t)
+	cfg.Name, cfg.Core, cfg.Lead, cfg.Caller, cfg.Log = "sn-0", s.core, s.lead, rpc.TLSCaller(s.source("/swarm/sn")), slog.New(slog.DiscardHandler)
+	cfg.Source = s.source("/swarm/sn")
+	cfg.Health = s.health.Load
+	cfg.Now = func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
+	s.server = must(rpc.New(cfg))(t)
 	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 1_800_000_000_000})
 	s.core.Handle(rpc.KindReport, s.server.LeadReport)
 	s.core.Handle(rpc.KindStatus, s.server.LeadStatus)

@@ -1,0 +1,75 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBudgetBoundsEachSPIFFEIDAndAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100, 60)
+		take := func(id string, n int64) (func(), error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return b.take(ctx, id, n)
+		}
+		first, err := take("a", 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := take("a", 20); !errors.Is(err, ErrBusy) {
+			t.Errorf("beyond the bound of an ID: %v", err)
+		}
+		if _, err := take("a", 10); err != nil {
+			t.Errorf("a small call behind large ones: %v", err)
+		}
+		other, err := take("b", 40)
+		if err != nil {
+			t.Errorf("another ID: %v", err)
+		}
+		if _, err := take("c", 1); !errors.Is(err, ErrBusy) {
+			t.Errorf("beyond the bound of all: %v", err)
+		}
+		got := make(chan error)
+		go func() {
+			give, err := take("c", 1000) // more than there ever is: it gets what an ID may have
+			if err == nil {
+				give()
+			}
+			got <- err
+		}()
+		synctest.Wait()
+		first()
+		other()
+		if err := <-got; err != nil {
+			t.Errorf("who waits while others finish: %v", err)
+		}
+		if b.used != 10 || len(b.by) != 1 {
+			t.Errorf("%d bytes of %v are left, want 10 of a", b.used, b.by)
+		}
+	})
+}
+
+func TestChargeOfACall(t *testing.T) {
+	a := Access{Message: 1000, Answer: 7}
+	for _, tt := range []struct {
+		name   string
+		length int64
+		header http.Header
+		want   int64
+	}{
+		{"a length that is told", 10, http.Header{"Content-Type": {"application/proto"}}, 3*10 + 7},
+		{"one that is not", -1, http.Header{"Content-Type": {"application/grpc"}}, 3*1000 + 7},
+		{"too long to be read", 1 << 40, http.Header{"Content-Type": {"application/proto"}}, 3*1000 + 7},
+		{"compressed", 10, http.Header{"Content-Type": {"application/proto"}, "Content-Encoding": {"gzip"}}, 3*1000 + 7},
+		{"compressed by gRPC", 10, http.Header{"Content-Type": {"application/grpc"}, "Grpc-Encoding": {"gzip"}}, 3*1000 + 7},
+	} {
+		if got := a.charge(&http.Request{ContentLength: tt.length, Header: tt.header}); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
