@@ -225,7 +225,7 @@ func (d *decider) plan() {
 	}
 	d.mem.belowSince = time.Time{}
 	if weight(parts) > 0 {
-		if err := d.c.CheckPlan(parts); err != nil {
+		if err := d.checkPlan(parts); err != nil {
 			d.ruled(base, err)
 			return
 		}

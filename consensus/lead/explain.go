@@ -29,6 +29,9 @@ func (w Waiting) Explain(now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("longer waits are asked for than count, quorum wait %s and stall grace %s; for more set the contract's rules "+
 			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), names(s.Curbed)))
 	}
+	for _, id := range w.Scene.Shared {
+		lines = append(lines, "peers share the SPIFFE ID "+id+": each of them owns a part of the model, whoever runs them; give each node an entry of its own")
+	}
 	if k := w.Scene.Skips; k.Count > 0 {
 		lines = append(lines, fmt.Sprintf("rounds that were skipped in this run: %d, the last time round %d, %s: %s",
 			k.Count, k.Round, ago(now, time.UnixMilli(k.AtMS)), k.Reason))

@@ -148,7 +148,18 @@ func scaled(weights []uint32, ppm, rest, k uint64) []uint32 {
 
 // carries tells whether these could hold a round.
 func (d *decider) carries(parts []state.Participant) bool {
-	return len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 && d.c.CheckPlan(parts) == nil
+	return len(parts) >= int(d.c.Terms.MinPeers) && weight(parts) > 0 && d.checkPlan(parts) == nil
+}
+
+// checkPlan returns which rule forbids a round of these participants, or nil.
+func (d *decider) checkPlan(parts []state.Participant) error {
+	if err := d.c.CheckPlan(parts); err != nil {
+		return err
+	}
+	if _, err := d.in.View.Allot(d.c, parts); state.ReasonOf(err) == state.ReasonNoOwner {
+		return err
+	}
+	return nil
 }
 
 // ruled waits because a rule forbids the round that could be held.
@@ -161,6 +172,8 @@ func (d *decider) ruled(w Waiting, err error) {
 		w.Kind = WaitShare
 	case state.ReasonWeightCap:
 		w.Kind = WaitCap
+	case state.ReasonNoOwner:
+		w.Kind = WaitOwners
 	default:
 		w.Kind = WaitMethod
 	}

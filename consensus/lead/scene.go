@@ -2,6 +2,7 @@ package lead
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ type Scene struct {
 	Planned    time.Time   // when the running attempt was planned; zero: none runs
 	LastFailed string      // why an earlier attempt of the round that is due was given up; empty: none was
 	Skips      state.Skips // of the run
+	Shared     []string    // SPIFFE IDs that more than one of the peers has, sorted
 	Shardless  bool        // all peers want to own no part of a merge, so all do
 	Curbed     []string    // nodes that ask for longer waits than count
 	QuorumWait time.Duration
@@ -57,6 +59,7 @@ type Peer struct {
 func (d *decider) scene() Scene {
 	s := Scene{Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round(), Final: d.c.FinalDue(), LastFailed: d.c.PendingReason}
 	s.QuorumWait, s.StallGrace = d.cfg.QuorumWait, d.cfg.StallGrace
+	s.Shared = slices.Sorted(maps.Keys(SharedIDs(d.in.View, d.c)))
 	if d.c.Skips != nil {
 		s.Skips = *d.c.Skips
 	}
@@ -167,4 +170,17 @@ func attending(p Peer, plan *state.Plan, r Report) Peer {
 		}
 	}
 	return p
+}
+
+// SharedIDs returns the nodes with a session of the contract's run that come with a SPIFFE ID which more than one of them has, by
+// that ID: each of them is a unit of its own where leaves are allotted, so one party with many nodes gets many parts.
+func SharedIDs(view *state.State, c *state.Contract) map[string][]string {
+	shared := map[string][]string{}
+	for _, session := range c.Active() {
+		if n := view.Nodes[session.Node]; n != nil && n.SPIFFEID != "" && !state.OwnID(n.SPIFFEID) {
+			shared[n.SPIFFEID] = append(shared[n.SPIFFEID], n.Name)
+		}
+	}
+	maps.DeleteFunc(shared, func(_ string, nodes []string) bool { return len(nodes) < 2 })
+	return shared
 }

@@ -196,3 +196,55 @@ func TestWhoIsInManyContradictionsSitsOut(t *testing.T) {
 		t.Errorf("took part: %v", with)
 	}
 }
+
+// TestOwnersByRule: only whom a rule names own leaves, also those of weight 0, and without any of them a round waits.
+func TestOwnersByRule(t *testing.T) {
+	owners := []string{"spiffe://td/swarm/sl/own-*"}
+	if _, _, err := state.New().Apply(state.CreateContract{Contract: contractName, Rules: state.Rules{Owners: owners}}); state.ReasonOf(err) != state.ReasonBadCommand {
+		t.Fatalf("a pattern that is none: %v", err)
+	}
+	owners = []string{"spiffe://td/swarm/sl/sl-0", "spiffe://td/swarm/sl/sl-1"}
+	b := newTableOf(t, state.Rules{Owners: owners}, 4, func(i int, o *state.OpenSession) {
+		o.Terms.MinPeers, o.Weight = 2, uint32(i) //nolint:gosec // small
+	})
+	for i := range 4 {
+		b.apply(state.RegisterNode{
+			Node:      state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(i)},
+			TokenHash: strings.Repeat("1", 64),
+		})
+	}
+	b.ready(0, 0)
+	b.ready(1, 1, 2, 3)
+	b.follow()
+	if got, want := shards(b.contract().Plan.Participants), "sl-0 0+5, sl-1 5+5, sl-2, sl-3"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	b.dies(0)
+	b.follow()
+	if got, want := shards(b.contract().Plan.Participants), "sl-1 0+10, sl-2, sl-3"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	b.dies(1)
+	w := b.follow()
+	if b.contract().Plan != nil || w.Kind != lead.WaitOwners || !strings.Contains(w.String(), "only "+owners[0]+", "+owners[1]+" may own parts of the model") {
+		t.Fatalf("%s: %s", w.Kind, w)
+	}
+	if b.contract().Skips != nil {
+		t.Error("a round was skipped, though no skip helps")
+	}
+}
+
+// TestSharedIDsAreExplained: under a shared ID each node owns a part of its own, which a user should know.
+func TestSharedIDsAreExplained(t *testing.T) {
+	b := newTable(t, 2, 3)
+	for i := range 2 {
+		b.apply(state.RegisterNode{
+			Node: state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl"}, TokenHash: strings.Repeat("1", 64),
+		})
+	}
+	b.ready(1, 0)
+	text := strings.Join(b.follow().Explain(b.now), "\n")
+	if want := "peers share the SPIFFE ID spiffe://td/swarm/sl: each of them owns a part"; !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+}

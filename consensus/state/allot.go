@@ -48,21 +48,20 @@ func Allot(leaves uint64, had []OwnedRun, owners []Owner, byRule bool) (runs []O
 	for i, o := range owners {
 		there[o.PeerID] = i
 	}
-	orphaned := uint64(0)
+	orphaned, third := uint64(0), false
 	for _, r := range runs {
 		_, home := there[r.Home]
 		_, deputy := there[r.Deputy]
-		if home || deputy {
-			continue
+		if !home && !deputy {
+			orphaned, third = orphaned+r.Leaves, third || r.Deputy != ""
 		}
-		if r.Deputy != "" {
-			return nil, nil, ErrThirdOwner
-		}
-		orphaned += r.Leaves
 	}
 	amounts := divide(orphaned, owners, byRule)
-	if orphaned > 0 && amounts == nil {
+	switch {
+	case orphaned > 0 && amounts == nil:
 		return nil, nil, ErrNoOwner
+	case third:
+		return nil, nil, ErrThirdOwner
 	}
 	runs = deal(runs, there, owners, amounts)
 	shards = make([][]LeafRun, len(owners))

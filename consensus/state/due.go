@@ -31,22 +31,13 @@ func (c *Contract) due() Due {
 func (c *Contract) Epoch() uint64 { return c.due().Epoch }
 
 // Sent tells whether the owners of the round's leaves may have some of a participant's contribution.
-func (c *Contract) Sent(p Participant) bool {
-	return c.due().sent(p)
-}
+func (c *Contract) Sent(p Participant) bool { return holds(c.due().Sent, p) }
 
 // Spent tells whether a participant's contribution must count 0, as others than these owners may have leaves of it.
-func (c *Contract) Spent(p Participant) bool {
-	return c.due().spent(p)
-}
+func (c *Contract) Spent(p Participant) bool { return holds(c.due().Spent, p) }
 
-func (d Due) sent(p Participant) bool {
-	seq, ok := d.Sent[p.Session]
-	return ok && seq == p.Seq
-}
-
-func (d Due) spent(p Participant) bool {
-	seq, ok := d.Spent[p.Session]
+func holds(seqs map[string]uint64, p Participant) bool {
+	seq, ok := seqs[p.Session]
 	return ok && seq == p.Seq
 }
 
@@ -59,22 +50,26 @@ func (s *State) Allot(c *Contract, parts []Participant) ([]Participant, error) {
 
 // allot is Allot; it also returns what holds from now on, and whether that was allotted anew.
 func (s *State) allot(c *Contract, parts []Participant) (out []Participant, runs []OwnedRun, anew bool, err error) {
-	byRule := false
+	named := c.Rules.owners()
 	owners := make([]Owner, 0, len(parts))
 	for _, p := range parts {
 		o := Owner{PeerID: p.Node, Weight: p.Weight}
 		if n := s.Nodes[p.Node]; n != nil {
-			o.PeerID, o.SPIFFEID = n.PeerID, n.SPIFFEID
+			o.PeerID, o.SPIFFEID, o.Named = n.PeerID, n.SPIFFEID, named.Match(n.SPIFFEID)
 		}
 		if session := c.Sessions[p.Session]; session != nil {
 			o.NoShard = session.NoShard
 		}
 		owners = append(owners, o)
 	}
-	runs, shards, err := Allot(c.Terms.Leaves, c.due().Runs, owners, byRule)
+	runs, shards, err := Allot(c.Terms.Leaves, c.due().Runs, owners, len(named) > 0)
 	if errors.Is(err, ErrThirdOwner) && !slices.ContainsFunc(parts, func(p Participant) bool { return p.Weight > 0 && c.Sent(p) }) {
 		anew = true
-		runs, shards, err = Allot(c.Terms.Leaves, nil, owners, byRule)
+		runs, shards, err = Allot(c.Terms.Leaves, nil, owners, len(named) > 0)
+	}
+	if errors.Is(err, ErrNoOwner) {
+		return nil, nil, false, reject(ReasonNoOwner, "start one of the nodes that may own",
+			"only %s may own parts of the model, and none of these is ready", Clip(named.String(), maxShort))
 	}
 	if err != nil {
 		return nil, nil, false, reject(ReasonThirdOwner, "", "contract %s: %v", c.Name, err)
@@ -118,7 +113,7 @@ func (p PlanRound) follow(s *State, c *Contract) error {
 		case !part.Equal(p.Participants[i]):
 			return reject(ReasonBadShards, "", "contract %s: the leaves of %s are not those that it is allotted", c.Name, part.Node)
 		case part.Weight == 0:
-		case due.spent(part):
+		case holds(due.Spent, part):
 			return reject(ReasonThirdOwner, "", "contract %s: two owners may have what %s offers", c.Name, part.Node)
 		default:
 			next.Sent[part.Session] = part.Seq

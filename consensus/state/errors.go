@@ -29,6 +29,7 @@ const (
 	ReasonStalePlan      = "STALE_PLAN"       // round or attempt is not the one that is due
 	ReasonTooFewPeers    = "TOO_FEW_PEERS"    // fewer participants than minPeers
 	ReasonBadShards      = "BAD_SHARDS"       // the shards do not tile the model
+	ReasonNoOwner        = "NO_OWNER"         // none of those whom the rules let own takes part
 	ReasonThirdOwner     = "THIRD_OWNER"      // leaves that two owners may have would go to a third
 	ReasonZeroWeight     = "ZERO_WEIGHT"      // all participants have weight 0
 	ReasonRequired       = "REQUIRED_NODE"    // a node that the rules require is missing

@@ -27,6 +27,8 @@ type Rules struct {
 	MinPeersTimeoutMS uint32   `json:"min_peers_timeout_ms,omitempty"`
 	// Allow are patterns of SPIFFE IDs, sorted: only nodes of these may open sessions. None: every SL may.
 	Allow []string `json:"allow,omitempty"`
+	// Owners are patterns likewise: only nodes of these own parts of the model, also those of weight 0. None: whoever has weight.
+	Owners []string `json:"owners,omitempty"`
 }
 
 // What happens to a contract when a peer's weights are not finite.
@@ -50,8 +52,8 @@ func (r *Rules) Equal(o *Rules) bool {
 		return r == o
 	}
 	a, b := *r, *o
-	same := slices.Equal(a.Required, b.Required) && slices.Equal(a.Allow, b.Allow)
-	a.Required, b.Required, a.Allow, b.Allow = nil, nil, nil, nil
+	same := slices.Equal(a.Required, b.Required) && slices.Equal(a.Allow, b.Allow) && slices.Equal(a.Owners, b.Owners)
+	a.Required, b.Required, a.Allow, b.Allow, a.Owners, b.Owners = nil, nil, nil, nil, nil, nil
 	return same && a.text() == b.text()
 }
 
@@ -97,25 +99,28 @@ func (r *Rules) check() error {
 		return reject(ReasonBadCommand, "raise the weight cap to 1/minPeers at least, or minPeers",
 			"with minPeers %d and a weight cap of %s of the whole the peers' shares would not make up 1", r.MinPeers, share(uint64(r.WeightCapPPM)))
 	}
-	if err := r.checkAllow(); err != nil {
+	if err := checkPatterns(r.Allow, "who may take part"); err != nil {
+		return err
+	}
+	if err := checkPatterns(r.Owners, "who may own"); err != nil {
 		return err
 	}
 	return r.checkRequired()
 }
 
-// checkAllow holds the patterns of who may take part to their form.
-func (r *Rules) checkAllow() error {
-	if len(r.Allow) > pattern.MaxList {
-		return reject(ReasonBadCommand, "name many nodes by one pattern, with * or **", "%d patterns of who may take part, at most %d can be", len(r.Allow), pattern.MaxList)
+// checkPatterns holds a list of patterns to its form.
+func checkPatterns(list []string, what string) error {
+	if len(list) > pattern.MaxList {
+		return reject(ReasonBadCommand, "name many nodes by one pattern, with * or **", "%d patterns of %s, at most %d can be", len(list), what, pattern.MaxList)
 	}
-	for i, text := range r.Allow {
+	for i, text := range list {
 		p, err := pattern.Parse(text)
 		switch {
 		case err != nil:
 			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s", err)
 		case !p.Under("swarm", RoleSL):
 			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s is no pattern of an SL's SPIFFE ID", p)
-		case i > 0 && r.Allow[i-1] >= text:
+		case i > 0 && list[i-1] >= text:
 			return reject(ReasonBadCommand, "give each pattern once", "pattern %s is not in its place", p)
 		}
 	}
@@ -129,6 +134,18 @@ func (r *Rules) allows(n *Node) bool {
 	}
 	list, err := pattern.ParseList(r.Allow)
 	return err == nil && list.Match(n.SPIFFEID)
+}
+
+// owners are whom the rules let own parts of the model; nil: whoever has weight.
+func (r *Rules) owners() pattern.List {
+	if r == nil {
+		return nil
+	}
+	list, err := pattern.ParseList(r.Owners)
+	if err != nil { // never: they were checked
+		return nil
+	}
+	return list
 }
 
 // notAllowed refuses a session of a node that the rules do not let take part.

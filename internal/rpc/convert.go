@@ -144,6 +144,7 @@ func rulesToProto(r *state.Rules) *swarmv1.Rules {
 		Method: r.Method, MinPeers: r.MinPeers, ExpectedPeers: r.ExpectedPeers, Required: r.Required,
 		MinWeightShare: float64(r.MinWeightSharePPM) / 1e6, WeightCap: float64(r.WeightCapPPM) / 1e6, Export: r.Export,
 		NonFinite: r.NonFinite, QuorumWaitMs: r.QuorumWaitMS, StallGraceMs: r.StallGraceMS, MinPeersTimeoutMs: r.MinPeersTimeoutMS, Allow: r.Allow,
+		Owners: r.Owners,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/health"
 )
@@ -196,6 +199,11 @@ func (s *Server) warnings(view *state.State, c *state.Contract) []string {
 		for _, w := range h.GetWarnings() {
 			out = append(out, fmt.Sprintf("node %s: %s", h.GetName(), w))
 		}
+	}
+	shared := lead.SharedIDs(view, c)
+	for _, id := range slices.Sorted(maps.Keys(shared)) {
+		out = append(out, fmt.Sprintf("%s share the SPIFFE ID %s: each of them owns a part of the model, whoever runs them; give each node an entry of its own",
+			strings.Join(shared[id], ", "), id))
 	}
 	return out
 }

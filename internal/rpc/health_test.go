@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -175,6 +176,22 @@ func TestStatusCarriesTheWarningsOfItsNodes(t *testing.T) {
 	want := "node sn-0: certificate expires in 2 days|node sl-0: certificate expires in 10 minutes"
 	if got := strings.Join(res.Msg.GetWarnings(), "|"); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestStatusNamesSPIFFEIDsThatNodesShare(t *testing.T) {
+	s := newSwarm(t)
+	var view *swarmv1.ContractView
+	for i, path := range []string{"/swarm/sl", "/swarm/sl", "/swarm/sl/sl-2"} {
+		p := s.as(path)
+		p.register(t, fmt.Sprintf("sl-%d", i), nodeKey(t))
+		view = must(p.open(t, fmt.Sprintf("%032x", i+1), wireTerms(layout(t, 100), 2)))(t)
+	}
+	p := s.as("/swarm/sl/sl-2")
+	res := must(p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: view.GetName()})))(t)
+	got := strings.Join(res.Msg.GetWarnings(), "|")
+	if !strings.Contains(got, "sl-0, sl-1 share the SPIFFE ID spiffe://") || strings.Contains(got, "sl-2") {
+		t.Errorf("warnings: %q", got)
 	}
 }
 

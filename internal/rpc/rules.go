@@ -94,14 +94,15 @@ func rulesFromProto(r *swarmv1.Rules) (state.Rules, error) {
 		return state.Rules{}, fmt.Errorf("%w: %d nodes are required, at most %d can be", ErrBadRequest, len(r.GetRequired()), state.MaxRequired)
 	}
 	required := slices.Compact(slices.Sorted(slices.Values(r.GetRequired())))
-	if len(r.GetAllow()) > pattern.MaxList {
-		return state.Rules{}, fmt.Errorf("%w: %d patterns of who may take part, at most %d can be", ErrBadRequest, len(r.GetAllow()), pattern.MaxList)
+	if n := max(len(r.GetAllow()), len(r.GetOwners())); n > pattern.MaxList {
+		return state.Rules{}, fmt.Errorf("%w: %d patterns of who may take part or own, at most %d can be", ErrBadRequest, n, pattern.MaxList)
 	}
 	return state.Rules{
 		Method: r.GetMethod(), Least: least, MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: required,
 		MinWeightSharePPM: part, WeightCapPPM: limit, Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		QuorumWaitMS: r.GetQuorumWaitMs(), StallGraceMS: r.GetStallGraceMs(), MinPeersTimeoutMS: r.GetMinPeersTimeoutMs(),
-		Allow: slices.Compact(slices.Sorted(slices.Values(r.GetAllow()))),
+		Allow:  slices.Compact(slices.Sorted(slices.Values(r.GetAllow()))),
+		Owners: slices.Compact(slices.Sorted(slices.Values(r.GetOwners()))),
 	}, nil
 }
 

@@ -30,6 +30,7 @@ func createContractCommand() *Command {
 			&cli.IntFlag{Name: "expected-peers", Usage: "the first round waits for `N` peers, as long as the quorum wait"},
 			&cli.StringSliceFlag{Name: "require", Usage: "`NAME` of an SL without which no round is planned; repeatable"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`PATTERN` of SPIFFE IDs, such as spiffe://b.example/swarm/sl/*, whose SLs may take part; repeatable; without one every SL may"},
+			&cli.StringSliceFlag{Name: "owners", Usage: "`PATTERN` of SPIFFE IDs whose SLs own parts of the model, and see these of every contribution, whatever their weight; repeatable; without one every SL of a weight above 0 does"},
 			&cli.Float64Flag{Name: "min-weight-share", Usage: "`SHARE`, 0 to 1, of the weight of all enrolled peers that the peers of a round must hold"},
 			&cli.Float64Flag{Name: "weight-cap", Usage: "`SHARE`, 0 to 1, of a round's weight that one peer counts for at most"},
 			&cli.BoolFlag{Name: "export", Usage: "swarmctl may fetch models from the SLs that hold them"},
@@ -57,6 +58,7 @@ type rulesJSON struct {
 	ExpectedPeers   uint32   `json:"expected_peers" doc:"0: sessions choose"`
 	Required        []string `json:"required" doc:"SLs without which no round is planned"`
 	Allow           []string `json:"allow" doc:"patterns of the SPIFFE IDs whose SLs may take part; none: every SL may"`
+	Owners          []string `json:"owners" doc:"patterns of the SPIFFE IDs whose SLs own parts of the model; none: every SL of a weight above 0"`
 	MinWeightShare  float64  `json:"min_weight_share" doc:"0: none"`
 	WeightCap       float64  `json:"weight_cap" doc:"0: none"`
 	Export          bool     `json:"export" doc:"swarmctl may fetch models"`
@@ -106,6 +108,7 @@ func rulesToJSON(r *swarmv1.Rules) *rulesJSON {
 	return &rulesJSON{
 		Method: r.GetMethod(), MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: append([]string{}, r.GetRequired()...),
 		Allow:          append([]string{}, r.GetAllow()...),
+		Owners:         append([]string{}, r.GetOwners()...),
 		MinWeightShare: r.GetMinWeightShare(), WeightCap: r.GetWeightCap(), Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		QuorumWait: seconds(r.GetQuorumWaitMs()), StallGrace: seconds(r.GetStallGraceMs()), MinPeersTimeout: seconds(r.GetMinPeersTimeoutMs()),
 	}
@@ -166,9 +169,14 @@ func (s *Session) warnOfUnknown(ctx context.Context, api API, required []string)
 
 // rulesOf reads the rules from the options.
 func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
-	r := &swarmv1.Rules{Required: opts.StringSlice("require"), Allow: opts.StringSlice("allow"), Export: opts.Bool("export"), NonFinite: opts.String("non-finite")}
-	if _, err := ids.ParseList(r.Allow); err != nil {
-		return nil, exit.New(exit.Usage, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "--allow: %v", err)
+	r := &swarmv1.Rules{Required: opts.StringSlice("require"), Allow: opts.StringSlice("allow"), Owners: opts.StringSlice("owners"), Export: opts.Bool("export"), NonFinite: opts.String("non-finite")}
+	for _, list := range []struct {
+		option string
+		of     []string
+	}{{"--allow", r.Allow}, {"--owners", r.Owners}} {
+		if _, err := ids.ParseList(list.of); err != nil {
+			return nil, exit.New(exit.Usage, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s: %v", list.option, err)
+		}
 	}
 	if text := opts.String("method"); text != "" {
 		m, err := merge.ParseMethod(text)
@@ -239,6 +247,7 @@ func rulesText(r *swarmv1.Rules) string {
 	add(r.GetMinPeers() > 0, "min peers %d", r.GetMinPeers())
 	add(r.GetExpectedPeers() > 0, "expected peers %d", r.GetExpectedPeers())
 	add(len(r.GetRequired()) > 0, "required %s", strings.Join(r.GetRequired(), ", "))
+	add(len(r.GetOwners()) > 0, "owned by %s", strings.Join(r.GetOwners(), ", "))
 	add(len(r.GetAllow()) > 0, "open to %s", strings.Join(r.GetAllow(), ", "))
 	add(r.GetMinWeightShare() > 0, "weight share at least %s", decimal(r.GetMinWeightShare()))
 	add(r.GetWeightCap() > 0, "weight cap %s", decimal(r.GetWeightCap()))

@@ -2632,7 +2632,9 @@ type Rules struct {
 	MinPeersTimeoutMs uint32                 `protobuf:"varint,11,opt,name=min_peers_timeout_ms,json=minPeersTimeoutMs,proto3" json:"min_peers_timeout_ms,omitempty"` // all sessions fail after so long below min_peers
 	// Patterns of SPIFFE IDs, sorted: only nodes of these may open sessions. None: every SL may. Package identity/pattern has
 	// their form.
-	Allow         []string `protobuf:"bytes,12,rep,name=allow,proto3" json:"allow,omitempty"`
+	Allow []string `protobuf:"bytes,12,rep,name=allow,proto3" json:"allow,omitempty"`
+	// Patterns likewise: only nodes of these own parts of the model, also those of weight 0. None: whoever has weight.
+	Owners        []string `protobuf:"bytes,13,rep,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2747,6 +2749,13 @@ func (x *Rules) GetMinPeersTimeoutMs() uint32 {
 func (x *Rules) GetAllow() []string {
 	if x != nil {
 		return x.Allow
+	}
+	return nil
+}
+
+func (x *Rules) GetOwners() []string {
+	if x != nil {
+		return x.Owners
 	}
 	return nil
 }
@@ -4818,7 +4827,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05rules\x18\f \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x122\n" +
 	"\n" +
 	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\x12%\n" +
-	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\"\x92\x03\n" +
+	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\"\xaa\x03\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -4834,7 +4843,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0estall_grace_ms\x18\n" +
 	" \x01(\rR\fstallGraceMs\x12/\n" +
 	"\x14min_peers_timeout_ms\x18\v \x01(\rR\x11minPeersTimeoutMs\x12\x14\n" +
-	"\x05allow\x18\f \x03(\tR\x05allow\"|\n" +
+	"\x05allow\x18\f \x03(\tR\x05allow\x12\x16\n" +
+	"\x06owners\x18\r \x03(\tR\x06owners\"|\n" +
 	"\tLostModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
