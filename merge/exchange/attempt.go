@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/scratch"
 )
 
 // Bounds of what a plan may say.
@@ -79,11 +80,7 @@ type Slots struct {
 }
 
 // Spool is a scratch file. Close removes it.
-type Spool interface {
-	io.ReaderAt
-	io.WriterAt
-	io.Closer
-}
+type Spool = scratch.File
 
 // Result is what a complete attempt yields. The bytes count payload and framing
 // on all streams of the attempt.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -16,6 +18,8 @@ type bent struct {
 	exchange.Stream
 	seal   func(shard merge.Digest) []byte // nil: it stays as it is
 	leaves []merge.Digest
+	share  []byte            // the frame of distances; nil: the method needs none
+	change func(sums []byte) // what the owner tells of distances; nil: that stays
 	ready  []byte
 }
 
@@ -31,10 +35,21 @@ func (b *bent) Read(p []byte) (int, error) {
 		}
 		switch {
 		case head[0] == 3: // a leaf
-			body[0] ^= 1
+			if b.change == nil {
+				body[0] ^= 1
+			}
 			b.leaves = append(b.leaves, merge.Sum(body))
+		case head[0] == 6: // distances
+			if b.change != nil {
+				b.change(body)
+			}
+			b.share = slices.Concat(head, body)
 		case head[0] == 8 && b.seal != nil: // a seal
 			shard := merge.Combine(b.leaves)
+			if b.share != nil {
+				told := merge.Sum(b.share)
+				shard = merge.Sum(slices.Concat([]byte("swarmd merge shard with distances 1\x00"), shard[:], told[:]))
+			}
 			body = append(shard[:], b.seal(shard)...)
 		}
 		b.ready = append(head, body...)
@@ -117,6 +132,89 @@ func TestAnOwnerThatSealsTwoThingsIsProvenToLie(t *testing.T) {
 				t.Errorf("%s: the owner has not signed two digests", text)
 			}
 		})
+	}
+}
+
+// lyingOwner runs an attempt of five by a method that needs distances. Contributor 4's model is far from the others', and as an owner
+// it changes what it tells of distances to those whom lies names.
+func lyingOwner(t *testing.T, text string, change func(sums []byte), lies func(to int) bool) []outcome {
+	const liar, n = 4, 5
+	l, local, merged := floats(t, 20, n)
+	for i, s := range local {
+		fill(s, 1+float32(i)/1000)
+	}
+	fill(local[liar], 1e6)
+	var out []outcome
+	synctest.Test(t, func(t *testing.T) {
+		tr := &training{t: t, method: canonical(t, text), layout: l, local: local, merged: merged}
+		for i := range merged {
+			merged[i] = tr.slot()
+			tr.base, tr.spools = append(tr.base, nil), append(tr.spools, new(spools))
+		}
+		s := tr.join(newSwarm(t, n, exchange.Config{}))
+		a := tr.plan(attempt(t, l, 1, 1, 1, 1, 1, 1))
+		s.wrap = func(from, to int, stream exchange.Stream) exchange.Stream {
+			if to != liar || !lies(from) {
+				return stream
+			}
+			return &bent{Stream: stream, change: change, seal: func(shard merge.Digest) []byte {
+				return sign(node(liar), exchange.SealMessage(sealed(a, liar, shard)))
+			}}
+		}
+		out = s.runAll(t.Context(), a, local, merged)
+	})
+	return out
+}
+
+func fill(s *slot, v float32) {
+	for k := 0; k+4 <= len(s.b); k += 4 {
+		binary.LittleEndian.PutUint32(s.b[k:], math.Float32bits(v))
+	}
+}
+
+// TestAnOwnersDistancesAreHeldToNorms: an owner that says its own model is near to all, and that all others are far from each
+// other, was believed, and its model of 1e6 was everybody's, by the methods that are to leave such a one out.
+func TestAnOwnersDistancesAreHeldToNorms(t *testing.T) {
+	const liar, contributors = 4, 5
+	claim := func(own, others float64) func(sums []byte) {
+		return func(sums []byte) {
+			pair := 0
+			for i := range contributors {
+				for j := i + 1; j < contributors; j++ {
+					v := others
+					if j == liar {
+						v = own
+					}
+					binary.LittleEndian.PutUint64(sums[8*pair:], math.Float64bits(v))
+					pair++
+				}
+			}
+		}
+	}
+	for _, text := range []string{"krum(f=1)", "multikrum(f=1,m=1)", "geomedian"} {
+		for name, change := range map[string]func([]byte){
+			"near and far": claim(0, 1e200), "itself near": claim(0, 1), "the others far": claim(1e17, 1e200),
+		} {
+			for i, o := range lyingOwner(t, text, change, func(to int) bool { return to != liar }) {
+				if i != liar && (blamed(o.err) != liar || heardFrom(o.err) != -1) {
+					t.Errorf("%s, %s: participant %d: got %v, want that it blames the owner for itself", text, name, i, o.err)
+				}
+			}
+		}
+	}
+}
+
+// TestAnOwnerThatTellsTwoDistancesIsProvenToLie: what fits the norms and is told to one alone stands under another seal.
+func TestAnOwnerThatTellsTwoDistancesIsProvenToLie(t *testing.T) {
+	const liar, cheated = 4, 2
+	least := func(sums []byte) {
+		v := math.Float64frombits(binary.LittleEndian.Uint64(sums))
+		binary.LittleEndian.PutUint64(sums, math.Float64bits(v*1.5))
+	}
+	out := lyingOwner(t, "geomedian", least, func(to int) bool { return to == cheated })
+	mustAll(t, out)
+	if out[cheated].res.ShardDigests[liar] == out[0].res.ShardDigests[liar] || bytes.Equal(out[cheated].res.Seals[liar], out[0].res.Seals[liar]) {
+		t.Error("the owner has not signed two things")
 	}
 }
 

@@ -23,7 +23,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(uint8(0), have())
 	f.Add(uint8(2), join(have(), mean.leaf(0)))
 	f.Add(uint8(1), join(hi, have(), failFrame{blamed: 0, reason: "x"}.append(nil)))
-	f.Add(uint8(3), join(have(), appendSums(nil, 2, []float64{1}), whole.leaf(0)))
+	f.Add(uint8(3), join(have(), unsigned(2, 1), whole.leaf(0)))
 	f.Add(uint8(3), join(have(), header{kindSums, math.MaxUint32, math.MaxUint32}.append(nil)))
 	f.Add(uint8(7), join(have(), header{kind: kindWait}.append(nil), failFrame{blamed: -1, code: codeNotReady}.append(nil)))
 	f.Add(uint8(2), failFrame{blamed: -1, code: codeNotReady}.append(nil))

@@ -102,6 +102,23 @@ func (d *duel) sealOf(shard merge.Digest) []byte {
 	return sealFrame{shard, sig}.appendFrame(nil, 1)
 }
 
+// share is what the peer tells as owner of all leaves: one distance, and both contributors' norms, signed.
+func (d *duel) share(distance float64, squares ...float64) share {
+	s := share{sums: []float64{distance}}
+	for i, v := range squares {
+		n := norm{squares: v}
+		sig, _ := keyed(Config{}).Sign(NormMessage(Normed{d.a.planDigest(), i, 1, v}))
+		copy(n.sig[:], sig)
+		s.norms = append(s.norms, n)
+	}
+	return s
+}
+
+// unsigned is the frame of sums whose norms nobody has signed.
+func unsigned(contributors int, sums ...float64) []byte {
+	return share{sums, make([]norm, contributors)}.appendFrame(nil)
+}
+
 func have() []byte { return newBitmap(hostileLeaves).appendFrame(nil) }
 
 // contribute runs the attempt at an owner to whom the peer says these bytes. served is how the stream ended.
@@ -178,7 +195,8 @@ func TestBadContributions(t *testing.T) {
 		"no bitmap":        join(hi, d.leaves()),
 		"bitmap too long":  join(hi, newBitmap(8*hostileLeaves).appendFrame(nil), d.leaves()),
 		"unknown kind":     join(hi, have(), header{kind: 99}.append(nil)),
-		"distances":        join(hi, have(), appendSums(nil, 2, []float64{1})),
+		"distances":        join(hi, have(), unsigned(2, 1)),
+		"norm":             join(hi, have(), norm{}.append(normHeader(1).append(nil)), d.leaves()),
 		"alive for ever":   join(hi, have(), bytes.Repeat(header{kind: kindWait}.append(nil), 1000)),
 		"hello in between": join(hi, have(), d.leaf(0), hi, have(), d.leaves()),
 	}
@@ -254,14 +272,23 @@ func TestALeafAfterTheEndEndsTheStreamOnly(t *testing.T) {
 func TestBadOwners(t *testing.T) {
 	const method = "geomedian"
 	d := newDuel(t, method, 1)
-	sums := func(n int, v ...float64) []byte { return appendSums(nil, n, v) }
-	good := sums(2, 1)
+	told := d.share(1, 0, 1)
+	good := told.appendFrame(nil)
 	lying := header{kindSums, 2, 16}.append(nil)
-	seal := d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
+	plain := d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
+	seal := d.sealOf(withShare(merge.Digest(plain[headerSize:]), told))
+	wrong := d.share(1, 0, 1)
+	wrong.norms[0].sig[0] ^= 1
 	forged := bytes.Clone(seal)
 	forged[len(forged)-1] ^= 1
 	cases := map[string][]byte{
 		"no seal":             join(have(), good, d.leaves()),
+		"seal without sums":   join(have(), good, d.leaves(), plain),
+		"sums beyond norms":   join(have(), d.share(1.001, 0, 1).appendFrame(nil), d.leaves()),
+		"sums below norms":    join(have(), d.share(0.999, 0, 1).appendFrame(nil), d.leaves()),
+		"norm of no key":      join(have(), wrong.appendFrame(nil), d.leaves()),
+		"norm of another":     join(have(), d.share(1, 1, 0).appendFrame(nil), d.leaves()),
+		"norm not a number":   join(have(), d.share(1, 0, math.NaN()).appendFrame(nil), d.leaves()),
 		"seal too early":      join(have(), good, d.leaf(0), seal),
 		"seal of other bytes": join(have(), good, d.leaves(), d.sealOf(merge.Sum(nil))),
 		"forged seal":         join(have(), good, d.leaves(), forged),
@@ -277,14 +304,14 @@ func TestBadOwners(t *testing.T) {
 		"never ready":         failFrame{blamed: -1, code: codeNotReady}.append(nil),
 		"no sums":             join(have(), d.leaves()),
 		"sums repeated":       join(have(), good, good, d.leaves()),
-		"sums of more":        join(have(), sums(3, 1, 2, 3), d.leaves()),
-		"sums of none":        join(have(), sums(1), d.leaves()),
+		"sums of more":        join(have(), unsigned(3, 1, 2, 3), d.leaves()),
+		"sums of none":        join(have(), unsigned(1), d.leaves()),
 		"sums too long":       join(have(), lying, make([]byte, 16), d.leaves()),
 		"huge sums":           join(have(), header{kindSums, 2, math.MaxUint32}.append(nil)),
 		"sums cut":            join(have(), good[:len(good)-1]),
-		"NaN":                 join(have(), sums(2, math.NaN()), d.leaves()),
-		"infinite":            join(have(), sums(2, math.Inf(1)), d.leaves()),
-		"negative":            join(have(), sums(2, -1), d.leaves()),
+		"NaN":                 join(have(), unsigned(2, math.NaN()), d.leaves()),
+		"infinite":            join(have(), unsigned(2, math.Inf(1)), d.leaves()),
+		"negative":            join(have(), unsigned(2, -1), d.leaves()),
 		"bitmap of one more":  join(newBitmap(8*hostileLeaves).appendFrame(nil), good, d.leaves()),
 		"hello for an answer": join(d.hello().appendFrame(nil), have(), good, d.leaves()),
 		"wait with a payload": join(have(), header{kindWait, 0, 1 << 30}.append(nil)),
@@ -312,15 +339,26 @@ func TestBadOwners(t *testing.T) {
 // TestAnOwnerThatChangesItsDistancesIsBlamed holds that what an owner said of distances stays within a round.
 func TestAnOwnerThatChangesItsDistancesIsBlamed(t *testing.T) {
 	p := newProgress(merge.Digest{}, "", 1)
-	p.sums = make([][]float64, 2)
-	if err := p.setSums(1, []float64{1, 2}); err != nil {
-		t.Fatal(err)
+	p.shares, p.norms = make([]*share, 2), make([]*norm, 2)
+	said := func(sum, squares float64) error {
+		return p.setShare(1, share{sums: []float64{1, sum}, norms: []norm{{squares: squares}}})
 	}
-	if err := p.setSums(1, []float64{1, 2}); err != nil {
-		t.Errorf("the same again: %v", err)
+	for _, tt := range []struct {
+		sum, squares float64
+		want         error
+	}{{2, 1, nil}, {2, 1, nil}, {3, 1, errOtherSums}, {2, 2, errOtherSums}} {
+		if err := said(tt.sum, tt.squares); !errors.Is(err, tt.want) {
+			t.Errorf("%+v: got %v", tt, err)
+		}
 	}
-	if err := p.setSums(1, []float64{1, 3}); !errors.Is(err, errOtherSums) {
-		t.Errorf("got %v, want a refusal", err)
+	for _, want := range []error{nil, nil, errOtherNorm} {
+		n := norm{squares: 1}
+		if want != nil {
+			n.squares = 2
+		}
+		if err := p.setNorm(1, n); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
 	}
 }
 

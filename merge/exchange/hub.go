@@ -139,7 +139,7 @@ func (h *Hub) begin(r *run) error {
 	k.run = r
 	// The first attempt of a round starts from nothing on every node, which is
 	// why nobody has to wait for an owner's bitmap in it.
-	if p := k.progress; p == nil || r.Number == 1 || p.plan != r.plan || p.slot != r.slots.Name {
+	if p := k.progress; p == nil || r.Number == 1 || !p.serves(r.plan, r.slots.Name) {
 		if p != nil {
 			p.release()
 		}

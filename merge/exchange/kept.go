@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/scratch"
 )
 
 // kept is what outlives a failed attempt besides the merged leaves. Means,
@@ -18,10 +19,13 @@ type kept struct {
 	means     Spool // an optimiser's input for the leaves of the own shard; nil: not made
 	distances *merge.Distances
 	squares   []float64 // by participant
+	squared   []float64 // sums of squares of contributors' updates over the leaves that are in the distances
 
-	spooled int            // leaves of the own shard, from its first, that are in the stash and in the distances
-	sums    [][]float64    // distances by owner; nil: not known yet
-	states  []merge.Digest // of the optimiser's new state, by leaf; nil: the method has none
+	spooled int             // leaves of the own shard, from its first, that are in the stash and in the distances
+	shares  []*share        // of the distances, by owner; nil: not known yet, or the method needs none
+	norms   []*norm         // by participant, of its update over the own shard
+	tells   map[int]float64 // sums of squares of the own update, by the owner that is told
+	states  []merge.Digest  // of the optimiser's new state, by leaf; nil: the method has none
 }
 
 // release closes and thereby removes the scratch files.
@@ -46,31 +50,83 @@ func (p *progress) setCount(leaves int) {
 	p.spooled = leaves
 }
 
-// setSums keeps what the owner's shard adds to the distances.
-func (p *progress) setSums(owner int, sums []float64) error {
+// setShare keeps what the owner's shard adds to the distances.
+func (p *progress) setShare(owner int, s share) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if old := p.sums[owner]; old != nil {
-		if !slices.Equal(old, sums) {
+	if old := p.shares[owner]; old != nil {
+		if !old.equal(s) {
 			return errOtherSums
 		}
 		return nil
 	}
-	p.sums[owner] = append(make([]float64, 0, len(sums)), sums...) // One contributor has none, which is not unknown.
+	p.shares[owner] = &s
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return nil
 }
 
+// setNorm keeps what a participant says of its update over the own shard.
+func (p *progress) setNorm(i int, n norm) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old := p.norms[i]; old != nil {
+		if *old != n {
+			return errOtherNorm
+		}
+		return nil
+	}
+	p.norms[i] = &n
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return nil
+}
+
+// normOf returns a participant's norm, nil if it is not known, and then a channel that is closed when something is.
+func (p *progress) normOf(i int) (*norm, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.norms[i], p.changed
+}
+
+// normsOf returns those of contributors, all of which are known.
+func (p *progress) normsOf(who []int) []norm {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	norms := make([]norm, 0, len(who))
+	for _, i := range who {
+		norms = append(norms, *p.norms[i])
+	}
+	return norms
+}
+
+// told returns the sum of squares that owner j is told, which is measured once for all attempts.
+func (p *progress) told(j int, measure func() (float64, error)) (float64, error) {
+	p.mu.Lock()
+	squares, known := p.tells[j]
+	p.mu.Unlock()
+	if known {
+		return squares, nil
+	}
+	squares, err := measure()
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tells[j] = squares
+	return squares, nil
+}
+
 // errOtherSums is an owner's that changed what it had said.
 var errOtherSums = errors.New("its distances are not those of the last attempt")
 
-// sumsOf returns the owner's sums, nil if they are not known, and then a
+// shareOf returns the owner's share, nil if it is not known, and then a
 // channel that is closed when something is.
-func (p *progress) sumsOf(owner int) ([]float64, <-chan struct{}) {
+func (p *progress) shareOf(owner int) (*share, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sums[owner], p.changed
+	return p.shares[owner], p.changed
 }
 
 func (p *progress) setState(leaf int, d merge.Digest) {
@@ -93,7 +149,8 @@ func (p *progress) complete(r *Result) {
 func (r *run) keep(p *progress) {
 	p.stash = newStash(&r.Attempt)
 	if r.method.Distances() {
-		p.sums = make([][]float64, len(r.Participants))
+		p.shares, p.norms = make([]*share, len(r.Participants)), make([]*norm, len(r.Participants))
+		p.tells = map[int]float64{}
 	}
 	if r.method.StateBytes(r.Layout) > 0 {
 		p.states = make([]merge.Digest, r.Layout.Leaves())
@@ -119,7 +176,7 @@ func (r *run) openFiles() error {
 	if r.slots.Spool == nil {
 		return r.noRoom(size, errNoStash)
 	}
-	f, err := seal(r.slots.Spool)(size)
+	f, err := scratch.Encrypted(r.slots.Spool)(size)
 	if err != nil {
 		return r.noRoom(size, err)
 	}

@@ -92,7 +92,10 @@ func (r *run) contribution(i int, in *inbound) error {
 		return nil
 	}
 	t := &intake{run: r, i: i, in: in}
-	return t.all()
+	if err := t.all(); err != nil {
+		return err
+	}
+	return r.takeNorm(i, in.c)
 }
 
 // slice reads one leaf of participant i into buf.
@@ -327,7 +330,9 @@ func (r *run) ownLeaves() {
 					if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
 						return err
 					}
-					squares = r.squares(leaf, g.sources, base)
+					if r.progress.squares != nil {
+						squares = r.squares(leaf, g.sources, base)
+					}
 					g.giveBack()
 					return nil
 				})
@@ -352,11 +357,8 @@ func (r *run) ownLeaves() {
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
 
-// squares measures the contributors' updates over a leaf, if the method bounds them.
+// squares measures the contributors' updates over a leaf.
 func (r *run) squares(leaf int, sources [][]byte, base []byte) []float64 {
-	if r.progress.squares == nil {
-		return nil
-	}
 	sums := make([]float64, len(sources))
 	for s := range sources {
 		sums[s] = merge.UpdateSquares(r.Layout, leaf, sources[s], base)

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/swarmd/swarmd/merge"
@@ -16,6 +17,7 @@ type progress struct {
 	have    []bool
 	digests []merge.Digest
 	changed chan struct{} // closed and replaced when a leaf is added
+	spoiled bool          // what is held may be wrong
 
 	kept
 }
@@ -63,16 +65,16 @@ func (p *progress) result(owned []runs) Result {
 	defer p.mu.Unlock()
 	r := Result{ModelDigest: merge.Combine(p.digests), ShardDigests: make([]merge.Digest, len(owned))}
 	for i, s := range owned {
-		r.ShardDigests[i] = p.shardLocked(s)
+		r.ShardDigests[i] = p.shardLocked(i, s)
 	}
 	return r
 }
 
-// shard returns the digest of a shard all of whose leaves are there.
-func (p *progress) shard(s runs) merge.Digest {
+// shard returns the digest of an owner's shard all of whose leaves are there.
+func (p *progress) shard(owner int, s runs) merge.Digest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shardLocked(s)
+	return p.shardLocked(owner, s)
 }
 
 // holds returns whether all leaves of a shard are there, and else a channel that is closed when any leaf is added.
@@ -87,6 +89,20 @@ func (p *progress) holds(s runs) (bool, <-chan struct{}) {
 	return true, p.changed
 }
 
+// spoil makes another attempt begin with nothing.
+func (p *progress) spoil() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spoiled = true
+}
+
+// serves tells whether an attempt can go on from here.
+func (p *progress) serves(plan merge.Digest, slot string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.plan == plan && p.slot == slot && !p.spoiled
+}
+
 // drop takes a shard's leaves back.
 func (p *progress) drop(s runs) {
 	p.mu.Lock()
@@ -96,10 +112,22 @@ func (p *progress) drop(s runs) {
 	}
 }
 
-func (p *progress) shardLocked(s runs) merge.Digest {
+// shardLocked returns the digest of what an owner tells everybody: merged leaves and, with a method that needs distances, its
+// share of them, so that its seal covers that too.
+func (p *progress) shardLocked(owner int, s runs) merge.Digest {
 	digests := make([]merge.Digest, 0, s.count())
 	for _, leaf := range s.all() {
 		digests = append(digests, p.digests[leaf])
 	}
-	return merge.Combine(digests)
+	d := merge.Combine(digests)
+	if len(p.shares) == 0 || p.shares[owner] == nil {
+		return d
+	}
+	return withShare(d, *p.shares[owner])
+}
+
+// withShare is the digest of a shard's leaves and of its owner's share of the distances.
+func withShare(leaves merge.Digest, s share) merge.Digest {
+	told := s.digest()
+	return merge.Sum(slices.Concat([]byte("swarmd merge shard with distances 1\x00"), leaves[:], told[:]))
 }

@@ -49,6 +49,7 @@ type run struct {
 	ended   bool // no stream may join any more
 	aborted bool
 	seals   [][]byte // by participant; nil: it owns nothing, or has not said its own yet
+	untrue  []error  // by participant: what this node has seen it say that can't be true
 }
 
 // newRun checks the attempt and works out what its method asks.
@@ -71,11 +72,11 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 	r.turns.hold, r.turns.wait = min(turnTime, h.cfg.StallTimeout/8), h.cfg.StallTimeout/5
 	r.codec = r.newCodec()
 	r.steps.New = r.newStep
-	r.seals = make([][]byte, len(a.Participants))
+	r.seals, r.untrue = make([][]byte, len(a.Participants)), make([]error, len(a.Participants))
 	r.seal = sync.OnceValues(r.sealOwn)
 	r.sumsFrame = sync.OnceValue(func() []byte {
-		sums, _ := r.progress.sumsOf(r.Self)
-		return appendSums(nil, len(r.who), sums)
+		s, _ := r.progress.shareOf(r.Self)
+		return s.appendFrame(nil)
 	})
 	return r, nil
 }
@@ -167,6 +168,28 @@ func (r *run) failed() *Failure {
 // fail ends the attempt for what this node has seen.
 func (r *run) fail(blamed int, reason string, cause error) {
 	r.end(&Failure{Blamed: blamed, HeardFrom: -1, Reason: reason, cause: cause})
+}
+
+// convict fails the attempt for what participant i tells everybody and can't be true, after a while in which the others can see
+// it too: who is only told counts for nothing when it is judged who is left out.
+func (r *run) convict(i int, why error) {
+	r.mu.Lock()
+	r.untrue[i] = why
+	r.mu.Unlock()
+	t := time.NewTimer(r.hub.cfg.Grace / 4)
+	defer t.Stop()
+	select {
+	case <-r.ctx.Done():
+	case <-t.C:
+		r.fail(i, why.Error(), why)
+	}
+}
+
+// seen returns what this node has seen participant i say that can't be true; nil: nothing.
+func (r *run) seen(i int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.untrue[i]
 }
 
 // heard ends the attempt because participant i has ended it, for what i says. That it did is all that this node knows.
@@ -284,6 +307,9 @@ func (r *run) failFrame(i int, f failFrame) {
 	case f.code == codeFailed && f.blamed == r.Self:
 		// We know that we live: from here it is the link to the teller that does not carry.
 		r.fail(i, "lays the failure to us: "+f.reason, nil)
+	case f.blamed >= 0 && r.seen(f.blamed) != nil:
+		why := r.seen(f.blamed)
+		r.fail(f.blamed, why.Error(), why)
 	case f.code == codeFailed && f.blamed >= 0 && r.silent(f.blamed):
 		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+", and nothing comes here either)", nil)
 	case f.code == codeFailed && f.blamed >= 0:

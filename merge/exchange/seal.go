@@ -70,7 +70,7 @@ func (r *run) sealMessage(owner int, shard merge.Digest) []byte {
 
 // sealOwn signs the own shard, all of which is merged.
 func (r *run) sealOwn() (sealFrame, error) {
-	d := r.progress.shard(r.own())
+	d := r.progress.shard(r.Self, r.own())
 	sig, err := r.hub.cfg.Sign(r.sealMessage(r.Self, d))
 	if err == nil && len(sig) != SealSize {
 		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), SealSize)
@@ -123,7 +123,7 @@ func (v *visitor) takeSeal() error {
 	if err != nil {
 		return err
 	}
-	got := v.progress.shard(v.owned[v.j])
+	got := v.progress.shard(v.j, v.owned[v.j])
 	switch err := v.hub.cfg.Verify(v.Participants[v.j].Node, v.sealMessage(v.j, s.shard), s.sig); {
 	case err != nil:
 		v.fail(v.j, "its node key has not signed its seal: "+plain(err), err)
@@ -135,6 +135,11 @@ func (v *visitor) takeSeal() error {
 		v.seals[v.j] = s.sig
 		return nil
 	}
-	v.progress.drop(v.owned[v.j])
+	if v.method.Distances() {
+		// What the owner told of the distances may be false too, and what was merged here counts on it.
+		v.progress.spoil()
+	} else {
+		v.progress.drop(v.owned[v.j])
+	}
 	return errSeal
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/scratch"
 )
 
 // stash keeps leaves of the own shard as contributors sent them, in a scratch file that is made when the first one comes.
@@ -43,7 +44,7 @@ func newStash(a *Attempt) *stash {
 func (s *stash) use(open func(bytes int64) (Spool, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = seal(open)
+	s.open = scratch.Encrypted(open)
 }
 
 // bytes returns the file's size, or an error if no file could be so large.

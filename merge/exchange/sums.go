@@ -19,22 +19,52 @@ const maxDistances = 64 << 20
 // pairs returns the number of pairs of n.
 func pairs(n int) int { return n * (n - 1) / 2 }
 
-// sumsHeader is that of the frame with an owner's share of the distances.
-func sumsHeader(contributors int) header {
-	return header{kindSums, uint32(contributors), uint32(8 * pairs(contributors))} //nolint:gosec // check bounds them
+// share is what one owner knows of the distances: their sums over its shard, and what the contributors have signed of it.
+type share struct {
+	sums  []float64 // of pairs, see merge.Distances
+	norms []norm    // by contributor
 }
 
-// appendSums appends the frame. It goes out in one write: a reason that is told
+func (s share) equal(o share) bool {
+	return slices.Equal(s.sums, o.sums) && slices.Equal(s.norms, o.norms)
+}
+
+// digest covers all of it.
+func (s share) digest() merge.Digest { return merge.Sum(s.appendFrame(nil)) }
+
+// sumsHeader is that of the frame with an owner's share of the distances.
+func sumsHeader(contributors int) header {
+	return header{kindSums, uint32(contributors), uint32(8*pairs(contributors) + normLength*contributors)} //nolint:gosec // check bounds them
+}
+
+// appendFrame appends the frame. It goes out in one write: a reason that is told
 // on a stream that broke off within it would be taken for sums.
-func appendSums(b []byte, contributors int, sums []float64) []byte { //nolint:unparam // the form of all frames
-	b = sumsHeader(contributors).append(slices.Grow(b, headerSize+8*len(sums)))
-	for _, v := range sums {
+func (s share) appendFrame(b []byte) []byte { //nolint:unparam // the form of all frames
+	b = sumsHeader(len(s.norms)).append(slices.Grow(b, headerSize+8*len(s.sums)+normLength*len(s.norms)))
+	for _, v := range s.sums {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	for _, n := range s.norms {
+		b = n.append(b)
 	}
 	return b
 }
 
-// readSums reads the payload of a frame whose header was that of so many contributors.
+// readShare reads the payload of a frame whose header was that of so many contributors.
+func readShare(from io.Reader, contributors int) (share, error) {
+	sums, err := readSums(from, contributors)
+	if err != nil {
+		return share{}, err
+	}
+	s := share{sums: sums, norms: make([]norm, contributors)}
+	for i := range s.norms {
+		if s.norms[i], err = readNorm(from); err != nil {
+			return share{}, err
+		}
+	}
+	return s, nil
+}
+
 func readSums(from io.Reader, contributors int) ([]float64, error) {
 	sums := make([]float64, pairs(contributors))
 	buf := getLeaf()
@@ -62,7 +92,7 @@ func (r *run) giveSums(c *conn) error {
 		return nil
 	}
 	err := r.await(c, func() (bool, <-chan struct{}) {
-		s, changed := r.progress.sumsOf(r.Self)
+		s, changed := r.progress.shareOf(r.Self)
 		return s != nil, changed
 	})
 	if err != nil || r.ctx.Err() != nil {
@@ -71,7 +101,7 @@ func (r *run) giveSums(c *conn) error {
 	return c.write(r.sumsFrame(), true)
 }
 
-// sums takes the owner's share of the distances; of use is it to owners only.
+// sums takes the owner's share of the distances. Who owns nothing needs them for the owner's seal alone.
 func (v *visitor) sums() error {
 	if !v.method.Distances() {
 		return nil
@@ -79,11 +109,15 @@ func (v *visitor) sums() error {
 	if err := v.expect(sumsHeader(len(v.who))); err != nil {
 		return err
 	}
-	sums, err := readSums(v.c, len(v.who))
-	if err != nil || v.Participants[v.Self].Shard.Leaves == 0 {
+	s, err := readShare(v.c, len(v.who))
+	if err != nil {
 		return err
 	}
-	return v.progress.setSums(v.j, sums)
+	if err := v.checkShare(v.j, s); err != nil {
+		v.convict(v.j, err)
+		return err
+	}
+	return v.progress.setShare(v.j, s)
 }
 
 // total waits for the shares of all owners and adds them in plan order, so that
@@ -94,17 +128,17 @@ func (r *run) total() []float64 {
 		if p.Shard.Leaves == 0 {
 			continue
 		}
-		sums, changed := r.progress.sumsOf(j)
+		s, changed := r.progress.shareOf(j)
 		r.merging.rests()
-		for sums == nil {
+		for s == nil {
 			select {
 			case <-changed:
 			case <-r.ctx.Done():
 				return nil
 			}
-			sums, changed = r.progress.sumsOf(j)
+			s, changed = r.progress.shareOf(j)
 		}
-		for i, v := range sums {
+		for i, v := range s.sums {
 			total[i] += v
 		}
 	}

@@ -236,6 +236,14 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 			return v.unsent(err, quit)
 		}
 	}
+	err = v.tellNorm()
+	if unread := (unreadError{}); errors.As(err, &unread) {
+		v.fail(v.Self, fmt.Sprintf("measure own weights: %v", unread), err)
+		return err
+	}
+	if err != nil {
+		return v.unsent(err, quit)
+	}
 	return nil
 }
 

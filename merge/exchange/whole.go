@@ -61,30 +61,36 @@ func (r *run) stashAll() bool {
 	defer g.release()
 	for k, n := p.count(), r.own().count(); k < n; k++ {
 		leaf := r.own().leaf(k)
-		if err := g.gather(leaf, func() error { return g.measure(leaf) }); err != nil {
+		if err := g.gather(leaf, func() error { return g.add(leaf) }); err != nil {
 			r.mergeFailed(err)
 			return false
 		}
 		p.setCount(k + 1)
 	}
-	if err := p.setSums(r.Self, p.distances.Sums()); err != nil {
+	if !r.holdNorms() {
+		return false
+	}
+	if err := p.setShare(r.Self, share{sums: p.distances.Sums(), norms: p.normsOf(r.who)}); err != nil {
 		r.fail(r.Self, plain(err), err)
 		return false
 	}
 	return true
 }
 
-// measure keeps what was gathered of a leaf and adds it to the distances.
-func (g *gatherer) measure(leaf int) error {
+// add keeps what was gathered of a leaf and adds it to distances and norms.
+func (g *gatherer) add(leaf int) error {
 	if err := g.keep(leaf); err != nil {
 		g.fail(g.Self, fmt.Sprintf("keep contributions: %v", err), err)
 		return err
 	}
 	p := g.progress
 	err := p.distances.Add(leaf, g.sources)
+	if err == nil {
+		err = g.addSquares(leaf)
+	}
 	g.giveBack()
 	if err != nil {
-		p.distances = nil // Its sums are of no use.
+		p.distances, p.squared = nil, nil // Their sums are of no use.
 		p.setCount(0)
 	}
 	return err

@@ -26,6 +26,7 @@ const (
 	kindSums                  // argument: number of contributors; payload: the owner's share of their distances
 	kindDiff                  // a leaf as merge.Codec has it travel; argument as of kindLeaf
 	kindSeal                  // argument: the owner's index; payload: the digest of what it has merged, signed
+	kindNorm                  // argument: the contributor's index; payload: the norm of its update over the owner's shard, signed
 )
 
 const (

@@ -24,7 +24,8 @@ func FuzzDecoders(f *testing.F) {
 	f.Add(h.appendFrame(nil))
 	f.Add(failFrame{blamed: 1, reason: "x\ny\xff"}.append(nil))
 	f.Add(newBitmap(9).appendFrame(nil))
-	f.Add(appendSums(nil, 3, []float64{1, 2, 3}))
+	f.Add(unsigned(3, 1, 2, 3))
+	f.Add(norm{squares: 1}.append(normHeader(3).append(nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := newConn(input{bytes.NewReader(b)}, time.Second)
 		head, err := c.next(true)
@@ -45,9 +46,17 @@ func FuzzDecoders(f *testing.F) {
 			if head != sumsHeader(3) {
 				return
 			}
-			got, err := readSums(bytes.NewReader(p), 3)
-			if err == nil && !bytes.Equal(appendSums(nil, 3, got), b[:used]) {
-				t.Errorf("sums %v are not what was read", got)
+			got, err := readShare(bytes.NewReader(p), 3)
+			if err == nil && !bytes.Equal(got.appendFrame(nil), b[:used]) {
+				t.Errorf("share %v is not what was read", got)
+			}
+		case kindNorm:
+			if head != normHeader(3) {
+				return
+			}
+			got, err := readNorm(bytes.NewReader(p))
+			if err == nil && !bytes.Equal(got.append(nil), p) {
+				t.Errorf("norm %v is not what was read", got)
 			}
 		case kindFail:
 			got, err := decodeFail(head.arg, p, 5)

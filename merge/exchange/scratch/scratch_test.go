@@ -1,4 +1,4 @@
-package exchange
+package scratch_test
 
 import (
 	"bytes"
@@ -6,8 +6,17 @@ import (
 	"io"
 	"testing"
 
-	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/scratch"
 )
+
+// memory is a file.
+type memory []byte
+
+func (m memory) ReadAt(p []byte, off int64) (int, error)  { return copy(p, m[off:]), nil }
+func (m memory) WriteAt(p []byte, off int64) (int, error) { return copy(m[off:], p), nil }
+
+// piece is the length of a leaf, and of what is encrypted at a time.
+const piece = 256 << 10
 
 // torn is a scratch file of which writes fail when it is told so, after half of them.
 type torn struct {
@@ -25,10 +34,10 @@ func (f *torn) WriteAt(b []byte, off int64) (int, error) {
 
 func (f *torn) Close() error { return nil }
 
-func sealedFile(tb testing.TB, n int) (Spool, *torn) {
+func encryptedFile(tb testing.TB, n int) (scratch.File, *torn) {
 	tb.Helper()
 	f := &torn{memory: make(memory, n)}
-	s, err := seal(func(int64) (Spool, error) { return f, nil })(int64(n))
+	s, err := scratch.Encrypted(func(int64) (scratch.File, error) { return f, nil })(int64(n))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -37,8 +46,8 @@ func sealedFile(tb testing.TB, n int) (Spool, *torn) {
 
 // TestAPlaceThatIsWrittenTwice holds that two texts at one place, and equal texts at two, have no key stream in common.
 func TestAPlaceThatIsWrittenTwice(t *testing.T) {
-	const n = merge.MaxLeafSize + 112 // A write may be longer than a leaf.
-	s, f := sealedFile(t, 2*n)
+	const n = piece + 112 // A write may be longer than a leaf.
+	s, f := encryptedFile(t, 2*n)
 	var streams [][]byte // key streams, one behind the other as they were used
 	for k, fill := range []byte{1, 2, 1, 1} {
 		off := int64(k / 3 * n) // The last one lies elsewhere.
@@ -75,7 +84,7 @@ func TestAPlaceThatIsWrittenTwice(t *testing.T) {
 }
 
 func TestWhatWasNotWrittenWholeIsNotRead(t *testing.T) {
-	s, f := sealedFile(t, 100)
+	s, f := encryptedFile(t, 100)
 	b := make([]byte, 10)
 	unread := func(what string, n int) {
 		t.Helper()
@@ -95,19 +104,19 @@ func TestWhatWasNotWrittenWholeIsNotRead(t *testing.T) {
 	unread("half was written", 1)
 }
 
-// BenchmarkSealed writes and reads a leaf as the stash does, in memory, sealed and plain.
-func BenchmarkSealed(b *testing.B) {
+// BenchmarkEncrypted writes and reads a leaf as the stash does, in memory, encrypted and plain.
+func BenchmarkEncrypted(b *testing.B) {
 	const leaves = 64
-	leaf, got := make([]byte, merge.MaxLeafSize), make([]byte, merge.MaxLeafSize)
-	sealed, plain := sealedFile(b, leaves*merge.MaxLeafSize)
+	leaf, got := make([]byte, piece), make([]byte, piece)
+	encrypted, plain := encryptedFile(b, leaves*piece)
 	for _, c := range []struct {
 		name string
-		file Spool
-	}{{"plain", plain}, {"sealed", sealed}} {
+		file scratch.File
+	}{{"plain", plain}, {"encrypted", encrypted}} {
 		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(merge.MaxLeafSize)
+			b.SetBytes(piece)
 			for k := 0; b.Loop(); k++ {
-				off := int64(k%leaves) * merge.MaxLeafSize
+				off := int64(k%leaves) * piece
 				if _, err := c.file.WriteAt(leaf, off); err != nil {
 					b.Fatal(err)
 				}

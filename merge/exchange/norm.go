@@ -1,0 +1,250 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+// A method that needs distances believes each owner's share of them: nobody else has seen the owner's shard of others. What
+// bounds a lie is that each contributor signs the norm of its update over each shard, which the owner of that shard checks
+// against what it got, and passes on with its share. A distance is then held to the triangle inequality by everybody.
+
+// Normed identifies what a contributor says of its update over one owner's shard.
+type Normed struct {
+	Plan               merge.Digest // of Planned
+	Contributor, Owner int          // indices in the plan
+	Squares            float64      // the sum of squares of the update, see merge.UpdateSquares
+}
+
+// NormMessage returns the canonical bytes that a contributor's node key signs.
+func NormMessage(n Normed) []byte {
+	b := append([]byte("swarmd merge norm 1\x00"), n.Plan[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(n.Contributor)) //nolint:gosec // an index of at most MaxParticipants
+	b = binary.LittleEndian.AppendUint32(b, uint32(n.Owner))       //nolint:gosec // likewise
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(n.Squares))
+}
+
+// norm is a contributor's signed word on its update over one shard.
+type norm struct {
+	squares float64
+	sig     [SealSize]byte
+}
+
+const normLength = 8 + SealSize
+
+func normHeader(contributor int) header {
+	return header{kindNorm, uint32(contributor), normLength} //nolint:gosec // an index of at most MaxParticipants
+}
+
+func (n norm) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(n.squares))
+	return append(b, n.sig[:]...)
+}
+
+// readNorm reads what append has written.
+func readNorm(from io.Reader) (n norm, err error) {
+	var b [normLength]byte
+	if _, err := io.ReadFull(from, b[:]); err != nil {
+		return norm{}, err
+	}
+	n.squares = math.Float64frombits(binary.LittleEndian.Uint64(b[:]))
+	if !(n.squares >= 0 && n.squares <= maxSum) {
+		return norm{}, fmt.Errorf("%w: %g is no sum of squares", errFrame, n.squares)
+	}
+	copy(n.sig[:], b[8:])
+	return n, nil
+}
+
+// signNorm says the own norm over the shard of owner j.
+func (r *run) signNorm(j int, squares float64) (norm, error) {
+	n := norm{squares: squares}
+	sig, err := r.hub.cfg.Sign(NormMessage(Normed{r.plan, r.Self, j, squares}))
+	if err == nil && copy(n.sig[:], sig) != SealSize {
+		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), SealSize)
+	}
+	if err != nil {
+		return norm{}, fmt.Errorf("sign the norm of the own update: %w", err)
+	}
+	return n, nil
+}
+
+// signed holds a norm to the key of its contributor i.
+func (r *run) signed(n norm, i, j int) error {
+	return r.hub.cfg.Verify(r.Participants[i].Node, NormMessage(Normed{r.plan, i, j, n.squares}), n.sig[:])
+}
+
+// tellNorm sends owner j the norm of the own update over its shard: of what it gets, so with what shortening leaves of it.
+func (v *visitor) tellNorm() error {
+	if !v.method.Distances() {
+		return nil
+	}
+	squares, err := v.progress.told(v.j, func() (float64, error) { return v.measure(v.owned[v.j]) })
+	if err != nil {
+		return unreadError{err}
+	}
+	n, err := v.signNorm(v.j, squares)
+	if err != nil {
+		return unreadError{err}
+	}
+	return v.c.write(n.append(normHeader(v.Self).append(nil)), false)
+}
+
+// measure returns the sum of squares of the own update over some leaves.
+func (r *run) measure(of runs) (sum float64, err error) {
+	room := getLeaf()
+	defer putLeaf(room)
+	for _, leaf := range of.all() {
+		b := room[:r.Layout.LeafLen(leaf)]
+		if err := readLeaf(r.slots.Local, r.Layout, leaf, b); err != nil {
+			return 0, err
+		}
+		if err := r.travel(leaf, b, nil); err != nil {
+			return 0, err
+		}
+		err := r.withBase(leaf, func(base []byte) { sum += merge.UpdateSquares(r.Layout, leaf, b, base) })
+		if err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+// withBase calls use with a leaf of the committed model, nil if there is none.
+func (r *run) withBase(leaf int, use func(base []byte)) error {
+	if r.slots.Base == nil {
+		use(nil)
+		return nil
+	}
+	room := getLeaf()
+	defer putLeaf(room)
+	base := room[:r.Layout.LeafLen(leaf)]
+	if err := r.readBase(leaf, base); err != nil {
+		return err
+	}
+	use(base)
+	return nil
+}
+
+// takeNorm reads what contributor i says of its update over the own shard.
+func (r *run) takeNorm(i int, c *conn) error {
+	if !r.method.Distances() {
+		return nil
+	}
+	h, err := c.next(true)
+	if err != nil {
+		return err
+	}
+	if h.kind == kindFail {
+		r.peerFailed(i, c, h)
+		return errFrame
+	}
+	if h != normHeader(i) {
+		return wrongKind(h)
+	}
+	n, err := readNorm(c)
+	if err != nil {
+		return err
+	}
+	if err := r.signed(n, i, r.Self); err != nil {
+		return fmt.Errorf("its node key has not signed its norm: %w", err)
+	}
+	return r.progress.setNorm(i, n)
+}
+
+var (
+	errNorm      = errors.New("the norm that it signed is not that of what it sent")
+	errOtherNorm = errors.New("its norm is not that of the last attempt")
+	errDistances = errors.New("its distances do not fit the norms that contributors signed")
+)
+
+// addSquares adds one gathered leaf to the norms that the owner works out itself.
+func (g *gatherer) addSquares(leaf int) error {
+	p := g.progress
+	if p.squared == nil {
+		p.squared = make([]float64, len(g.who))
+	}
+	return g.withBase(leaf, func(base []byte) {
+		for s, v := range g.squares(leaf, g.sources, base) {
+			p.squared[s] += v
+		}
+	})
+}
+
+// holdNorms waits for all contributors' norms and holds them to what they sent: both are sums of the same terms in the same
+// order. It returns false when the attempt has ended.
+func (r *run) holdNorms() bool {
+	for s, i := range r.who {
+		if i == r.Self {
+			n, err := r.signNorm(i, r.progress.squared[s])
+			if err == nil {
+				err = r.progress.setNorm(i, n)
+			}
+			if err != nil {
+				r.fail(r.Self, plain(err), err)
+				return false
+			}
+			continue
+		}
+		n, changed := r.progress.normOf(i)
+		r.merging.rests()
+		for n == nil {
+			select {
+			case <-changed:
+			case <-r.ctx.Done():
+				return false
+			}
+			n, changed = r.progress.normOf(i)
+		}
+		if n.squares != r.progress.squared[s] {
+			r.fail(i, errNorm.Error(), errNorm)
+			return false
+		}
+	}
+	r.does(&r.merging)
+	return true
+}
+
+// checkShare holds an owner's share of the distances to the norms in it, and these to their contributors' keys.
+func (r *run) checkShare(j int, sh share) error {
+	for s, i := range r.who {
+		if err := r.signed(sh.norms[s], i, j); err != nil {
+			return fmt.Errorf("the norm of %s in its distances: %w", r.Participants[i].Node, err)
+		}
+	}
+	slack := rounding(r.owned[j].bytes(r.Layout))
+	pair := 0
+	for s := range r.who {
+		for k := s + 1; k < len(r.who); k++ {
+			low, high := between(sh.norms[s].squares, sh.norms[k].squares, slack)
+			if d := sh.sums[pair]; d < low || d > high {
+				return fmt.Errorf("%w: %g between %s and %s, where %g to %g is possible",
+					errDistances, d, r.Participants[r.who[s]].Node, r.Participants[r.who[k]].Node, low, high)
+			}
+			pair++
+		}
+	}
+	return nil
+}
+
+// rounding bounds the relative error of a sum of squares over a shard of so many bytes: each element adds one rounding at most to
+// those of its own term, and there are at least two bytes to an element.
+func rounding(bytes int64) float64 { return (float64(bytes/2) + 16) * 0x1p-52 }
+
+// between returns what the squared distance of two updates can be whose sums of squares are x and y. With exact values the
+// triangle inequality says (a-b)² to (a+b)², a and b being their roots; slack is the relative error of each of the three sums. What
+// is smaller than floating point can tell apart is let through.
+func between(x, y, slack float64) (low, high float64) {
+	const tiny = 1e-300
+	a, b := math.Sqrt(x), math.Sqrt(y)
+	sum, difference := a+b, math.Abs(a-b)
+	high = float64(sum*sum)*(1+4*slack) + tiny
+	if gap := difference - slack*sum; gap > 0 {
+		low = max(0, float64(gap*gap)*(1-4*slack)-tiny)
+	}
+	return low, high
+}
