@@ -139,6 +139,7 @@ var forwarded = map[string]bool{
 	state.CloseSession{}.Type():   true,
 	state.EndSession{}.Type():     true,
 	state.CreateContract{}.Type(): true,
+	state.RecordFetch{}.Type():    true,
 	state.ResetContract{}.Type():  true,
 }
 

@@ -49,6 +49,21 @@ func OrderMessage(o Order) []byte {
 	return message("swarm order 1", []byte(o.SwarmID), []byte(o.Method), o.Request, o.Nonce, []byte(o.Ledger), number(o.Length), number(uint64(o.AskedMS))) //nolint:gosec // its bits
 }
 
+// Fetch is a model that a node lets out to an operator.
+type Fetch struct {
+	SwarmID, Node, Contract string
+	Run, Round              uint64
+	Model                   string // hex digest
+	By                      string // SPIFFE ID of the operator
+	AtMS                    int64  // Unix milliseconds by the node's clock
+}
+
+// FetchMessage is what the node's key signs.
+func FetchMessage(f Fetch) []byte {
+	number := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+	return message("swarm fetch 1", []byte(f.SwarmID), []byte(f.Node), []byte(f.Contract), number(f.Run), number(f.Round), []byte(f.Model), []byte(f.By), number(uint64(f.AtMS))) //nolint:gosec // its bits
+}
+
 // message joins a domain and fields with length prefixes: no two lists of fields give the same bytes.
 func message(domain string, fields ...[]byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(domain)))

@@ -127,7 +127,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 	if err != nil {
 		return err
 	}
-	serveSL(s.host, hub, p.engine, s.cfg.Log)
+	serveSL(s.host, hub, p.engine, &LetOut{API: api, Key: s.base.key, Node: s.cfg.Name, SwarmID: s.base.swarm.get}, s.cfg.Log)
 	// The parts outlive the wish to stop: the program needs them to end, and the contract is told.
 	tasks, work := errgroup.WithContext(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(ctx)

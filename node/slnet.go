@@ -75,7 +75,7 @@ func addr(peerID, host string, port uint32) (p2p.Addr, error) {
 
 // serveSL answers other SLs: merge streams of the current attempt, and fetches of the committed model by nodes that are
 // enrolled in the contract.
-func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slog.Logger) {
+func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, out *LetOut, log *slog.Logger) {
 	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSL}}
 	door := NewDoorman(engine)
 	host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
@@ -92,7 +92,7 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		stale(s, refused)
 	})
 	fetchers := p2p.Policy{Roles: []identity.Role{identity.RoleSL, identity.RoleSWCI}}
-	p2p.ServeFetch(host, fetchers, func(_ context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	p2p.ServeFetch(host, fetchers, func(ctx context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		if req.Kind != "model" {
 			return nil, 0, fmt.Errorf("nothing of kind %q here", req.Kind)
 		}
@@ -110,6 +110,12 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, log *slo
 		}
 		if _, err := r.Seek(req.Offset, io.SeekStart); err != nil {
 			return nil, 0, err
+		}
+		if from.Identity.Role() == identity.RoleSWCI {
+			if err := out.Record(ctx, from.Identity.String(), req); err != nil {
+				_ = r.Close() // read only
+				return nil, 0, err
+			}
 		}
 		return r, size - req.Offset, nil
 	})

@@ -28,7 +28,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
 	log := slog.New(slog.DiscardHandler)
-	serveSL(b, hub, session.New(session.Config{Peer: "sl-1", Log: log}), log)
+	serveSL(b, hub, session.New(session.Config{Peer: "sl-1", Log: log}), nil, log)
 	at := p2ptest.AddrOf(t, b)
 	network := slNetwork{a}
 	to := func(spiffeID string) *swarmv1.Participant {

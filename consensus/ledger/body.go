@@ -26,6 +26,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	Ban{}.Kind():          decodeAs[Ban],
 	Unban{}.Kind():        decodeAs[Unban],
 	Rules{}.Kind():        decodeAs[Rules],
+	Fetch{}.Kind():        decodeAs[Fetch],
 }
 
 func decodeAs[B Body](raw []byte) (Body, error) {
@@ -229,3 +230,19 @@ type Order struct {
 	Signature []byte          `json:"signature"` // by the SVID's key over identity.OrderMessage
 	Chain     [][]byte        `json:"chain"`     // the SVID's certificates, DER, leaf first
 }
+
+// Fetch is a model that a node let out to an operator.
+type Fetch struct {
+	Contract  string `json:"contract"`
+	Run       uint64 `json:"run"`
+	Round     uint64 `json:"round"`
+	Model     string `json:"model"`
+	By        string `json:"by"` // SPIFFE ID of the operator
+	Node      string `json:"node"`
+	PeerID    string `json:"peer_id"`
+	SeenMS    int64  `json:"seen_ms"`   // by the node's clock
+	Signature []byte `json:"signature"` // by its key over identity.FetchMessage
+}
+
+// Kind implements Body.
+func (Fetch) Kind() string { return "fetch" }

@@ -48,6 +48,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	CreateContract{}.Type(): decodeAs[CreateContract],
 	FailContract{}.Type():   decodeAs[FailContract],
 	LoseModel{}.Type():      decodeAs[LoseModel],
+	RecordFetch{}.Type():    decodeAs[RecordFetch],
 	SkipRound{}.Type():      decodeAs[SkipRound],
 }
 

@@ -85,6 +85,9 @@ var everyCommand = []state.Command{
 	state.ForgetNode{Node: "sl-0", AtMS: 27, Order: anOrder("ForgetNode")},
 	state.BanNode{PeerID: "12D3", By: "spiffe://a.example/swarm/swci", AtMS: 28, Order: anOrder("BanNode")},
 	state.UnbanNode{PeerID: "12D3", AtMS: 29, Order: anOrder("UnbanNode")},
+	state.RecordFetch{
+		Contract: "study", Run: 1, Round: 2, Digest: hexOf("d", 64), By: "spiffe://a.example/swarm/swci", Node: "sl-0", SeenMS: 30, Signature: []byte{1}, AtMS: 31,
+	},
 	state.SkipRound{
 		Contract: "study", Run: 1, Round: 2, Attempt: 3, Sessions: map[string]uint64{hexOf("2", 32): 5, hexOf("1", 32): 4}, Reason: "sl-1 is lost", AtMS: 26,
 	},

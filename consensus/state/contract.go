@@ -49,6 +49,8 @@ type Contract struct {
 	Rules *Rules `json:"rules,omitempty"`
 	// Lost is the last committed model of this run that no node held any more; nil: there was none.
 	Lost *LostModel `json:"lost,omitempty"`
+	// Fetches are the newest models of this run that operators fetched; at most maxFetches.
+	Fetches []Fetch `json:"fetches,omitempty"`
 }
 
 // LostModel says that training went back to an older model.

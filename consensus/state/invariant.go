@@ -87,6 +87,8 @@ func (s *State) checkContract(c *Contract) error {
 		return errors.New("rules that demand nothing or are out of bounds")
 	case c.FinalPending != c.FinalDue():
 		return errors.New("FinalPending is not what FinalDue says")
+	case len(c.Fetches) > maxFetches:
+		return errors.New("too many fetches")
 	case len(c.RecentCommitMS) > maxRecent:
 		return errors.New("too many commit times")
 	case c.Over && (c.Committed == nil || !c.Committed.Final || c.Plan != nil):

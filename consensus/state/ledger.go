@@ -160,6 +160,8 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 			bodies = []ledger.Body{ledger.Rules{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}
 		}
 		return c.AtMS, bodies
+	case RecordFetch:
+		return c.AtMS, []ledger.Body{fetchBody(c, next)}
 	case LoseModel:
 		return c.AtMS, nil
 	}

@@ -15,3 +15,12 @@ func (c *Client) ListModels(ctx context.Context, contract string) (*swarmv1.List
 			return s.model.ListModels(ctx, r)
 		})
 }
+
+// RecordFetch has the ledger note that our node lets a model out, and returns when it has.
+func (c *Client) RecordFetch(ctx context.Context, req *swarmv1.RecordFetchRequest) error {
+	_, err := call(ctx, c, manner{speaks: true}, req,
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.RecordFetchRequest]) (*connect.Response[swarmv1.RecordFetchResponse], error) {
+			return s.model.RecordFetch(ctx, r)
+		})
+	return err
+}

@@ -149,6 +149,9 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 // Vet judges on the leader what is to be proposed, for consensus.Config: what only an operator may ask for is made anew from
 // the operator's own words, so that the SN that passes it on can change nothing of it.
 func (s *Server) Vet(c state.Command) (state.Command, error) {
+	if fetch, ok := c.(state.RecordFetch); ok {
+		return c, refusal(s.vetFetch(fetch))
+	}
 	ordered, ok := c.(state.Ordered)
 	if !ok {
 		return c, nil

@@ -215,3 +215,34 @@ func TestOrdersStandInTheLedger(t *testing.T) {
 		t.Errorf("recorded: %s", got)
 	}
 }
+
+// TestAFetchIsItsHoldersWord: an SN can't make up that a node let a model out.
+func TestAFetchIsItsHoldersWord(t *testing.T) {
+	s := newSwarm(t)
+	key := nodeKey(t)
+	s.as("/swarm/sl").register(t, "sl-a", key)
+	fetch := state.RecordFetch{
+		Contract: "study", Run: 1, Round: 4, Digest: strings.Repeat("a", 64), By: "spiffe://hospital.example/swarm/swci/dr-who", Node: "sl-a", SeenMS: 7,
+	}
+	fetch.Signature = must(key.Sign(identity.FetchMessage(identity.Fetch{
+		SwarmID: swarmID, Node: fetch.Node, Contract: fetch.Contract, Run: fetch.Run, Round: fetch.Round, Model: fetch.Digest, By: fetch.By, AtMS: fetch.SeenMS,
+	})))(t)
+	if _, err := s.server.Vet(fetch); err != nil {
+		t.Errorf("signed: %v", err)
+	}
+	for name, change := range map[string]func(f *state.RecordFetch){
+		"another operator": func(f *state.RecordFetch) { f.By += "-2" },
+		"another round":    func(f *state.RecordFetch) { f.Round++ },
+		"unsigned":         func(f *state.RecordFetch) { f.Signature = nil },
+	} {
+		forged := fetch
+		change(&forged)
+		if _, err := s.server.Vet(forged); rpc.ReasonOf(err) != "SIGNATURE_REFUSED" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fetch.By = "spiffe://hospital.example/swarm/sl/x"
+	if _, err := s.server.Vet(fetch); rpc.ReasonOf(err) != "BAD_REQUEST" {
+		t.Errorf("by no operator: %v", err)
+	}
+}

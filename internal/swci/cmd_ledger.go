@@ -301,6 +301,7 @@ type auditedContractJSON struct {
 	Participants []auditedShareJSON `json:"participants" doc:"by first appearance, over all runs"`
 	Runs         []auditedRunJSON   `json:"runs" doc:"with rounds, in order"`
 	Rules        []ruleSetJSON      `json:"rules" doc:"that operators gave it, in order"`
+	Fetches      []fetchedByJSON    `json:"fetches" doc:"of its models by operators, in order"`
 }
 
 type auditedRunJSON struct {
@@ -310,6 +311,15 @@ type auditedRunJSON struct {
 	Last         *string            `json:"last" doc:"when the last one was"`
 	Over         bool               `json:"over" doc:"its training has ended"`
 	Participants []auditedShareJSON `json:"participants" doc:"by first appearance"`
+}
+
+type fetchedByJSON struct {
+	Record uint64  `json:"record" doc:"number of the ledger's record"`
+	At     *string `json:"at" doc:"when, by the SN that led; RFC 3339, UTC"`
+	Run    uint64  `json:"run" doc:"of the model"`
+	Round  uint64  `json:"round" doc:"of the model"`
+	Node   string  `json:"node" doc:"that let it out, and signed that"`
+	By     string  `json:"by" doc:"SPIFFE ID of the operator"`
 }
 
 type backwardsJSON struct {
@@ -343,7 +353,10 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 		out.Backwards = append(out.Backwards, backwardsJSON{b.Record, stamp(b.AtMS), stamp(b.LatestMS)})
 	}
 	for _, c := range r.Contracts {
-		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules)}
+		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}}
+		for _, f := range c.Fetches {
+			x.Fetches = append(x.Fetches, fetchedByJSON{f.Record, stamp(f.AtMS), f.Run, f.Round, f.Node, f.By})
+		}
 		for _, run := range c.Runs {
 			x.Runs = append(x.Runs, auditedRunJSON{run.Number, run.Rounds, stamp(run.FirstMS), stamp(run.LastMS), run.Over, sharesToJSON(run.Participants)})
 		}
@@ -389,6 +402,11 @@ func printVerified(w io.Writer, r *audit.Report) error {
 	for _, c := range r.Contracts {
 		for _, x := range c.Rules {
 			fmt.Fprintf(w, "rules of %s from run %d on: %s (record %d, %s, by %s)\n", oneLine(c.Name), x.Run, oneLine(first(rulesText(x.Rules), "none")), x.Record, dated(x.AtMS), oneLine(x.By))
+		}
+	}
+	for _, c := range r.Contracts {
+		for _, x := range c.Fetches {
+			fmt.Fprintf(w, "model of round %d of %s, run %d, fetched from %s by %s (record %d, %s)\n", x.Round, oneLine(c.Name), x.Run, oneLine(x.Node), oneLine(x.By), x.Record, dated(x.AtMS))
 		}
 	}
 	for _, b := range r.Backwards {

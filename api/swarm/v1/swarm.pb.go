@@ -4149,6 +4149,134 @@ func (x *CreateContractResponse) GetContract() *ContractView {
 	return nil
 }
 
+type RecordFetchRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint64                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Digest        string                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`                        // hex BLAKE3
+	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`                                // SPIFFE ID of the operator, which its connection to the holder proves
+	AtUnixMs      int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // by the holder's clock
+	Signature     []byte                 `protobuf:"bytes,7,opt,name=signature,proto3" json:"signature,omitempty"`                  // by the node key over identity.FetchMessage
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordFetchRequest) Reset() {
+	*x = RecordFetchRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordFetchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordFetchRequest) ProtoMessage() {}
+
+func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
+func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *RecordFetchRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *RecordFetchRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *RecordFetchRequest) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *RecordFetchRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *RecordFetchRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *RecordFetchRequest) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *RecordFetchRequest) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+type RecordFetchResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordFetchResponse) Reset() {
+	*x = RecordFetchResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordFetchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordFetchResponse) ProtoMessage() {}
+
+func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
+func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+}
+
 type ListModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -4158,7 +4286,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4170,7 +4298,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4183,7 +4311,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -4207,7 +4335,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4219,7 +4347,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4232,7 +4360,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -4291,7 +4419,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4303,7 +4431,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4316,7 +4444,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -4370,7 +4498,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4382,7 +4510,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4395,7 +4523,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -4414,7 +4542,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4426,7 +4554,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4439,7 +4567,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4461,7 +4589,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4601,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4614,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4526,7 +4654,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4538,7 +4666,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4551,7 +4679,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -4572,7 +4700,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4584,7 +4712,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4597,7 +4725,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -4964,7 +5092,17 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05rules\x18\x02 \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x12%\n" +
 	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"L\n" +
 	"\x16CreateContractResponse\x122\n" +
-	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"/\n" +
+	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\xbc\x01\n" +
+	"\x12RecordFetchRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\x04R\x05round\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\x12\x1c\n" +
+	"\tsignature\x18\a \x01(\fR\tsignature\"\x15\n" +
+	"\x13RecordFetchResponse\"/\n" +
 	"\x11ListModelsRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xab\x01\n" +
 	"\x12ListModelsResponse\x12\x10\n" +
@@ -5018,10 +5156,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\x12\\\n" +
 	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\x12S\n" +
 	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\x12P\n" +
-	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse2W\n" +
+	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse2\xa3\x01\n" +
 	"\fModelService\x12G\n" +
 	"\n" +
-	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse2S\n" +
+	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse\x12J\n" +
+	"\vRecordFetch\x12\x1c.swarm.v1.RecordFetchRequest\x1a\x1d.swarm.v1.RecordFetchResponse2S\n" +
 	"\rLedgerService\x12B\n" +
 	"\n" +
 	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk0\x01B/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
@@ -5038,7 +5177,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -5096,14 +5235,16 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetContractStatusResponse)(nil), // 53: swarm.v1.GetContractStatusResponse
 	(*CreateContractRequest)(nil),     // 54: swarm.v1.CreateContractRequest
 	(*CreateContractResponse)(nil),    // 55: swarm.v1.CreateContractResponse
-	(*ListModelsRequest)(nil),         // 56: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 57: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 58: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 59: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 60: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 61: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 62: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 63: swarm.v1.ErrorReason
+	(*RecordFetchRequest)(nil),        // 56: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 57: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 58: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 59: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 60: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 61: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 62: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 63: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 64: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 65: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -5144,7 +5285,7 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	37, // 35: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
 	9,  // 36: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
 	36, // 37: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	58, // 38: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	60, // 38: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
 	40, // 39: swarm.v1.Model.holders:type_name -> swarm.v1.Session
 	9,  // 40: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
 	0,  // 41: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
@@ -5164,31 +5305,33 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	49, // 55: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
 	52, // 56: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
 	54, // 57: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	61, // 58: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	56, // 59: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	59, // 60: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 61: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 62: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 63: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 64: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	17, // 65: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	13, // 66: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	15, // 67: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	20, // 68: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	22, // 69: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	25, // 70: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	27, // 71: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	36, // 72: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	46, // 73: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	48, // 74: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	50, // 75: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	53, // 76: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	55, // 77: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	62, // 78: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	57, // 79: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	60, // 80: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	61, // [61:81] is the sub-list for method output_type
-	41, // [41:61] is the sub-list for method input_type
+	63, // 58: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	58, // 59: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	56, // 60: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	61, // 61: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 62: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 63: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 64: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 65: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	17, // 66: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	13, // 67: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	15, // 68: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	20, // 69: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	22, // 70: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	25, // 71: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	27, // 72: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	36, // 73: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	46, // 74: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	48, // 75: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	50, // 76: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	53, // 77: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	55, // 78: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	64, // 79: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	59, // 80: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	57, // 81: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	62, // 82: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	62, // [62:83] is the sub-list for method output_type
+	41, // [41:62] is the sub-list for method input_type
 	41, // [41:41] is the sub-list for extension type_name
 	41, // [41:41] is the sub-list for extension extendee
 	0,  // [0:41] is the sub-list for field type_name
@@ -5205,7 +5348,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   64,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -81,6 +81,7 @@ type Contract struct {
 	Participants []*Share // by first appearance
 	Rules        []RuleSet
 	Runs         []*Run // with rounds, in order
+	Fetches      []Fetched
 }
 
 // RuleSet are rules that an operator gave a contract.
@@ -200,6 +201,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.ban(b)
 	case ledger.Unban:
 		a.unban(b)
+	case ledger.Fetch:
+		a.fetch(b)
 	case ledger.Rules:
 		a.rules(b)
 	}

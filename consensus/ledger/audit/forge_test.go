@@ -111,6 +111,22 @@ func (n *node) register(t *testing.T, a *authority) ledger.Registration {
 	return ledger.Registration{Node: n.name, Role: "sl", SPIFFEID: id.String(), PeerID: n.id, Signature: sig, Chain: [][]byte{leaf.Raw}}
 }
 
+// lets is the node's word that it lets a model out.
+func (n *node) lets(t *testing.T, by string, run, round uint64) ledger.Fetch {
+	t.Helper()
+	f := ledger.Fetch{
+		Contract: study, Run: run, Round: round, Model: digestOf(fmt.Sprint("model", run, round)).String(), By: by, Node: n.name, PeerID: n.id, SeenMS: start.UnixMilli(),
+	}
+	var err error
+	f.Signature, err = n.key.Sign(identity.FetchMessage(identity.Fetch{
+		SwarmID: swarmID, Node: n.name, Contract: study, Run: run, Round: round, Model: f.Model, By: by, AtMS: f.SeenMS,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // entry is a record before it is chained.
 type entry struct {
 	atMS int64
@@ -219,6 +235,7 @@ func genuine(t *testing.T) (*book, audit.Options) {
 	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{old.cert.Raw, renewed.cert.Raw}})
 	b.add(nodes[3].register(t, renewed))
 	b.round(1, 2, 3, []*node{nodes[0], nodes[1], nodes[3]})
+	b.add(nodes[1].lets(t, op.id, 1, 2))
 	b.add(ledger.LostModel{Contract: study, Run: 1, Round: 2, Model: digestOf("model1 2").String(), Resumed: 1})
 	b.round(1, 4, 1, nodes[:2])
 	b.add(ledger.Over{Contract: study, Run: 1, Round: 4, Model: digestOf("model1 4").String()})
@@ -352,7 +369,7 @@ func TestEveryForgedFieldIsFound(t *testing.T) {
 		kind := e.body.Kind()
 		check := func(field string, with entry) {
 			forged[kind]++
-			proven := kind == "registration" || kind == "round"
+			proven := kind == "registration" || kind == "round" || kind == "fetch"
 			for _, smart := range []bool{false, true} {
 				if proven && !smart {
 					continue // found at the record itself, whatever comes after
@@ -392,7 +409,7 @@ func TestEveryForgedFieldIsFound(t *testing.T) {
 			check("at_ms", entry{e.atMS + 1, e.body})
 		}
 	}
-	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules"} {
+	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch"} {
 		if forged[kind] == 0 {
 			t.Errorf("no field of kind %s was forged", kind)
 		}

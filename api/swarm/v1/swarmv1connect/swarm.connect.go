@@ -94,6 +94,9 @@ const (
 	ContractServiceResetContractProcedure = "/swarm.v1.ContractService/ResetContract"
 	// ModelServiceListModelsProcedure is the fully-qualified name of the ModelService's ListModels RPC.
 	ModelServiceListModelsProcedure = "/swarm.v1.ModelService/ListModels"
+	// ModelServiceRecordFetchProcedure is the fully-qualified name of the ModelService's RecordFetch
+	// RPC.
+	ModelServiceRecordFetchProcedure = "/swarm.v1.ModelService/RecordFetch"
 	// LedgerServiceReadLedgerProcedure is the fully-qualified name of the LedgerService's ReadLedger
 	// RPC.
 	LedgerServiceReadLedgerProcedure = "/swarm.v1.LedgerService/ReadLedger"
@@ -793,6 +796,9 @@ func (UnimplementedContractServiceHandler) ResetContract(context.Context, *conne
 type ModelServiceClient interface {
 	// ListModels returns the committed models of a contract that live nodes hold, newest first.
 	ListModels(context.Context, *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error)
+	// RecordFetch has the ledger note that a holder lets a model out to an operator, before it does. Needs the node's token.
+	// Idempotent.
+	RecordFetch(context.Context, *connect.Request[v1.RecordFetchRequest]) (*connect.Response[v1.RecordFetchResponse], error)
 }
 
 // NewModelServiceClient constructs a client for the swarm.v1.ModelService service. By default, it
@@ -812,12 +818,19 @@ func NewModelServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(modelServiceMethods.ByName("ListModels")),
 			connect.WithClientOptions(opts...),
 		),
+		recordFetch: connect.NewClient[v1.RecordFetchRequest, v1.RecordFetchResponse](
+			httpClient,
+			baseURL+ModelServiceRecordFetchProcedure,
+			connect.WithSchema(modelServiceMethods.ByName("RecordFetch")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // modelServiceClient implements ModelServiceClient.
 type modelServiceClient struct {
-	listModels *connect.Client[v1.ListModelsRequest, v1.ListModelsResponse]
+	listModels  *connect.Client[v1.ListModelsRequest, v1.ListModelsResponse]
+	recordFetch *connect.Client[v1.RecordFetchRequest, v1.RecordFetchResponse]
 }
 
 // ListModels calls swarm.v1.ModelService.ListModels.
@@ -825,10 +838,18 @@ func (c *modelServiceClient) ListModels(ctx context.Context, req *connect.Reques
 	return c.listModels.CallUnary(ctx, req)
 }
 
+// RecordFetch calls swarm.v1.ModelService.RecordFetch.
+func (c *modelServiceClient) RecordFetch(ctx context.Context, req *connect.Request[v1.RecordFetchRequest]) (*connect.Response[v1.RecordFetchResponse], error) {
+	return c.recordFetch.CallUnary(ctx, req)
+}
+
 // ModelServiceHandler is an implementation of the swarm.v1.ModelService service.
 type ModelServiceHandler interface {
 	// ListModels returns the committed models of a contract that live nodes hold, newest first.
 	ListModels(context.Context, *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error)
+	// RecordFetch has the ledger note that a holder lets a model out to an operator, before it does. Needs the node's token.
+	// Idempotent.
+	RecordFetch(context.Context, *connect.Request[v1.RecordFetchRequest]) (*connect.Response[v1.RecordFetchResponse], error)
 }
 
 // NewModelServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -844,10 +865,18 @@ func NewModelServiceHandler(svc ModelServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(modelServiceMethods.ByName("ListModels")),
 		connect.WithHandlerOptions(opts...),
 	)
+	modelServiceRecordFetchHandler := connect.NewUnaryHandler(
+		ModelServiceRecordFetchProcedure,
+		svc.RecordFetch,
+		connect.WithSchema(modelServiceMethods.ByName("RecordFetch")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.ModelService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ModelServiceListModelsProcedure:
 			modelServiceListModelsHandler.ServeHTTP(w, r)
+		case ModelServiceRecordFetchProcedure:
+			modelServiceRecordFetchHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -859,6 +888,10 @@ type UnimplementedModelServiceHandler struct{}
 
 func (UnimplementedModelServiceHandler) ListModels(context.Context, *connect.Request[v1.ListModelsRequest]) (*connect.Response[v1.ListModelsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ModelService.ListModels is not implemented"))
+}
+
+func (UnimplementedModelServiceHandler) RecordFetch(context.Context, *connect.Request[v1.RecordFetchRequest]) (*connect.Response[v1.RecordFetchResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ModelService.RecordFetch is not implemented"))
 }
 
 // LedgerServiceClient is a client for the swarm.v1.LedgerService service.
