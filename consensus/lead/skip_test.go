@@ -234,6 +234,17 @@ func TestOwnersByRule(t *testing.T) {
 	}
 }
 
+// TestManyOfWeight0OwnNothing: seven nodes that contribute nothing got seven tenths of what three hospitals sent.
+func TestManyOfWeight0OwnNothing(t *testing.T) {
+	b := newTable(t, 3, 10)
+	b.ready(1, 0, 1, 2)
+	b.ready(0, 3, 4, 5, 6, 7, 8, 9)
+	b.follow()
+	if got := shards(b.contract().Plan.Participants); !strings.HasPrefix(got, "sl-0 0+4, sl-1 4+3, sl-2 7+3, sl-3, sl-4") {
+		t.Error(got)
+	}
+}
+
 // TestSharedIDsAreExplained: under a shared ID each node owns a part of its own, which a user should know.
 func TestSharedIDsAreExplained(t *testing.T) {
 	b := newTable(t, 2, 3)
