@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"testing"
@@ -107,6 +108,48 @@ func FuzzTake(f *testing.F) {
 			if r.codec == nil && !bytes.Equal(buf, said[headerSize:headerSize+len(buf)]) {
 				t.Error("the leaf is not what was said")
 			}
+		}
+		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
+		}
+	})
+}
+
+// FuzzSeal gives a participant what must be an owner's seal, without an attempt around it: it takes none but the owner's own on what it
+// gave, keeps no leaf otherwise, and blames nobody but who said it, or says who did.
+func FuzzSeal(f *testing.F) {
+	d := newDuel(f, "mean", 1)
+	good := d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
+	f.Add(good)
+	f.Add(join(header{kind: kindWait}.append(nil), good))
+	f.Add(d.sealOf(merge.Sum(nil)))
+	f.Add(good[:len(good)-1])
+	f.Add(header{kindSeal, 1, math.MaxUint32}.append(nil))
+	f.Add(d.leaf(0))
+	f.Add(failFrame{blamed: 1, code: codeContents, reason: "x\ny\xff"}.append(nil))
+	hub := NewHub(keyed(Config{Grace: time.Nanosecond}))
+	f.Cleanup(hub.Close)
+	f.Fuzz(func(t *testing.T, said []byte) {
+		r, err := newRun(hub, d.a, d.slots, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ctx, r.cancel = context.WithCancelCause(context.Background())
+		defer r.cancel(nil)
+		r.conns, r.inbound = map[*conn]int{}, make([]*inbound, 2)
+		r.progress = newProgress(r.plan, "", hostileLeaves)
+		for i := range hostileLeaves {
+			r.progress.add(i, merge.Sum(d.model[:d.a.Layout.LeafLen(i)]))
+		}
+		in := bytes.NewReader(said)
+		v := &visitor{run: r, j: 1, c: newConn(input{in}, time.Second)}
+		err = v.takeSeal()
+		taken := said[:len(said)-in.Len()]
+		if (err == nil) != (r.seals[1] != nil) || err == nil && !bytes.HasSuffix(taken, good) {
+			t.Errorf("%d bytes were taken for a seal: %v", len(taken), err)
+		}
+		if held, _ := r.progress.holds(r.owned[1]); !held && !errors.Is(err, errSeal) || held && errors.Is(err, errSeal) {
+			t.Errorf("leaves are kept: %v, after %v", held, err)
 		}
 		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)

@@ -99,7 +99,7 @@ func (d *duel) seal(leaf func(i int) []byte) []byte {
 
 func (d *duel) sealOf(shard merge.Digest) []byte {
 	sig, _ := keyed(Config{}).Sign(SealMessage(Sealed{Contract: "c", Run: 1, Round: 2, Number: 1, Plan: d.a.planDigest(), Owner: 1, Shard: shard}))
-	return sealFrame{shard, sig}.appendFrame(nil, 1)
+	return sealFrame{shard, sig}.frame(1)
 }
 
 // share is what the peer tells as owner of all leaves: one distance, and both contributors' norms, signed.

@@ -46,8 +46,8 @@ func sealHeader(owner int) header {
 	return header{kindSeal, uint32(owner), sealLength} //nolint:gosec // an index of at most MaxParticipants
 }
 
-func (s sealFrame) appendFrame(b []byte, owner int) []byte {
-	b = append(sealHeader(owner).append(b), s.shard[:]...)
+func (s sealFrame) frame(owner int) []byte {
+	b := append(sealHeader(owner).append(nil), s.shard[:]...)
 	return append(b, s.sig...)
 }
 
@@ -92,7 +92,7 @@ func (r *run) giveSeal(c *conn) error {
 		r.fail(r.Self, plain(err), err)
 		return nil
 	}
-	return c.write(s.appendFrame(nil, r.Self), true)
+	return c.write(s.frame(r.Self), true)
 }
 
 // sealAlone adds the own seal to the others', also when there was nobody to give it to.

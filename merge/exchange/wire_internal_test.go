@@ -26,6 +26,7 @@ func FuzzDecoders(f *testing.F) {
 	f.Add(newBitmap(9).appendFrame(nil))
 	f.Add(unsigned(3, 1, 2, 3))
 	f.Add(norm{squares: 1}.append(normHeader(3).append(nil)))
+	f.Add(sealFrame{merge.Sum(nil), make([]byte, SealSize)}.frame(2))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := newConn(input{bytes.NewReader(b)}, time.Second)
 		head, err := c.next(true)
@@ -57,6 +58,11 @@ func FuzzDecoders(f *testing.F) {
 			got, err := readNorm(bytes.NewReader(p))
 			if err == nil && !bytes.Equal(got.append(nil), p) {
 				t.Errorf("norm %v is not what was read", got)
+			}
+		case kindSeal:
+			got, err := readSeal(bytes.NewReader(p))
+			if err == nil && head == sealHeader(2) && !bytes.Equal(got.frame(2), b[:used]) {
+				t.Errorf("seal %+v is not what was read", got)
 			}
 		case kindFail:
 			got, err := decodeFail(head.arg, p, 5)
