@@ -182,6 +182,13 @@ func (l *Leader) step(ctx context.Context) {
 	maps.DeleteFunc(l.contracts, func(name string, _ *contract) bool { return view.Contracts[name] == nil })
 	l.mu.Unlock()
 	for _, name := range view.ContractNames() {
+		if view.Contracts[name].Unused(now.UnixMilli()) {
+			if !l.propose(ctx, state.ExpireContract{Contract: name, AtMS: now.UnixMilli()}) {
+				return
+			}
+			l.log.Info("an unused contract is gone", "contract", name)
+			continue
+		}
 		// A contract whose command can't be committed must not hold up those after it; only a lost leadership ends the step.
 		if command := l.decide(name, now); command != nil && !l.propose(ctx, command) && (ctx.Err() != nil || !l.raft.IsLeader()) {
 			return

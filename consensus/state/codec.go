@@ -47,6 +47,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	ResetContract{}.Type():  decodeAs[ResetContract],
 	CreateContract{}.Type(): decodeAs[CreateContract],
 	FailContract{}.Type():   decodeAs[FailContract],
+	ExpireContract{}.Type(): decodeAs[ExpireContract],
 	LoseModel{}.Type():      decodeAs[LoseModel],
 	RecordFetch{}.Type():    decodeAs[RecordFetch],
 	SkipRound{}.Type():      decodeAs[SkipRound],

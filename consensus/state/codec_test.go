@@ -95,6 +95,7 @@ var everyCommand = []state.Command{
 		Contract: "study", Run: 1, Round: 2, Attempt: 3, AtMS: 27, Epoch: 1, Allotted: true,
 		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 7}},
 	},
+	state.ExpireContract{Contract: "study", AtMS: 28},
 }
 
 func anOrder(method string) *ledger.Order {

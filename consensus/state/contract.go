@@ -25,6 +25,8 @@ type Contract struct {
 	CreatedMS int64  `json:"created_ms"`
 	// MadeBy is the node whose session made the contract; empty: somebody did by hand, or it is older than this field.
 	MadeBy string `json:"made_by,omitempty"`
+	// UsedMS is when a session was opened or ended last; 0: never, or not kept yet.
+	UsedMS int64  `json:"used_ms,omitempty"`
 	Terms  *Terms `json:"terms,omitempty"` // nil until fixed
 	// ExpectedPeers is the largest number of peers that a session of this run announced; 0: unknown.
 	ExpectedPeers uint32 `json:"expected_peers,omitempty"`
@@ -105,13 +107,13 @@ func (c *Contract) FinalDue() bool {
 	if c.Terms == nil || c.Over {
 		return false
 	}
-	closed := uint64(0)
+	closed := map[string]bool{}
 	for _, s := range c.Sessions {
 		if s.Run == c.Run && s.countsClosed() {
-			closed++
+			closed[s.closer()] = true
 		}
 	}
-	return closed >= uint64(c.Terms.MinPeers)
+	return uint64(len(closed)) >= uint64(c.Terms.MinPeers)
 }
 
 // Active returns the sessions of this run that have not ended, in the order in which they were opened.
@@ -153,7 +155,7 @@ func (c *Contract) settle() {
 		for id, s := range c.Sessions {
 			if s.Run == c.Run && s.Closed {
 				n := *s
-				n.Closed = false
+				n.Closed, n.ClosedBy = false, ""
 				c.Sessions[id] = &n
 			}
 		}

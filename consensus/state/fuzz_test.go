@@ -169,7 +169,8 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		return []state.Command{
 			state.FailContract{Contract: contract, Run: c.Run, Reason: atBound(what, 4096), Below: who%2 == 0, AtMS: at},
 			state.LoseModel{Contract: contract, Run: c.Run, Round: c.Round(), Digest: digest, AtMS: at},
-		}[what/8%2]
+			state.ExpireContract{Contract: contract, AtMS: at + int64(who%2)*state.UnusedMS},
+		}[what/8%3]
 	case 18:
 		return []state.Command{
 			state.ForgetNode{Node: node, AtMS: at}, state.LeaveNode{Node: node, TokenHash: hexOf("1", 64), Reason: atBound(what, 256), AtMS: at},

@@ -1,5 +1,7 @@
 package state
 
+import "strings"
+
 // States of a session.
 const (
 	SessionOpen   = "open"
@@ -46,8 +48,11 @@ type Session struct {
 	QuorumWaitMS uint32 `json:"quorum_wait_ms,omitempty"`
 	StallGraceMS uint32 `json:"stall_grace_ms,omitempty"`
 
-	State     string `json:"state"`
-	Closed    bool   `json:"closed,omitempty"`     // a close was committed, also when the session has ended since
+	State  string `json:"state"`
+	Closed bool   `json:"closed,omitempty"` // a close was committed, also when the session has ended since
+	// ClosedBy is for whom the close counts: the SPIFFE ID if that is of one node alone (/swarm/sl/NAME), else the node key. Empty: the
+	// session has not closed, or had before this was kept.
+	ClosedBy  string `json:"closed_by,omitempty"`
 	ClosedSeq uint64 `json:"closed_seq,omitempty"` // the last Sync's number at the close
 	LastSeq   uint64 `json:"last_seq,omitempty"`   // Sync number of the last round that it took part in
 	LastRound uint64 `json:"last_round,omitempty"` // that round
@@ -61,6 +66,22 @@ type Session struct {
 // countsClosed tells whether the session counts towards the end of training.
 func (s *Session) countsClosed() bool {
 	return s.Closed && s.EndReason != EndReplaced
+}
+
+// closer is for whom the close counts. However many sessions close, an identity ends training for one.
+func (s *Session) closer() string {
+	if s.ClosedBy != "" {
+		return s.ClosedBy
+	}
+	return s.Node
+}
+
+// closes returns for whom a close of the node counts.
+func (n *Node) closes() string {
+	if strings.HasSuffix(n.SPIFFEID, "/swarm/"+n.Role+"/"+n.Name) {
+		return n.SPIFFEID
+	}
+	return n.PeerID
 }
 
 // OpenSession enrols a session. It is idempotent by session ID. A session whose terms lose against those of the others
@@ -139,6 +160,7 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	}
 	session := o.session(c)
 	c.NextOrder++
+	c.UsedMS = max(c.UsedMS, o.AtMS)
 	c.Sessions[session.ID] = session
 	c.ExpectedPeers = max(c.ExpectedPeers, o.ExpectedPeers)
 	c.settle()
@@ -151,7 +173,7 @@ func (c *Contract) forgetCloses(node string) {
 	for id, s := range c.Sessions {
 		if s.Node == node && s.Run == c.Run && s.Closed {
 			n := *s
-			n.Closed = false
+			n.Closed, n.ClosedBy = false, ""
 			c.Sessions[id] = &n
 		}
 	}
@@ -250,6 +272,9 @@ func (o CloseSession) apply(s *State) (Result, error) {
 	c.forgetCloses(old.Node)
 	n := *old
 	n.State, n.Closed, n.ClosedSeq = SessionClosed, true, o.Seq
+	if node := s.Nodes[n.Node]; node != nil {
+		n.ClosedBy = node.closes()
+	}
 	if o.CheckinMode != "" {
 		n.CheckinMode = o.CheckinMode
 	}
@@ -284,6 +309,7 @@ func (o EndSession) apply(s *State) (Result, error) {
 	if old.State == SessionEnded {
 		return result, nil
 	}
+	c.UsedMS = max(c.UsedMS, o.AtMS)
 	c.end(old.ID, o.Reason, o.ExitCode)
 	if c.notFinite(o.Reason) {
 		c.failNotFinite(old.Node, o.Reason)

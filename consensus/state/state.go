@@ -34,7 +34,7 @@ type State struct {
 type Command interface {
 	// Type is the command's name in the log.
 	Type() string
-	// apply works on a draft. It changes Nodes and Contracts by setNode, forgetNode, contract and setContract alone, so that it is
+	// apply works on a draft. It changes Nodes and Contracts by setNode, forgetNode, contract, setContract and forgetContract alone, so that it is
 	// known what has changed; Bans and Bundles, and what all of them point to, it must clone first.
 	apply(next *State) (Result, error)
 }
@@ -195,11 +195,20 @@ func (s *State) touchNode(name string) {
 }
 
 func (s *State) setContract(c *Contract) {
+	s.touchContract(c.Name)
+	s.Contracts[c.Name] = c
+}
+
+func (s *State) forgetContract(name string) {
+	s.touchContract(name)
+	delete(s.Contracts, name)
+}
+
+func (s *State) touchContract(name string) {
 	if len(s.touched.contracts) == 0 {
 		s.Contracts = maps.Clone(s.Contracts)
 	}
-	s.touched.contracts[c.Name] = true
-	s.Contracts[c.Name] = c
+	s.touched.contracts[name] = true
 }
 
 // InitSwarm names the swarm. It is the first command of every log.

@@ -1,0 +1,32 @@
+package state
+
+// UnusedMS is after how long a contract that nobody needs goes by itself: 30 days.
+const UnusedMS = 30 * 24 * 3600 * 1000
+
+// Unused tells whether the contract goes by itself at a time: a session made it, no operator has touched it since, it has neither an
+// open session nor a model, and nobody has opened or ended a session for UnusedMS.
+func (c *Contract) Unused(atMS int64) bool {
+	return c.MadeBy != "" && c.Run == 1 && c.Committed == nil && c.Plan == nil && c.Due == nil && c.Skips == nil && len(c.Active()) == 0 && c.Name != DefaultContract &&
+		atMS-max(c.CreatedMS, c.UsedMS) >= UnusedMS
+}
+
+// ExpireContract removes a contract that is unused. Nothing of it was ever committed, so that another of its name may begin as it did.
+type ExpireContract struct {
+	Contract string `json:"contract"`
+	AtMS     int64  `json:"at_ms"`
+}
+
+// Type implements Command.
+func (ExpireContract) Type() string { return "expire_contract" }
+
+func (e ExpireContract) apply(s *State) (Result, error) {
+	c := s.Contracts[e.Contract]
+	if c == nil {
+		return Result{}, nil
+	}
+	if !c.Unused(e.AtMS) {
+		return Result{}, reject(ReasonStalePlan, "", "contract %s is used", c.Name)
+	}
+	s.forgetContract(c.Name)
+	return Result{Changed: true}, nil
+}
