@@ -127,7 +127,7 @@ type pilot struct{ g *Group }
 func (g *Group) newAutopilot() *autopilot.Autopilot {
 	return autopilot.New(g.raft, pilot{g},
 		autopilot.WithLogger(raftnet.NewLog(g.log, "consensus")),
-		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter), g.heard.isBehind}),
+		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter), g.unfit}),
 		autopilot.WithUpdateInterval(g.cfg.Timing.Update),
 		autopilot.WithReconcileInterval(2*g.cfg.Timing.Update))
 }
@@ -228,17 +228,23 @@ func (p pilot) RemoveFailedServer(s *autopilot.Server) {
 	p.g.log.Warn("dead server removed", "node", s.Name, "address", string(s.Address))
 }
 
+// unfit tells whether a server must not vote yet.
+func (g *Group) unfit(name string) bool {
+	twin, shared := g.twin(name)
+	return g.heard.isBehind(name) || twin != "" && !shared
+}
+
 // promoter makes healthy non-voters voters while there are fewer than MaxVoters. Who lacks a part of the ledger waits: with
-// the votes of such servers alone, records could be lost for good.
+// the votes of such servers alone, records could be lost for good. Nor does one SPIFFE ID get two votes.
 type promoter struct {
 	*autopilot.StablePromoter
-	behind func(name string) bool
+	unfit func(name string) bool
 }
 
 // CalculatePromotionsAndDemotions promotes by name, so that two leaders in a row choose alike.
 func (p promoter) CalculatePromotionsAndDemotions(c *autopilot.Config, s *autopilot.State) autopilot.RaftChanges {
 	changes := p.StablePromoter.CalculatePromotionsAndDemotions(c, s)
-	changes.Promotions = slices.DeleteFunc(changes.Promotions, func(id raft.ServerID) bool { return p.behind(string(id)) })
+	changes.Promotions = slices.DeleteFunc(changes.Promotions, func(id raft.ServerID) bool { return p.unfit(string(id)) })
 	slices.Sort(changes.Promotions)
 	changes.Promotions = changes.Promotions[:max(0, min(len(changes.Promotions), MaxVoters-len(s.Voters)))]
 	return changes

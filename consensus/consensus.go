@@ -20,6 +20,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/nonce"
 )
 
 // MaxVoters is how many servers vote; further ones follow the log and take a voter's place when it is removed.
@@ -42,13 +43,11 @@ type Config struct {
 	// OnHeard, if given, is called on the leader every Timing.Update with the names of the servers that it has heard
 	// from since the last call, itself included. It must not block.
 	OnHeard func(names []string)
-	// Register, if given, makes this server's registration anew when it asks to be let in again: what proves it grows old.
-	Register func() (state.RegisterNode, error)
-	// CheckRegistration, if given, judges on the leader what proves a joining server's registration.
-	CheckRegistration func(state.RegisterNode) error
 	// Vet, if given, judges on the leader each command that is proposed through Propose or Ban on any server, and returns the
 	// one to propose in its place. It must not block.
 	Vet func(state.Command) (state.Command, error)
+	// Prover proves this server's joins, and on the leader checks others'.
+	Prover Prover
 }
 
 // Timing holds the periods of a group. Zero fields take their default.
@@ -111,6 +110,7 @@ type Group struct {
 	raft   *raft.Raft
 	trans  *raftnet.Transport
 	term   *atomic.Uint64 // raft's, as it was stored last
+	nonces *nonce.Table   // of those who join while this server leads
 	links  *links
 	heard  *roster
 
@@ -142,8 +142,8 @@ func Open(cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
-	if cfg.Name == "" || cfg.Network == nil || cfg.Log == nil || (cfg.Dir == "" && cfg.Stores == nil) {
-		return nil, errors.New("open consensus: name, network, log and a directory or stores are needed")
+	if cfg.Name == "" || cfg.Network == nil || cfg.Log == nil || cfg.Prover == nil || (cfg.Dir == "" && cfg.Stores == nil) {
+		return nil, errors.New("open consensus: name, network, log, prover and a directory or stores are needed")
 	}
 	cfg.Timing = cfg.Timing.withDefaults()
 	g := &Group{
@@ -151,8 +151,8 @@ func Open(cfg Config) (*Group, error) {
 		heard: newRoster(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
-		term:     new(atomic.Uint64),
-		streams:  map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
+		term:     new(atomic.Uint64), nonces: nonce.New(time.Now),
+		streams: map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
 	g.disk = newWatchdog(cfg.Timing.Disk)

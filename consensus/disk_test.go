@@ -17,7 +17,7 @@ import (
 func diskConfig(dir string) consensus.Config {
 	peer := consensus.Peer{PeerID: "ida", Role: "sn"}
 	return consensus.Config{
-		Name: "a", Address: address("a"), Dir: dir, Network: newMemNet().node(peer), Log: testLog(),
+		Name: "a", Address: address("a"), Dir: dir, Network: newMemNet().node(peer), Log: testLog(), Prover: prover{},
 		Timing: consensus.Timing{Heartbeat: 50 * time.Millisecond, Election: 50 * time.Millisecond, Lease: 50 * time.Millisecond},
 	}
 }

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"sync"
@@ -19,6 +20,23 @@ func AskRaw(conn net.Conn, command []byte) error {
 		err = errors.New(string(f.body))
 	}
 	return err
+}
+
+// AskPassedJoin sends, on a forward stream, a join as if it were passed on from a peer.
+func AskPassedJoin(conn net.Conn, from Peer, r JoinRequest) (JoinResponse, error) {
+	var resp JoinResponse
+	body, err := json.Marshal(joinPassed{Peer: from, Request: r})
+	if err != nil {
+		return resp, err
+	}
+	if err := writeFrame(conn, new(sync.Mutex), frame{id: 1, kind: frameJoin, body: body}); err != nil {
+		return resp, err
+	}
+	f, err := readFrame(conn)
+	if err != nil {
+		return resp, err
+	}
+	return resp, json.Unmarshal(f.body, &resp)
 }
 
 // MayForward tells whether the leader takes a command from another SN.

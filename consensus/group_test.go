@@ -167,7 +167,7 @@ func TestJoinRefusals(t *testing.T) {
 		"name taken":      {change: func(r *consensus.JoinRequest) { r.Name, r.Register.Node.Name = "a", "a" }, reason: "NAME_TAKEN"},
 		"other swarm":     {change: func(r *consensus.JoinRequest) { r.SwarmID = "swarm2" }, reason: "OTHER_SWARM"},
 		"not a node":      {change: func(r *consensus.JoinRequest) { r.Register.TokenHash = "" }, reason: "BAD_COMMAND"},
-		"another's name":  {change: func(r *consensus.JoinRequest) { r.Register.Node.PeerID = "idb" }, reason: "BAD_REQUEST"},
+		"another's name":  {change: func(r *consensus.JoinRequest) { r.Register.Node.PeerID = "idb" }, reason: "SIGNATURE_REFUSED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

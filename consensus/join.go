@@ -27,12 +27,28 @@ type JoinRequest struct {
 	SwarmID string `json:"swarm_id,omitempty"`
 	// Register is committed before the server is added; its node must have the same name, the same peer ID and role sn.
 	Register state.RegisterNode `json:"register"`
+
+	// Nonce is the leader's; without one the request asks for it. The signatures of the node key and of the SVID's key, whose
+	// chain Register holds, are over it and all of the above. Whoever passes the request on can't change it or make one.
+	Nonce         []byte `json:"nonce,omitempty"`
+	NodeSignature []byte `json:"node_signature,omitempty"`
+	SVIDSignature []byte `json:"svid_signature,omitempty"`
+}
+
+// Prover is how this package, which knows no keys, has joins proven. Its methods are safe for concurrent use.
+type Prover interface {
+	// Prove returns the request of this node with a registration made anew, since what proves one grows old, and signed.
+	Prove(JoinRequest) (JoinRequest, error)
+	// Check returns who made a request for a swarm, as its signatures prove it.
+	Check(swarmID string, r JoinRequest) (Peer, error)
 }
 
 // JoinResponse is the answer to a JoinRequest.
 type JoinResponse struct {
 	// Refused is set instead of everything else.
 	Refused *JoinRefusal `json:"refused,omitempty"`
+	// Nonce is what the request is to be signed over; SwarmID and Servers come with it.
+	Nonce []byte `json:"nonce,omitempty"`
 	// SwarmID is the swarm joined.
 	SwarmID string `json:"swarm_id,omitempty"`
 	// Voter tells whether the server votes already; it may be made a voter later.
@@ -159,12 +175,8 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 
 // joinTargets returns via and the servers known, each once.
 func (g *Group) joinTargets(via []string) []string {
-	targets := slices.Clone(via)
-	for _, s := range g.servers() {
-		targets = append(targets, string(s.Address))
-	}
 	var out []string
-	for _, t := range targets {
+	for _, t := range slices.Concat(via, g.addresses()) {
 		if !slices.Contains(out, t) {
 			out = append(out, t)
 		}
@@ -176,19 +188,37 @@ func (g *Group) joinTargets(via []string) []string {
 func (g *Group) askJoin(ctx context.Context, address string, self JoinRequest) (JoinResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	if address == g.cfg.Address {
-		return settleJoin(g.joinRouted(ctx, g.self, self))
+	ask := func(r JoinRequest) (JoinResponse, error) { return settleJoin(g.joinRouted(ctx, g.self, r)) }
+	if address != g.cfg.Address {
+		conn, err := raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolJoin)
+		if err != nil {
+			return JoinResponse{}, err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		defer func() {
+			stop()
+			_ = conn.Close()
+		}()
+		ask = func(r JoinRequest) (JoinResponse, error) { return askOn(conn, address, r) }
 	}
-	conn, err := raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolJoin)
+	challenge, err := ask(JoinRequest{Name: self.Name, Address: self.Address, SwarmID: self.SwarmID})
 	if err != nil {
 		return JoinResponse{}, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer func() {
-		stop()
-		_ = conn.Close()
-	}()
-	if err := EncodeJoin(conn, self); err != nil {
+	g.trust(challenge.Servers) // the leader's messages may come before its answer
+	self.Nonce = challenge.Nonce
+	if self.SwarmID == "" {
+		self.SwarmID = challenge.SwarmID
+	}
+	if self, err = g.cfg.Prover.Prove(self); err != nil {
+		return JoinResponse{}, fmt.Errorf("ask %s: %w", address, err)
+	}
+	return ask(self)
+}
+
+// askOn sends one request on a stream of the join protocol and reads its answer.
+func askOn(conn net.Conn, address string, r JoinRequest) (JoinResponse, error) {
+	if err := EncodeJoin(conn, r); err != nil {
 		return JoinResponse{}, fmt.Errorf("ask %s: %w", address, err)
 	}
 	b, err := readSized(conn, maxJoin)
@@ -202,6 +232,17 @@ func (g *Group) askJoin(ctx context.Context, address string, self JoinRequest) (
 	return settleJoin(resp)
 }
 
+// trust has the servers that an SN has named taken as such until the configuration says so.
+func (g *Group) trust(addresses []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range addresses {
+		if id, _, err := ParseAddress(a); err == nil {
+			g.trusted[id] = true
+		}
+	}
+}
+
 func settleJoin(resp JoinResponse) (JoinResponse, error) {
 	if resp.Refused != nil {
 		return resp, resp.Refused
@@ -211,13 +252,7 @@ func settleJoin(resp JoinResponse) (JoinResponse, error) {
 
 // joined waits until this server has applied its own registration.
 func (g *Group) joined(ctx context.Context, resp JoinResponse) error {
-	g.mu.Lock()
-	for _, a := range resp.Servers {
-		if id, _, err := ParseAddress(a); err == nil {
-			g.trusted[id] = true
-		}
-	}
-	g.mu.Unlock()
+	g.trust(resp.Servers)
 	if err := g.wait(ctx, resp.Index); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
@@ -234,7 +269,7 @@ const (
 	rejoinNotice = time.Minute
 )
 
-// serveJoin answers one join.
+// serveJoin answers a join: the request for a nonce, and the one that is signed over it.
 func (g *Group) serveJoin(conn net.Conn, peer Peer) {
 	defer func() { _ = conn.Close() }()
 	if !g.enter(conn, peer) {
@@ -244,21 +279,28 @@ func (g *Group) serveJoin(conn net.Conn, peer Peer) {
 	ctx, cancel := raftnet.DoneContext(g.stopped, joinTimeout)
 	defer cancel()
 	_ = conn.SetDeadline(time.Now().Add(joinTimeout))
-	var resp JoinResponse
-	req, err := DecodeJoin(conn)
-	switch {
-	case peer.Role != raftnet.RoleSN:
-		resp = refuse("ROLE_REFUSED", fmt.Sprintf("role %q may not join consensus", peer.Role), "only SNs join; check the SPIFFE ID")
-	case err != nil:
-		resp = refuse("BAD_REQUEST", err.Error(), "update this node to the version of the others")
-	default:
-		resp = g.joinRouted(ctx, peer, req)
-	}
-	if resp.Refused != nil {
-		g.log.Warn("join refused", "peer", peer.PeerID, "node", req.Name, "reason", resp.Refused.Reason, "message", resp.Refused.Message)
-	}
-	if err := writeJSON(conn, maxJoin, resp); err != nil {
-		g.log.Debug("join not answered", "peer", peer.PeerID, "err", err)
+	for range 2 {
+		var resp JoinResponse
+		req, err := DecodeJoin(conn)
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case peer.Role != raftnet.RoleSN:
+			resp = refuse("ROLE_REFUSED", fmt.Sprintf("role %q may not join consensus", peer.Role), "only SNs join; check the SPIFFE ID")
+		case err != nil:
+			resp = refuse("BAD_REQUEST", err.Error(), "update this node to the version of the others")
+		default:
+			resp = g.joinRouted(ctx, peer, req)
+		}
+		if resp.Refused != nil {
+			g.log.Warn("join refused", "peer", peer.PeerID, "node", req.Name, "reason", resp.Refused.Reason, "message", resp.Refused.Message)
+		}
+		if err := writeJSON(conn, maxJoin, resp); err != nil {
+			g.log.Debug("join not answered", "peer", peer.PeerID, "err", err)
+		}
+		if err != nil || resp.Nonce == nil {
+			return
+		}
 	}
 }
 
@@ -277,7 +319,7 @@ func (g *Group) joinRouted(ctx context.Context, peer Peer, req JoinRequest) Join
 		return tryLater(ErrNoLeader)
 	}
 	if leader == g.cfg.Address {
-		return g.joinLocal(ctx, peer, req)
+		return g.joinLocal(ctx, g.self, joinPassed{Peer: peer, Request: req})
 	}
 	body, err := json.Marshal(joinPassed{Peer: peer, Request: req})
 	if err != nil {
@@ -294,12 +336,26 @@ func (g *Group) joinRouted(ctx context.Context, peer Peer, req JoinRequest) Join
 	return resp
 }
 
-// joinLocal lets a server in; only the leader can.
-func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinResponse {
+// joinLocal lets a server in; only the leader can. What via says of the peer counts for nothing but refusals: via may lie.
+func (g *Group) joinLocal(ctx context.Context, via Peer, passed joinPassed) JoinResponse {
 	if !g.IsLeader() {
 		return tryLater(ErrNotLeader)
 	}
-	if refusal := g.judgeJoin(peer, req); refusal != nil {
+	req, swarm := passed.Request, g.View().SwarmID
+	if other(req.SwarmID, swarm) {
+		return refuse(state.ReasonOtherSwarm, "this is swarm "+swarm, "start with an empty state directory to join it")
+	}
+	if len(req.Nonce) == 0 {
+		return JoinResponse{Nonce: g.nonces.Issue(via.PeerID), SwarmID: swarm, Servers: g.addresses()}
+	}
+	if !g.nonces.Redeem(via.PeerID, req.Nonce) {
+		return JoinResponse{Refused: &JoinRefusal{Reason: "NONCE_REFUSED", Message: "the leader's nonce is unknown, used up, or too old", Retry: true}}
+	}
+	peer, err := g.cfg.Prover.Check(swarm, req)
+	if err != nil {
+		return refuse("SIGNATURE_REFUSED", "the join is not proven: "+err.Error(), "check the SPIFFE ID and the clock of this node")
+	}
+	if refusal := g.judgeJoin(peer, passed.Peer, req); refusal != nil {
 		return JoinResponse{Refused: refusal}
 	}
 	if _, err := g.fetchStats(ctx, req.Address); err != nil {
@@ -312,11 +368,6 @@ func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinR
 		req.Register.Node.SPIFFEID = peer.SPIFFEID
 	}
 	req.Register.AtMS = time.Now().UnixMilli() // when the proof is checked, by the clock that checks it
-	if check := g.cfg.CheckRegistration; check != nil && len(req.Register.Signature) > 0 {
-		if err := check(req.Register); err != nil {
-			return refuse("SIGNATURE_REFUSED", "the registration is not proven: "+err.Error(), "check the SPIFFE ID and the clock of this node")
-		}
-	}
 	data, err := state.EncodeCommand(req.Register)
 	if err != nil {
 		return refuse(state.ReasonBadCommand, err.Error(), "")
@@ -332,18 +383,21 @@ func (g *Group) joinLocal(ctx context.Context, peer Peer, req JoinRequest) JoinR
 	if err != nil {
 		return tryLater(err)
 	}
-	resp := JoinResponse{SwarmID: g.View().SwarmID, Voter: voter, Index: a.index}
-	for _, s := range g.servers() {
-		resp.Servers = append(resp.Servers, string(s.Address))
-	}
-	return resp
+	return JoinResponse{SwarmID: swarm, Voter: voter, Index: a.index, Servers: g.addresses()}
 }
 
-// judgeJoin checks that a request speaks for who sent it.
-func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
+func (g *Group) addresses() []string {
+	var out []string
+	for _, s := range g.servers() {
+		out = append(out, string(s.Address))
+	}
+	return out
+}
+
+// judgeJoin checks that a request speaks for who signed it, and that it is who sent it.
+func (g *Group) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 	id, _, err := ParseAddress(req.Address)
 	node := req.Register.Node
-	swarm := g.View().SwarmID
 	if banned, ok := errors.AsType[*state.Error](g.View().CheckBan(peer.PeerID)); ok {
 		return &JoinRefusal{Reason: banned.Reason, Message: banned.Message, Remedy: banned.Remedy}
 	}
@@ -352,17 +406,12 @@ func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
 		return &JoinRefusal{Reason: "ROLE_REFUSED", Message: "only SNs join consensus", Remedy: "check the SPIFFE ID"}
 	case err != nil:
 		return &JoinRefusal{Reason: "BAD_REQUEST", Message: err.Error()}
-	case id != peer.PeerID || node.PeerID != peer.PeerID || node.Name != req.Name:
+	case id != peer.PeerID || sender.PeerID != peer.PeerID || node.PeerID != peer.PeerID || node.Name != req.Name:
 		return &JoinRefusal{Reason: "BAD_REQUEST", Message: "the request speaks for another node than the one that sent it"}
 	case peer.NodeName != "" && peer.NodeName != req.Name:
 		return &JoinRefusal{
 			Reason: "NAME_REFUSED", Message: fmt.Sprintf("the SVID of this node is for %s, not for %.80q", peer.NodeName, req.Name),
 			Remedy: "start it with the --name that its SVID carries, or give it an SVID of its own",
-		}
-	case swarm != "" && (other(peer.SwarmID, swarm) || other(req.SwarmID, swarm)):
-		return &JoinRefusal{
-			Reason: state.ReasonOtherSwarm, Message: "this is swarm " + swarm,
-			Remedy: "start with an empty state directory to join it",
 		}
 	}
 	for _, s := range g.servers() {
@@ -377,102 +426,6 @@ func (g *Group) judgeJoin(peer Peer, req JoinRequest) *JoinRefusal {
 }
 
 func other(claimed, swarm string) bool { return claimed != "" && claimed != swarm }
-
-// addServer adds or updates the server and reports whether it votes. A new one follows the log first, so that one that
-// can't be reached never counts for the quorum, and votes as soon as it has caught up.
-func (g *Group) addServer(ctx context.Context, req JoinRequest) (voter bool, err error) {
-	id, address := raft.ServerID(req.Name), raft.ServerAddress(req.Address)
-	done := false
-	err = g.changing(ctx, func() error {
-		voter, done, err = g.follow(ctx, id, address)
-		return err
-	})
-	if err != nil || done {
-		return voter, err
-	}
-	// Others may join while this one catches up.
-	if len(g.voters()) >= MaxVoters || !g.caughtUp(ctx, req.Address) {
-		return false, nil
-	}
-	err = g.changing(ctx, func() error {
-		if len(g.voters()) >= MaxVoters || !slices.ContainsFunc(g.servers(), func(s raft.Server) bool { return s.ID == id && s.Address == address }) {
-			return nil // others were faster, or it is gone again: autopilot sees to it
-		}
-		voter = true
-		return g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) })
-	})
-	if errors.Is(err, errBusy) {
-		return false, nil // it is a server, and votes later
-	}
-	if err == nil && voter {
-		g.log.Info("server votes", "node", req.Name)
-	}
-	return voter && err == nil, err
-}
-
-// follow makes a server follow the log; done tells that nothing remains to be done for it. The caller holds joining.
-func (g *Group) follow(ctx context.Context, id raft.ServerID, address raft.ServerAddress) (voter, done bool, err error) {
-	for _, s := range g.servers() {
-		if s.ID != id {
-			continue
-		}
-		voter = s.Suffrage == raft.Voter
-		if s.Address == address && (voter || len(g.voters()) >= MaxVoters) {
-			return voter, true, nil
-		}
-		if voter {
-			return true, true, g.change(ctx, func() raft.IndexFuture { return g.raft.AddVoter(id, address, 0, 0) })
-		}
-	}
-	if err := g.change(ctx, func() raft.IndexFuture { return g.raft.AddNonvoter(id, address, 0, 0) }); err != nil {
-		return false, false, err
-	}
-	g.heard.touch(string(id), time.Now())
-	g.log.Info("server added", "node", string(id), "address", string(address))
-	return false, false, nil
-}
-
-// errBusy says that another change of the configuration is under way.
-var errBusy = errors.New("another SN is being let in or out right now; ask again")
-
-// changing calls fn while nobody else changes the configuration, each of which looks at it first. It waits for others for
-// a moment only: who asks comes again, and a change that hangs must not make others hang.
-func (g *Group) changing(ctx context.Context, fn func() error) error {
-	waitCtx, cancel := context.WithTimeout(ctx, busyAfter)
-	err := g.acquire(waitCtx)
-	cancel()
-	if err != nil {
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return errBusy
-		}
-		return err
-	}
-	defer g.release()
-	return fn()
-}
-
-func (g *Group) change(ctx context.Context, start func() raft.IndexFuture) error {
-	return g.await(ctx, func() error { return fromRaft(start().Error()) })
-}
-
-// caughtUp waits a short while for a new server to have the log; later it is autopilot's to promote it.
-func (g *Group) caughtUp(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout/4)
-	defer cancel()
-	goal := g.raft.LastIndex()
-	for {
-		if s, err := g.fetchStats(ctx, address); err == nil && s.LastIndex >= goal && !s.LedgerBehind {
-			return true
-		}
-		timer := time.NewTimer(2 * minBackoff)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		}
-	}
-}
 
 // rejoinLoop asks to be let in again when this server has heard from no leader for long: it may have been removed, and
 // nobody tells a removed server so.
@@ -494,13 +447,6 @@ func (g *Group) rejoinLoop(ctx context.Context) {
 			continue
 		}
 		var failed []error
-		if g.cfg.Register != nil {
-			if fresh, err := g.cfg.Register(); err == nil { // else the old one may still do
-				renewed := *req
-				renewed.Register = fresh
-				req = &renewed
-			}
-		}
 		for _, address := range g.joinTargets(nil) {
 			if address == g.cfg.Address {
 				continue

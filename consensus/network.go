@@ -8,8 +8,8 @@ const (
 	ProtocolRaft = raftnet.Protocol
 	// ProtocolForward carries requests between SNs, mostly from a follower to the leader.
 	ProtocolForward = "/swarm/forward/1"
-	// ProtocolJoin carries one request of an SN that wants to become a server.
-	ProtocolJoin = "/swarm/join/1"
+	// ProtocolJoin carries the two requests of an SN that wants to become a server: for a nonce, and to be let in.
+	ProtocolJoin = "/swarm/join/2"
 )
 
 // Peer is the other end of a stream, as proven by the network's handshake.

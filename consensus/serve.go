@@ -122,7 +122,7 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 		if err != nil {
 			return nil, 0, err
 		}
-		body, err = json.Marshal(g.joinLocal(ctx, j.Peer, j.Request))
+		body, err = json.Marshal(g.joinLocal(ctx, peer, j))
 		return body, 0, err
 	}
 	return nil, 0, fmt.Errorf("%w: request type %d", errFrame, f.kind)

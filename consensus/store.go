@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/consensus/segments"
 )
 
 // retainSnapshots bounds the snapshots on disk: the newest and one before it, in case the newest does not read.
@@ -46,7 +47,7 @@ func openStores(dir string, log *slog.Logger) (Stores, io.Closer, error) {
 	}
 	// The log's own Close leaves its meta store open, so we bring one and close it ourselves.
 	meta := &metadb.BoltMetaDB{}
-	w, err := wal.Open(walDir, wal.WithLogger(raftnet.NewLog(log, "wal")), wal.WithMetaStore(meta), wal.WithSegmentFiler(newSegments(walDir)))
+	w, err := wal.Open(walDir, wal.WithLogger(raftnet.NewLog(log, "wal")), wal.WithMetaStore(meta), wal.WithSegmentFiler(segments.New(walDir)))
 	if err != nil {
 		err = fmt.Errorf("open raft log in %s: %w: restore the directory from a backup, or move it away and start again to rejoin as an empty server", walDir, err)
 		return Stores{}, nil, errors.Join(err, meta.Close(), lock.Close())

@@ -1,7 +1,9 @@
 package consensus_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,6 +120,36 @@ func (c *memConn) Close() error {
 	return c.Conn.Close()
 }
 
+// prover signs with what nobody else is told: the place of its node on the network. The chain of a registration is the peer
+// as the network knows it, as a certificate would say it.
+type prover struct {
+	net    *memNet
+	peerID string
+}
+
+func (p prover) sign(peerID string, r consensus.JoinRequest) []byte {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "secret of %s: %x %q %q %q %+v", peerID, r.Nonce, r.SwarmID, r.Name, r.Address, r.Register.Node)
+	return sum.Sum(nil)
+}
+
+// Prove implements consensus.Prover.
+func (p prover) Prove(r consensus.JoinRequest) (consensus.JoinRequest, error) {
+	r.NodeSignature = p.sign(p.peerID, r)
+	return r, nil
+}
+
+// Check implements consensus.Prover.
+func (p prover) Check(swarmID string, r consensus.JoinRequest) (consensus.Peer, error) {
+	id := r.Register.Node.PeerID
+	if r.SwarmID != swarmID || !bytes.Equal(r.NodeSignature, p.sign(id, r)) {
+		return consensus.Peer{}, errors.New("not signed by " + id)
+	}
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	return p.net.nodes[id].peer, nil
+}
+
 // swarm is a set of servers on one memNet, with stores that survive a restart.
 type swarm struct {
 	t       *testing.T
@@ -174,6 +206,7 @@ func (s *swarm) config(name string) consensus.Config {
 	return consensus.Config{
 		Name: name, Address: address(name), Stores: stores, Timing: s.timing, Vet: vet,
 		Network: s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn"}), Log: log.With("on", name),
+		Prover: prover{s.net, "id" + name},
 	}
 }
 

@@ -24,6 +24,12 @@ func RegistrationMessage(nonce, exporter []byte, swarmID, name string, role Role
 	return message("swarm registration 1", nonce, exporter, []byte(swarmID), []byte(name), []byte(role), []byte(peerID))
 }
 
+// JoinMessage is what an SN that joins signs with its node key and with its SVID's: the leader's nonce, so that it can not be
+// replayed, and all that it asks for. It holds nothing of a connection, since other SNs pass it on.
+func JoinMessage(nonce []byte, swarmID, name, address string, registration []byte) []byte {
+	return message("swarm join 1", nonce, []byte(swarmID), []byte(name), []byte(address), registration)
+}
+
 // OwnershipMessage is what an SVID's key signs: that this swarm, name and node key belong to its SPIFFE ID. It holds
 // no nonce, since it stands in the ledger for later proof.
 func OwnershipMessage(swarmID, name, peerID string) []byte {

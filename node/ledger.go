@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,18 +93,19 @@ func prove(source identity.Source, swarmID string, register state.RegisterNode) 
 	return register, nil
 }
 
-// checkProof holds the registration of an SN that joins to what its SVID has signed.
-func checkProof(source identity.Source, swarmID string, register state.RegisterNode) error {
+// checkProof holds the registration of an SN that joins to what its SVID has signed, and returns the SVID's certificate.
+func checkProof(source identity.Source, swarmID string, register state.RegisterNode) (*x509.Certificate, error) {
 	chain, err := identity.ParseChain(register.Chain)
 	if err != nil {
-		return fmt.Errorf("its SVID does not parse: %w", err)
+		return nil, fmt.Errorf("its SVID does not parse: %w", err)
 	}
 	id, err := identity.VerifyChain(source, chain)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if id.String() != register.Node.SPIFFEID {
-		return fmt.Errorf("its SVID is of %s, not of %s", id, register.Node.SPIFFEID)
+		return nil, fmt.Errorf("its SVID is of %s, not of %s", id, register.Node.SPIFFEID)
 	}
-	return identity.VerifySVIDSignature(chain[0], identity.OwnershipMessage(swarmID, register.Node.Name, register.Node.PeerID), register.Signature)
+	msg := identity.OwnershipMessage(swarmID, register.Node.Name, register.Node.PeerID)
+	return chain[0], identity.VerifySVIDSignature(chain[0], msg, register.Signature)
 }

@@ -101,11 +101,8 @@ func (s *sn) run(ctx context.Context) error {
 				leader.Touch(n)
 			}
 		},
-		Register: s.registration,
-		CheckRegistration: func(r state.RegisterNode) error {
-			return checkProof(s.base.source, s.base.swarm.get(), r)
-		},
-		Vet: s.vet,
+		Prover: joinProver{s},
+		Vet:    s.vet,
 	})
 	if err != nil {
 		return err

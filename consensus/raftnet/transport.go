@@ -337,16 +337,15 @@ func isConfiguration(b []byte) (ok bool) {
 	return true
 }
 
-// Known tells whether raft's messages are taken from a peer: it is of the configuration, or was named as a server since. A
-// server that has no configuration yet takes them from any.
+// Known tells whether raft's messages are taken from a peer: it is of the configuration, or was named as a server, as
+// to one that joins and has no configuration yet.
 func (t *Transport) Known(peerID string) bool {
-	servers := t.cfg.Servers()
-	for _, s := range servers {
+	for _, s := range t.cfg.Servers() {
 		if id, _, err := ParseAddress(string(s.Address)); err == nil && id == peerID {
 			return true
 		}
 	}
-	return len(servers) == 0 || t.cfg.Named(peerID)
+	return t.cfg.Named(peerID)
 }
 
 // Leads tells whether this server knows the peer as its leader.

@@ -16,14 +16,11 @@ var (
 	ParticipantToWire = participantToProto
 	ViewToProto       = viewToProto
 	SummaryToProto    = summaryToProto
-	NewNonces         = newNonces
 	NewRates          = newRates
 	ToConnect         = toConnect
 	Clip              = clip
 	Spoken            = spoken
 )
-
-const NoncesPerCaller, NoncesInAll = noncesPerCaller, noncesInAll
 
 // Rows returns error, reason and code of every row, in order.
 func Rows() (errs []error, reasons []string, codes []connect.Code) {
@@ -36,10 +33,6 @@ func Rows() (errs []error, reasons []string, codes []connect.Code) {
 func (r *rates) TakeLayout(node string, bytes int) error { return r.takeLayout(node, bytes) }
 func (r *rates) TakeProposal(node string) error          { return r.takeProposal(node) }
 func (r *rates) Size() int                               { return len(r.taken) }
-
-func (n *nonces) Issue(caller string) []byte              { return n.issue(caller) }
-func (n *nonces) Redeem(caller string, value []byte) bool { return n.redeem(caller, value) }
-func (n *nonces) Size() (live, order int)                 { return len(n.live), len(n.order) }
 
 // OwnErrors are the sentinels of this package: a new one must be added here and in the list of rows.
 func OwnErrors() []error {

@@ -15,6 +15,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/nonce"
 	"github.com/swarmd/swarmd/internal/rpc"
 )
 
@@ -93,7 +94,7 @@ func TestPeersOfOneSPIFFEIDDoNotPushOutEachOthersChallenges(t *testing.T) {
 	s := newSwarm(t)
 	honest, hostile := s.as("/swarm/sl"), s.as("/swarm/sl")
 	req := honest.registration(t, "sl-0", identity.RoleSL, nodeKey(t))
-	for range rpc.NoncesPerCaller + 1 {
+	for range nonce.PerCaller + 1 {
 		if _, err := hostile.nodes().Challenge(t.Context(), with(hostile, &swarmv1.ChallengeRequest{})); err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.Chall
 	if caller.ID.Role() == identity.RoleSWCI {
 		return s.challengeOperator(ctx)
 	}
-	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.issue(caller.key())}), nil
+	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.Issue(caller.key())}), nil
 }
 
 // Register checks everything that proves who the node is, then commits it.
@@ -78,7 +78,7 @@ func (s *Server) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, e
 	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes {
 		return state.Node{}, fmt.Errorf("%w: key or signature too long", ErrBadRequest)
 	}
-	if !s.nonces.redeem(caller.key(), m.GetNonce()) {
+	if !s.nonces.Redeem(caller.key(), m.GetNonce()) {
 		return state.Node{}, ErrNonceRefused
 	}
 	node, err := nodeFromProto(m.GetNode())

@@ -65,7 +65,7 @@ func (s *Server) challengeOperator(ctx context.Context) (*connect.Response[swarm
 func (s *Server) LeadChallenge(_ context.Context, from consensus.Peer, _ []byte) ([]byte, error) {
 	head := s.cfg.Core.View().LedgerHead()
 	return proto.Marshal(&swarmv1.ChallengeResponse{
-		Nonce: s.orders.issueAt(from.PeerID, head), LedgerLength: head.Length, LedgerHead: head.Hash,
+		Nonce: s.orders.IssueAt(from.PeerID, head), LedgerLength: head.Length, LedgerHead: head.Hash,
 	})
 }
 
@@ -173,8 +173,8 @@ func (s *Server) vetOrder(c state.Ordered) (state.Command, error) {
 	if o.By, err = s.proveOrder(view.SwarmID, &o); err != nil {
 		return nil, err
 	}
-	given, ok := s.orders.take(o.Nonce)
-	if !ok || given.head.Length != o.Witnessed.Length || given.head.Hash != o.Witnessed.Hash {
+	given, ok := s.orders.Take(o.Nonce)
+	if !ok || given.Head.Length != o.Witnessed.Length || given.Head.Hash != o.Witnessed.Hash {
 		return nil, ErrNonceRefused
 	}
 	return commandOf(view, signed, &o, s.nowMS())

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/nonce"
 )
 
 // Core is what the services need of consensus. Seven methods, two more than the rule: they are one thing, the swarm's
@@ -85,8 +86,8 @@ type Limits struct {
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
 type Server struct {
 	cfg     Config
-	nonces  *nonces // of registrations
-	orders  *nonces // of operators' orders, by the SN that asked for them
+	nonces  *nonce.Table // of registrations
+	orders  *nonce.Table // of operators' orders, by the SN that asked for them
 	healths healths
 	budget  *budget
 	crowd   *identity.Crowd // connections
@@ -123,7 +124,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.BodyTime = bodyTime
 	}
 	return &Server{
-		cfg: cfg, nonces: newNonces(cfg.Now), orders: newNonces(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}),
+		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}),
 		budget: newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID)),
 		crowd:  identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
 	}, nil

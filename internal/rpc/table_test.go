@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
@@ -184,52 +183,6 @@ func TestReferenceListsEveryReason(t *testing.T) {
 				t.Errorf("docs/reference/errors.md lists %s, which is no reason", name)
 			}
 		}
-	}
-}
-
-func TestNonces(t *testing.T) {
-	now := time.Unix(1000, 0)
-	n := rpc.NewNonces(func() time.Time { return now })
-	a := n.Issue("a")
-	if !n.Redeem("a", a) || n.Redeem("a", a) {
-		t.Error("a nonce must be good once")
-	}
-	if b := n.Issue("a"); n.Redeem("b", b) || n.Redeem("a", b) {
-		t.Error("a nonce that another caller showed must be used up")
-	}
-	c := n.Issue("a")
-	now = now.Add(time.Minute + time.Second)
-	if n.Redeem("a", c) {
-		t.Error("a nonce must expire")
-	}
-	if n.Redeem("a", nil) || n.Redeem("a", make([]byte, 1000)) {
-		t.Error("a nonce of another length was taken")
-	}
-}
-
-func TestNoncesAreBounded(t *testing.T) {
-	n := rpc.NewNonces(func() time.Time { return time.Unix(1000, 0) })
-	other := n.Issue("other")
-	for range 4 * rpc.NoncesPerCaller {
-		n.Issue("greedy")
-	}
-	if live, order := n.Size(); live > rpc.NoncesPerCaller+1 || order > 3*live+64 {
-		t.Errorf("%d nonces in %d places", live, order)
-	}
-	if !n.Redeem("other", other) {
-		t.Error("a greedy caller pushed out another's nonce")
-	}
-	for range 10000 {
-		n.Redeem("x", n.Issue("x"))
-	}
-	if live, order := n.Size(); order > 3*live+64 {
-		t.Errorf("used nonces are kept: %d live, %d in order", live, order)
-	}
-	for i := range rpc.NoncesInAll + 100 {
-		n.Issue(fmt.Sprint(i))
-	}
-	if live, _ := n.Size(); live > rpc.NoncesInAll {
-		t.Errorf("%d nonces live", live)
 	}
 }
 

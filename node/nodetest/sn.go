@@ -96,6 +96,22 @@ func (r raftNet) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
 	})
 }
 
+// prover says who an SN is, as the network knows it: node's tests are those of signatures.
+type prover struct{ *sn }
+
+// Prove implements consensus.Prover.
+func (prover) Prove(r consensus.JoinRequest) (consensus.JoinRequest, error) { return r, nil }
+
+// Check implements consensus.Prover.
+func (p prover) Check(_ string, r consensus.JoinRequest) (consensus.Peer, error) {
+	for _, o := range p.swarm.order {
+		if o.id.peerID == r.Register.Node.PeerID {
+			return consensus.Peer{PeerID: o.id.peerID, Role: state.RoleSN, SPIFFEID: o.id.spiffe, SwarmID: r.SwarmID}, nil
+		}
+	}
+	return consensus.Peer{}, errors.New("no such node")
+}
+
 // start begins a life: it opens everything and enters the swarm in the background.
 func (n *sn) start(found bool) error {
 	n.host = n.swarm.Network.attach(n.id, state.RoleSN)
@@ -103,7 +119,7 @@ func (n *sn) start(found bool) error {
 	var leader *lead.Leader
 	var server *rpc.Server
 	group, err := consensus.Open(consensus.Config{
-		Name: n.id.name, Address: n.address(), Stores: &n.stores, Network: raftNet{n.host}, Log: log,
+		Name: n.id.name, Address: n.address(), Stores: &n.stores, Network: raftNet{n.host}, Log: log, Prover: prover{n},
 		OnHeard: func(names []string) {
 			for _, name := range names {
 				leader.Touch(name)

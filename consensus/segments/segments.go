@@ -1,4 +1,5 @@
-package consensus
+// Package segments opens the files of raft's log on disk.
+package segments
 
 import (
 	"errors"
@@ -9,15 +10,16 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// segments opens the files of raft's log. Where the end of the log was cut off, as happens to a leader that was deposed
+// Files opens the files of raft's log. Where the end of the log was cut off, as happens to a leader that was deposed
 // with entries that nobody else had, raft-wal v0.4.0 seals the file in which the cut lies without an index, and can't read
 // it after a restart. Such a file is read through instead, as the unsealed one always is.
-type segments struct{ *segment.Filer }
+type Files struct{ *segment.Filer }
 
-func newSegments(dir string) segments { return segments{segment.NewFiler(dir, fs.New())} }
+// New returns the files of a log's directory.
+func New(dir string) Files { return Files{segment.NewFiler(dir, fs.New())} }
 
 // Open opens a sealed file for reading.
-func (s segments) Open(info types.SegmentInfo) (types.SegmentReader, error) {
+func (s Files) Open(info types.SegmentInfo) (types.SegmentReader, error) {
 	if info.IndexStart != 0 {
 		return s.Filer.Open(info)
 	}

@@ -1,0 +1,103 @@
+package consensus_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus"
+)
+
+// TestJoinsThatAnSNMakesUpAreRefused: a rogue follower passes on joins of peers that never asked, or not so, or not now.
+func TestJoinsThatAnSNMakesUpAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		leader := s.leader(three...).name
+		bad := others(three, leader)[0]
+		s.start("z") // it answers the leader, and wants to join nothing
+		z := prover{s.net, "idz"}
+		conn, err := s.net.nodes["id"+bad].Dial(t.Context(), address(leader), consensus.ProtocolForward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		send := func(r consensus.JoinRequest) consensus.JoinResponse {
+			t.Helper()
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+			resp, err := consensus.AskPassedJoin(conn, consensus.Peer{PeerID: "idz", Role: "sn", SPIFFEID: "spiffe://anybody/swarm/sn/z"}, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		fresh := func() consensus.JoinRequest {
+			r := joinRequest("z")
+			r.SwarmID, r.Nonce = "swarm1", send(consensus.JoinRequest{Name: "z", Address: address("z")}).Nonce
+			return r
+		}
+		signed := func(r consensus.JoinRequest) consensus.JoinRequest {
+			r, _ = z.Prove(r)
+			return r
+		}
+		own := fresh()
+		own, _ = prover{s.net, "id" + bad}.Prove(own)
+		changed := signed(fresh())
+		changed.Address = consensus.FormatAddress("idz", "elsewhere:1")
+		another := signed(fresh())
+		another.Nonce = fresh().Nonce
+		invented := joinRequest("z")
+		invented.SwarmID, invented.Nonce = "swarm1", make([]byte, 32)
+		for name, tc := range map[string]struct {
+			request consensus.JoinRequest
+			reason  string
+		}{
+			"no signature":            {fresh(), "SIGNATURE_REFUSED"},
+			"its own signature":       {own, "SIGNATURE_REFUSED"},
+			"another address":         {changed, "SIGNATURE_REFUSED"},
+			"signed over another one": {another, "SIGNATURE_REFUSED"},
+			"a nonce of its own":      {signed(invented), "NONCE_REFUSED"},
+		} {
+			if resp := send(tc.request); resp.Refused == nil || resp.Refused.Reason != tc.reason {
+				t.Errorf("%s: %+v, want %s", name, resp.Refused, tc.reason)
+			}
+		}
+		if s.member(leader, "z") || s.servers[leader].View().Nodes["z"] != nil {
+			t.Error("z is a server")
+		}
+		genuine := signed(fresh())
+		if resp := send(genuine); resp.Refused != nil {
+			t.Fatalf("a genuine join that is passed on: %v", resp.Refused)
+		}
+		if resp := send(genuine); resp.Refused == nil || resp.Refused.Reason != "NONCE_REFUSED" {
+			t.Errorf("the same again: %+v", resp.Refused)
+		}
+	})
+}
+
+// TestOneSPIFFEIDHasOneVote: who was given one identity must not become the majority. An entry that all SNs share is exempt.
+func TestOneSPIFFEIDHasOneVote(t *testing.T) {
+	for id, votes := range map[string]bool{"spiffe://d/swarm/sn/x": false, "spiffe://d/swarm/sn": true} {
+		t.Run(id, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSwarm(t)
+				s.form("a", "b")
+				for _, name := range []string{"c", "d"} {
+					cfg := s.config(name)
+					cfg.Network = s.net.node(consensus.Peer{PeerID: "id" + name, Role: "sn", SPIFFEID: id})
+					if err := s.startWith(cfg).Join(s.within(30*time.Second), []string{address("b")}, joinRequest(name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(2 * time.Minute) // autopilot may want to give it a vote
+				got := map[string]bool{}
+				for _, sv := range s.leader("a", "b", "c", "d").Servers() {
+					got[sv.Name] = sv.Voter
+				}
+				if !got["c"] || got["d"] != votes {
+					t.Errorf("c votes: %t, d votes: %t, want %t", got["c"], got["d"], votes)
+				}
+			})
+		})
+	}
+}
