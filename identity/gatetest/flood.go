@@ -31,9 +31,19 @@ type Flood struct {
 // until Stop or the end of the test. greeting is what each says at once, nil for nothing.
 func Start(tb testing.TB, addr string, perSecond int, greeting []byte) *Flood {
 	tb.Helper()
-	to, err := netip.ParseAddrPort(addr)
-	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
-		tb.Fatalf("flood %s: want an IPv4 address of loopback", addr)
+	return StartAll(tb, []string{addr}, perSecond, greeting)
+}
+
+// StartAll does as Start to several listeners, in turns.
+func StartAll(tb testing.TB, addrs []string, perSecond int, greeting []byte) *Flood {
+	tb.Helper()
+	var to []netip.AddrPort
+	for _, addr := range addrs {
+		a, err := netip.ParseAddrPort(addr)
+		if err != nil || !a.Addr().Is4() || !a.Addr().IsLoopback() {
+			tb.Fatalf("flood %s: want an IPv4 address of loopback", addr)
+		}
+		to = append(to, a)
 	}
 	f := &Flood{stop: make(chan struct{})}
 	tb.Cleanup(f.Stop)
@@ -45,7 +55,7 @@ func Start(tb testing.TB, addr string, perSecond int, greeting []byte) *Flood {
 	kept := int(min(files.Cur*3/4, 16000)) / sources
 	for i := range sources {
 		f.wg.Go(func() {
-			s := &source{from: [4]byte{127, 0, 0, byte(2 + i)}, to: to, greeting: greeting, kept: kept}
+			s := &source{from: [4]byte{127, 0, 0, byte(2 + i)}, to: to, next: i, greeting: greeting, kept: kept}
 			defer s.close()
 			if err := f.run(s, perSecond/sources); err != nil {
 				tb.Errorf("flood from %v: %v", s.from, err)
@@ -95,7 +105,8 @@ func (f *Flood) run(s *source, perSecond int) error {
 // source opens connections by system calls that wait for nothing, so that a full queue does not slow it down.
 type source struct {
 	from     [4]byte
-	to       netip.AddrPort
+	to       []netip.AddrPort
+	next     int // of those
 	greeting []byte
 	held     []int
 	kept     int // of those, at most
@@ -110,9 +121,11 @@ func (s *source) open() error {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	err = unix.Bind(fd, &unix.SockaddrInet4{Addr: s.from})
 	if err == nil {
-		err = unix.Connect(fd, &unix.SockaddrInet4{Addr: s.to.Addr().As4(), Port: int(s.to.Port())})
+		to := s.to[s.next%len(s.to)]
+		s.next++
+		err = unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())})
 	}
-	if err != nil && err != unix.EINPROGRESS {
+	if err != nil && err != unix.EINPROGRESS && err != unix.ECONNREFUSED { // who is flooded may have ended
 		_ = unix.Close(fd)
 		return fmt.Errorf("connect: %w", err)
 	}

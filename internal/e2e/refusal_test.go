@@ -70,7 +70,12 @@ func (w *swarm) domains(s *identity.WorkloadSource) identity.Domains {
 // client is an API client of this role at SN 1, on one connection of its own. before sees each request.
 func (w *swarm) client(role identity.Role, before func(http.Header)) *client.Client {
 	w.T.Helper()
-	source := w.source("ca", role)
+	return w.clientAs(w.source("ca", role), before)
+}
+
+// clientAs is an API client with this identity at SN 1.
+func (w *swarm) clientAs(source *identity.WorkloadSource, before func(http.Header)) *client.Client {
+	w.T.Helper()
 	cfg := identity.ClientTLS(source, w.domains(source), identity.RoleSN)
 	cfg.NextProtos = []string{"h2"}
 	conn, err := tls.Dial("tcp", w.Addr(1)+":30304", cfg)

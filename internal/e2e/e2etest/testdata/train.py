@@ -15,17 +15,34 @@ def number(name, default):
 seed = number("SEED", 0)
 rng = np.random.default_rng(seed)
 size = number("SIZE", 1000)
+
+
+def whole(step):
+    """Whole numbers in place of random ones: sums of them are exact, whatever their order, and known to the test."""
+    return ((7 * seed + 13 * step + 31 * np.arange(size)) % 19 - 9).astype(np.float32)
+
+
+exact = bool(os.environ.get("WHOLE"))
 weights = {"w": rng.standard_normal(size).astype(np.float32), "b": np.zeros(number("SIZE_B", 3), np.float64)}
+if exact:
+    weights["w"][:] = whole(0)
 callback = SwarmCallback(
-    syncFrequency=2, minPeers=number("MIN_PEERS", 2), trainingContract=os.environ.get("CONTRACT", "e2e"), weights=weights
+    syncFrequency=2,
+    minPeers=number("MIN_PEERS", 2),
+    nodeWeightage=number("WEIGHT", 1),
+    trainingContract=os.environ.get("CONTRACT", "e2e"),
+    weights=weights,
 )
 callback.on_train_begin()
 if os.environ.get("TRUNCATE"):
     os.truncate(os.path.join(os.environ["SWARM_BRIDGE_DIR"], "local"), 16)
 for batch in range(number("BATCHES", 6)):
     time.sleep(number("BATCH_SECONDS", 0.02))
-    step = rng.standard_normal(min(size, 1000)).astype(np.float32)
-    weights["w"][: step.size] += np.float32(0.01) * step
+    if exact:
+        weights["w"] += whole(batch + 1)
+    else:
+        step = rng.standard_normal(min(size, 1000)).astype(np.float32)
+        weights["w"][: step.size] += np.float32(0.01) * step
     if batch == number("NAN_AT", -1):
         weights["w"][5] = np.nan
     if batch == number("EXIT_AT", -1):
