@@ -28,6 +28,7 @@ type conn struct {
 	*provenKey
 	target string // HOST:PORT that was dialled, "" for an incoming connection
 	life   *life
+	leave  func() // takes it out of the Host's crowd
 
 	// Of a connection with yamux: those that carry one stream each and live no longer than it. Guarded by the Host's mu.
 	alone map[*conn]struct{}
@@ -74,6 +75,10 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 		h.conns[cn.peer.ID] = slices.DeleteFunc(slices.Clone(h.conns[cn.peer.ID]), func(x *conn) bool { return x == oldest })
 		h.wg.Go(func() { _ = oldest.Close() })
 	}
+	cn.leave = func() {}
+	if target == "" { // What we dial is ours to bound.
+		cn.leave = h.crowd.Enter(cn.peer.Identity, cn.remoteAddr(), func() { _ = cn.Close() })
+	}
 	h.conns[cn.peer.ID] = append(h.conns[cn.peer.ID], cn)
 	close(h.adopted)
 	h.adopted = make(chan struct{})
@@ -104,6 +109,7 @@ func (h *Host) serveConn(c *conn) {
 	defer func() {
 		cancel()
 		_ = c.Close()
+		c.leave()
 		h.closeAlone(c)
 		h.mu.Lock()
 		list := slices.DeleteFunc(h.conns[c.peer.ID], func(x *conn) bool { return x == c })

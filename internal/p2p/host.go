@@ -60,6 +60,9 @@ type Config struct {
 	// and re-authentication, its error is told to the peer, and it must not block. Connections that are open when a
 	// reason appears are cut by Disconnect. Nil refuses nobody.
 	Refuse func(peer.ID) error
+	// Conns bounds the incoming connections of each SPIFFE ID, over all node keys that come with it; zero fields are the
+	// defaults.
+	Conns identity.CrowdLimits
 	// Log receives refusals and lost peers.
 	Log *slog.Logger
 }
@@ -90,6 +93,7 @@ type Host struct {
 	protocols *mss.MultistreamMuxer[protocol.ID]
 	listeners []libtransport.Listener
 	dials     singleflight.Group
+	crowd     *identity.Crowd        // incoming connections but those that carry one stream, which their parents bound
 	ctx       func() context.Context // ends with Close
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
@@ -128,6 +132,7 @@ func NewHost(cfg Config) (*Host, error) {
 		cfg: cfg, id: id, security: t, upgrader: up, cancel: cancel,
 		ctx:       func() context.Context { return ctx },
 		protocols: mss.NewMultistreamMuxer[protocol.ID](),
+		crowd:     identity.NewCrowd(cfg.Conns, cfg.Log),
 		services:  map[protocol.ID]service{},
 		conns:     map[peer.ID][]*conn{},
 		vouching:  map[Peer]int{},
