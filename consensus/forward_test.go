@@ -36,6 +36,8 @@ func TestEveryCommandIsForwardedOrNot(t *testing.T) {
 		{state.CreateContract{}, true},
 		{state.FailContract{}, false},
 		{state.SkipRound{}, false},
+		{state.ExpireContract{}, false},
+		{state.RecordFetch{}, true},
 		{state.LoseModel{}, false},
 	}
 	seen := map[string]bool{}
