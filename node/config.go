@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/session"
 )
@@ -78,8 +79,10 @@ type SLConfig struct {
 	Attach        bool // run no program; one is started by hand
 	BridgeDir     string
 	ExpectedPeers int
-	MaxModel      int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
-	Linger        time.Duration
+	// AllowPeers says whose nodes this one takes part with, as an owner and as a contributor; empty: every SL that it accepts.
+	AllowPeers pattern.List
+	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
+	Linger     time.Duration
 	// SessionTimeout stops a program that has opened no session by then; 0: never.
 	SessionTimeout time.Duration
 	Patience       session.Patience

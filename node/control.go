@@ -57,6 +57,10 @@ func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 	if c.Health != nil {
 		c.Health.Seen()
 	}
+	// Now, as a leader has just answered: others hold this node to what an SVID has signed that is good now.
+	if err := c.Client.Renew(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
 	if c.Bans != nil {
 		c.Bans.Take(res.GetBansDigest(), res.GetBannedPeerIds())
 	}

@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/trust"
 )
 
 // viewWait bounds how long an incoming stream waits for the contract to show its sender: views reach nodes at different
@@ -65,6 +66,7 @@ func Enrolled(v *swarmv1.ContractView, peerID, spiffeID string) error {
 // Doorman judges incoming merge streams before the exchange sees them. Make it with NewDoorman.
 type Doorman struct {
 	engine *session.Engine
+	guard  *trust.Guard // nil: every SL of the view is accepted
 
 	// mu guards what follows.
 	mu    sync.Mutex
@@ -72,13 +74,17 @@ type Doorman struct {
 	total int
 }
 
-// NewDoorman returns a doorman for the contract of the engine's session.
-func NewDoorman(engine *session.Engine) *Doorman {
-	return &Doorman{engine: engine, waits: map[string]int{}}
+// NewDoorman returns a doorman for the contract of the engine's session, who asks the guard, if there is one, whom this node's
+// owner accepts.
+func NewDoorman(engine *session.Engine, guard *trust.Guard) *Doorman {
+	return &Doorman{engine: engine, guard: guard, waits: map[string]int{}}
 }
 
 // Admit returns nil if the peer may take part in exchanges. A peer that the contract does not show yet is waited for.
 func (d *Doorman) Admit(ctx context.Context, peerID, spiffeID string) error {
+	if err := d.guard.Allowed(spiffeID); err != nil {
+		return err
+	}
 	if registered(d.engine.View(), peerID) != nil {
 		return Enrolled(d.engine.View(), peerID, spiffeID)
 	}

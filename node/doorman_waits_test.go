@@ -15,7 +15,7 @@ import (
 // another SPIFFE ID still waits for the view.
 func TestOneIdentityDoesNotTakeAllWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		door := NewDoorman(session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}))
+		door := NewDoorman(session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		for range maxViewWaits {

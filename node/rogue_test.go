@@ -65,8 +65,8 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 	host := p2ptest.Start(t, cfg)
 	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
-	serveSL(host, hub, session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), nil, slog.New(slog.DiscardHandler))
-	x := &Exchanger{Hub: hub, Network: slNetwork{host}, Key: cfg.Key, Peer: "sl-0"}
+	serveSL(slNetwork{host: host}, hub, session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), nil, slog.New(slog.DiscardHandler))
+	x := &Exchanger{Hub: hub, Network: slNetwork{host: host}, Key: cfg.Key, Peer: "sl-0"}
 
 	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1 << 18}}})
 	if err != nil {

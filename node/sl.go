@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -127,7 +128,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 	if err != nil {
 		return err
 	}
-	serveSL(s.host, hub, p.engine, &LetOut{API: api, Key: s.base.key, Node: s.cfg.Name, SwarmID: s.base.swarm.get}, s.cfg.Log)
+	serveSL(slNetwork{s.host, p.guard}, hub, p.engine, &LetOut{API: api, Key: s.base.key, Node: s.cfg.Name, SwarmID: s.base.swarm.get}, s.cfg.Log)
 	// The parts outlive the wish to stop: the program needs them to end, and the contract is told.
 	tasks, work := errgroup.WithContext(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(ctx)
@@ -224,18 +225,24 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 type parts struct {
 	engine *session.Engine
 	bridge *bridge.Server
+	guard  *trust.Guard
 }
 
 // build makes the bridge and the engine, each of which needs the other.
 func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
-	p := &parts{}
+	p := &parts{guard: NewGuard(api, s.base.source, s.base.domains, s.cfg.AllowPeers, s.cfg.Log)}
+	if len(s.cfg.AllowPeers) == 0 {
+		s.cfg.Log.Info("any SL that this node accepts may take part in merges with it: name whose may with --allow-peer", "trust_domains", s.base.domains.Names())
+	} else {
+		s.cfg.Log.Info("only named SLs may take part in merges with this node", "allow_peer", s.cfg.AllowPeers.Strings())
+	}
 	control := Control{Client: api, Health: s.base.health, Bans: s.bans}
 	config := session.Config{
 		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.
 		SpoolDir: s.cfg.BridgeDir, ScratchDir: filepath.Join(s.cfg.StateDir, "scratch"),
 		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
-		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host}, Key: s.base.key, Peer: s.cfg.Name},
+		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host, p.guard}, Key: s.base.key, Peer: s.cfg.Name},
 		NewSlots: func(n int64) (session.Slots, error) {
 			slots, err := p.bridge.CreateSlots(n)
 			if err != nil {
@@ -250,7 +257,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
 			}
 			return bridgeSlots{slots}, nil
 		},
-		Walls: noWalls, Patience: s.cfg.Patience,
+		Walls: noWalls, Patience: s.cfg.Patience, Trust: p.guard,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	if s.program != nil {

@@ -13,11 +13,15 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
 // slNetwork is Network over libp2p.
-type slNetwork struct{ host *p2p.Host }
+type slNetwork struct {
+	host  *p2p.Host
+	guard *trust.Guard // nil: every SL of the view is accepted
+}
 
 var _ Network = slNetwork{}
 
@@ -50,6 +54,9 @@ func (n slNetwork) dial(ctx context.Context, to target, protocol string, open di
 		if err := isOf(p, identity.RoleSL); err != nil {
 			return err
 		}
+		if err := n.guard.Allowed(p.Identity.String()); err != nil {
+			return err
+		}
 		return CheckIdentity(to.node, to.spiffeID, p.Identity.String())
 	})
 }
@@ -75,9 +82,10 @@ func addr(peerID, host string, port uint32) (p2p.Addr, error) {
 
 // serveSL answers other SLs: merge streams of the current attempt, and fetches of the committed model by nodes that are
 // enrolled in the contract.
-func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, out *LetOut, log *slog.Logger) {
+func serveSL(network slNetwork, hub *exchange.Hub, engine *session.Engine, out *LetOut, log *slog.Logger) {
+	host, guard := network.host, network.guard
 	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSL}}
-	door := NewDoorman(engine)
+	door := NewDoorman(engine, guard)
 	host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
 		p := s.Peer()
 		from := p.ID.String()
@@ -98,6 +106,11 @@ func serveSL(host *p2p.Host, hub *exchange.Hub, engine *session.Engine, out *Let
 		}
 		if err := MayFetch(engine.View(), req.Contract, from.Identity.Role(), from.ID.String(), from.Identity.String()); err != nil {
 			return nil, 0, err
+		}
+		if m := registered(engine.View(), from.ID.String()); from.Identity.Role() == identity.RoleSL {
+			if err := guard.Peer(m); err != nil {
+				return nil, 0, err
+			}
 		}
 		r, size, err := engine.OpenModel(session.FetchRequest{
 			Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest, State: req.State,

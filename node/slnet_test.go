@@ -28,9 +28,9 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
 	log := slog.New(slog.DiscardHandler)
-	serveSL(b, hub, session.New(session.Config{Peer: "sl-1", Log: log}), nil, log)
+	serveSL(slNetwork{host: b}, hub, session.New(session.Config{Peer: "sl-1", Log: log}), nil, log)
 	at := p2ptest.AddrOf(t, b)
-	network := slNetwork{a}
+	network := slNetwork{host: a}
 	to := func(spiffeID string) *swarmv1.Participant {
 		return &swarmv1.Participant{Node: "sl-1", SpiffeId: spiffeID, PeerId: b.ID().String(), Host: at.Host, FsPort: uint32(at.Port)}
 	}

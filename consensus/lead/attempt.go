@@ -184,7 +184,7 @@ func (d *decider) without(reason string) {
 			parts = append(parts, part)
 		}
 	}
-	if parts = d.fit(parts); d.carries(parts) && d.mem.recalled != p.Attempt { // Who comes back is in no attempt yet.
+	if parts = d.fit(d.mutualParts(parts)); d.carries(parts) && d.mem.recalled != p.Attempt { // Who comes back is in no attempt yet.
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
 		d.planRound(parts, p.Final && d.c.FinalDue(), reason)
 		return

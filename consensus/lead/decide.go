@@ -211,15 +211,24 @@ func (d *decider) plan() {
 			late = append(late, node)
 		}
 	}
-	need := int(d.c.Terms.MinPeers)
+	need, unasked := int(d.c.Terms.MinPeers), len(pick)
+	picked = d.mutual(picked)
+	pick = peerNodes(picked)
 	parts := d.participants(picked)
 	if !d.carries(parts) && len(ready) > len(pick) {
+		all = d.mutual(all)
 		if more := d.participants(all); d.carries(more) {
-			pick, parts, sitting = ready, more, nil // Who sits out is needed after all.
+			pick, parts, sitting = peerNodes(all), more, nil // Who sits out is needed after all.
 		}
 	}
 	base := Waiting{Have: pick, For: late, Lost: lost, Sitting: sitting, Need: need, Detail: d.c.PendingReason}
 	if len(pick) < need {
+		if unasked >= need {
+			base.Kind, base.Have, base.Rule = WaitRefusal, ready, "too few peers accept one another: "+refusing(d.refusals(ready))
+			d.mem.readySince = time.Time{}
+			d.holdOn(base)
+			return
+		}
 		d.tooFew(base, enrolled)
 		return
 	}

@@ -32,6 +32,9 @@ func (w Waiting) Explain(now time.Time) []string {
 	for _, id := range w.Scene.Shared {
 		lines = append(lines, "peers share the SPIFFE ID "+id+": each of them owns a part of the model, whoever runs them; give each node an entry of its own")
 	}
+	if w.Scene.Refusing != "" {
+		lines = append(lines, "nothing is merged by both of those who refuse one another (--allow-peer, or a registration that is not proven): "+w.Scene.Refusing)
+	}
 	if k := w.Scene.Skips; k.Count > 0 {
 		lines = append(lines, fmt.Sprintf("rounds that were skipped in this run: %d, the last time round %d, %s: %s",
 			k.Count, k.Round, ago(now, time.UnixMilli(k.AtMS)), k.Reason))
@@ -84,7 +87,7 @@ func (w Waiting) guard(now time.Time) string {
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
 	case WaitRequired, WaitShare, WaitCap, WaitMethod:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
-	case WaitModel, WaitOwners:
+	case WaitModel, WaitOwners, WaitRefusal:
 		return w.Rule + ", " + lasting(now, w.Since)
 	case WaitCommand:
 		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
@@ -196,6 +199,8 @@ func (w Waiting) remedy() string {
 		return "give at least one peer a nodeWeightage above 0"
 	case WaitRequired:
 		return "start the nodes that are missing, or end all sessions and change the rules: swarmctl create contract " + w.Scene.Contract
+	case WaitRefusal:
+		return "start the refused peers where --allow-peer of the others names them, or name them there; the logs of those who refuse say why"
 	case WaitShare, WaitCap, WaitMethod:
 		return "start more peers, or end all sessions and change the rules: swarmctl create contract " + w.Scene.Contract
 	case WaitOwners:

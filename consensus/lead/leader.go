@@ -242,7 +242,7 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 		known.said = said
 		level := slog.LevelDebug
 		switch d.Waiting.Kind {
-		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod:
+		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal:
 			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
 		}
 		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())

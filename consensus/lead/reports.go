@@ -36,7 +36,8 @@ type Ready struct {
 	BaseRound  uint64 // the round that training started from; 0: none
 	BaseDigest string // hex; empty for none
 	Weight     uint32
-	UpdateNorm float64 // of the offered model minus the base, for methods that bound it
+	UpdateNorm float64  // of the offered model minus the base, for methods that bound it
+	Refuses    []string // names of nodes that this one takes part in nothing with
 }
 
 // Done says that a session holds the merged model of an attempt. Whoever records it has checked that the node signed all of it.
@@ -60,7 +61,7 @@ type Failed struct {
 	HeardFrom      string // the participant that said so; empty: the reporter has seen it itself
 	Reason         string
 	Bytes          uint64 // received in this attempt
-	Code           string // state.ReasonThirdOwner: it has begun nothing, as leaves that two may have would go to a third; or empty
+	Code           string // of one that has begun nothing: state.ReasonThirdOwner, leaves that two may have would go to a third, or "REFUSED", it does not accept the plan; or empty
 }
 
 // Progress is shown to users; of it only the loss is used, for the adaptive interval.

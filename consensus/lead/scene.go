@@ -23,6 +23,7 @@ type Scene struct {
 	Shared     []string    // SPIFFE IDs that more than one of the peers has, sorted
 	Shardless  bool        // all peers want to own no part of a merge, so all do
 	Curbed     []string    // nodes that ask for longer waits than count
+	Refusing   string      // who takes part in nothing with whom, in words; empty: all do with all
 	QuorumWait time.Duration
 	StallGrace time.Duration // with the quorum wait: what holds
 	Peers      []Peer        // in the order of opening; ended sessions of nodes that have no other last
@@ -69,6 +70,11 @@ func (d *decider) scene() Scene {
 	if p := d.c.Plan; p != nil {
 		s.Planned, s.Final = time.UnixMilli(p.PlannedMS), p.Final
 	}
+	var nodes []string
+	for _, x := range d.c.Active() {
+		nodes = append(nodes, x.Node)
+	}
+	s.Refusing = refusing(d.refusals(nodes))
 	there := map[string]bool{}
 	active := d.c.Active()
 	s.Shardless = len(active) > 0

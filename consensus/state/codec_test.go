@@ -96,6 +96,12 @@ var everyCommand = []state.Command{
 		Participants: []state.Participant{{Session: hexOf("1", 32), Node: "sl-0", Weight: 1, Seq: 4, ShardLeaves: 7}},
 	},
 	state.ExpireContract{Contract: "study", AtMS: 28},
+	// What others check by themselves.
+	state.RegisterNode{
+		Node: state.Node{Name: "sl-1", Role: state.RoleSL, SPIFFEID: "spiffe://s/swarm/sl/sl-1", PeerID: "peer-1", Host: "h"}, TokenHash: hexOf("b", 64), AtMS: 3,
+		Signature: []byte{1}, Chain: [][]byte{{2}, {3}}, KeepProof: true,
+	},
+	state.CreateContract{Contract: "study", Rules: state.Rules{Allow: []string{"spiffe://s/swarm/sl/*"}}, AtMS: 5},
 }
 
 func anOrder(method string) *ledger.Order {
@@ -234,7 +240,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 func TestPure(t *testing.T) {
 	allowed := []string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
-		"crypto/sha256", "encoding/base64", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
+		"crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
 		"github.com/swarmd/swarmd/identity/pattern",
 	}
 	files, err := filepath.Glob("*.go")

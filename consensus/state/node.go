@@ -1,6 +1,9 @@
 package state
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -37,14 +40,36 @@ type Node struct {
 	LeftReason string `json:"left_reason,omitempty"`
 	// Recorded is the number of the ledger's record of this registration; 0: there is none.
 	Recorded uint64 `json:"recorded,omitempty"`
+	// Proof is what the node's newest SVID has signed, for other nodes to check by themselves; nil: it has shown none.
+	Proof *Proof `json:"proof,omitempty"`
+}
+
+// Proof shows that a node's name and key belong to its SPIFFE ID. It is never changed, only replaced.
+type Proof struct {
+	Chain     [][]byte `json:"chain"`     // the SVID's certificates, DER, leaf first
+	Signature []byte   `json:"signature"` // of the SVID's key over identity.OwnershipMessage
+	Digest    string   `json:"digest"`    // hex SHA-256 of the above
+}
+
+// proofOf returns the proof that a registration carries; nil: none.
+func proofOf(c RegisterNode) *Proof {
+	if !c.KeepProof || len(c.Signature) == 0 {
+		return nil
+	}
+	h := sha256.New()
+	for _, part := range append(slices.Clone(c.Chain), c.Signature) {
+		_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part)))) //nolint:gosec // bounded; a hash never returns an error
+		_, _ = h.Write(part)
+	}
+	return &Proof{Chain: c.Chain, Signature: c.Signature, Digest: hex.EncodeToString(h.Sum(nil))}
 }
 
 // HasToken tells whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
 // their hashes are compared, so the comparison's time tells nothing.
 func (n *Node) HasToken(hash string) bool { return hash != "" && slices.Contains(n.TokenHashes, hash) }
 
-// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live, LiveSinceMS, LeftReason and Recorded are
-// ignored: a node that registers is alive. Sessions of the node stay as they are.
+// RegisterNode adds a node or renews its registration. Node's TokenHashes, Live, LiveSinceMS, LeftReason, Recorded and Proof
+// are ignored: a node that registers is alive. Sessions of the node stay as they are.
 type RegisterNode struct {
 	Node      Node   `json:"node"`
 	TokenHash string `json:"token_hash"` // hex SHA-256
@@ -53,6 +78,8 @@ type RegisterNode struct {
 	// ledger; the proposer has checked them. Either both or none.
 	Signature []byte   `json:"svid_signature,omitempty"`
 	Chain     [][]byte `json:"svid_chain,omitempty"`
+	// KeepProof has both kept as the node's Proof. Logs of before have it not, and read as they did.
+	KeepProof bool `json:"keep_proof,omitempty"`
 }
 
 // Type implements Command.
@@ -90,7 +117,7 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	}
 	n := c.Node
 	n.TokenHashes, n.Live, n.LiveSinceMS, n.LeftReason = []string{c.TokenHash}, true, c.AtMS, ""
-	n.Recorded = 0
+	n.Recorded, n.Proof = 0, proofOf(c)
 	if old != nil {
 		if old.SPIFFEID == n.SPIFFEID {
 			n.Recorded = old.Recorded // name, key and role are the same too

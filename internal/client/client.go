@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/identity"
 )
@@ -51,8 +54,13 @@ type Client struct {
 	lastWait string
 	link     *link // connections with the SVID of now
 	token    string
-	speaker  *Registration // what Register was given, nil before
-	leaving  bool          // LeaveNode was called: nothing registers again
+	speaker  *Registration  // what Register was given, nil before
+	leaving  bool           // LeaveNode was called: nothing registers again
+	bearing  *x509svid.SVID // that the last registration was signed with
+	wanted   bool           // the swarm asks for another registration
+	renewed  time.Time      // when Renew registered last
+	doubted  time.Time      // when Doubt left an SN last
+	doubt    string         // that SN
 
 	// registering serialises registrations, so that many refused calls register once.
 	registering sync.Mutex
@@ -131,6 +139,31 @@ func (c *Client) moveFrom(sn string) int {
 		c.moved = make(chan struct{})
 	}
 	return len(c.sns)
+}
+
+// doubtAgain is the least time between two SNs that are left because their word does not hold.
+const doubtAgain = 30 * time.Second
+
+// Doubt leaves the SN in use for another, if there is one and it has not done so just before, and returns the address of the one
+// that was in use: what it says does not hold.
+func (c *Client) Doubt() string {
+	c.mu.Lock()
+	sn, soon := c.current, time.Since(c.doubted) < doubtAgain
+	if !soon {
+		c.doubted, c.doubt = time.Now(), sn
+	}
+	c.mu.Unlock()
+	if !soon {
+		c.moveFrom(sn)
+	}
+	return sn
+}
+
+// doubts tells whether the word of an SN was found not to hold.
+func (c *Client) doubts(sn string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return sn != "" && c.doubt == sn
 }
 
 // learn pins the swarm ID and replaces the list of SNs. The configured ones stay at its end: the swarm may have

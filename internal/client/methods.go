@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"strings"
+	"time"
 	"unicode"
 
 	"connectrpc.com/connect"
@@ -72,10 +73,30 @@ func plainText(s string) string {
 
 // Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned.
 func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
-	return call(ctx, c, manner{speaks: true, within: heartbeatTimeout}, req,
+	res, err := call(ctx, c, manner{speaks: true, within: heartbeatTimeout}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 			return s.beat.Report(ctx, r)
 		})
+	if err == nil {
+		c.mu.Lock()
+		c.wanted = res.GetRegister()
+		c.mu.Unlock()
+	}
+	return res, err
+}
+
+// proofTimeout bounds the question for proofs at one SN: an attempt of a round may wait for it.
+const proofTimeout = 5 * time.Second
+
+// GetProofs returns what nodes' own SVIDs have signed for their registrations, of those of these names that have shown it.
+func (c *Client) GetProofs(ctx context.Context, names []string) ([]*swarmv1.NodeProof, error) {
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
+	res, err := call(ctx, c, manner{speaks: true}, &swarmv1.GetProofsRequest{Names: names},
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.GetProofsRequest]) (*connect.Response[swarmv1.GetProofsResponse], error) {
+			return s.node.GetProofs(ctx, r)
+		})
+	return res.GetProofs(), err
 }
 
 // CloseSession tells that a session's training ended.

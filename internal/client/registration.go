@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"connectrpc.com/connect"
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
@@ -93,6 +94,35 @@ func (c *Client) registerAgain(ctx context.Context, refused string) error {
 	return c.register(ctx, *reg)
 }
 
+// renewAgain is the least time between two registrations that the swarm asks for.
+const renewAgain = 30 * time.Second
+
+// Renew registers the node again if its SVID is a newer one than it registered with, or if the swarm has no proof of its
+// registration: other nodes hold it to what an SVID has signed that is good now. Else it does nothing, at no cost. It retries until
+// ctx ends.
+func (c *Client) Renew(ctx context.Context) error {
+	c.registering.Lock()
+	defer c.registering.Unlock()
+	c.mu.Lock()
+	reg, bearing, asked := c.speaker, c.bearing, c.wanted && time.Since(c.renewed) >= renewAgain
+	none := reg == nil || c.leaving || c.cfg.Source == nil
+	c.mu.Unlock()
+	if none {
+		return nil
+	}
+	svid, err := c.cfg.Source.GetX509SVID()
+	if err != nil {
+		return fmt.Errorf("get own SVID: %w", err)
+	}
+	if !asked && (bearing == nil || svid.Certificates[0].Equal(bearing.Certificates[0])) {
+		return nil
+	}
+	c.mu.Lock()
+	c.renewed = time.Now()
+	c.mu.Unlock()
+	return c.register(ctx, *reg)
+}
+
 // registerAt is one attempt on one SN.
 func (c *Client) registerAt(ctx context.Context, sn string, reg Registration) error {
 	p, err := c.openProof(ctx, sn)
@@ -123,7 +153,7 @@ func (c *Client) registerAt(ctx context.Context, sn string, reg Registration) er
 		return err
 	}
 	c.mu.Lock()
-	c.token, c.speaker = encodeToken(res.Msg.GetToken()), &reg
+	c.token, c.speaker, c.bearing, c.wanted = encodeToken(res.Msg.GetToken()), &reg, p.svid, false
 	c.mu.Unlock()
 	c.learn(res.Msg.GetSwarmId(), addresses(res.Msg.GetSns()))
 	return nil

@@ -97,6 +97,9 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			return err
 		}
 		w.client.wait("")
+		if w.by != sn && w.client.doubts(w.by) {
+			w.seen, w.by = nil, ""
+		}
 		order := newer(stream.Msg(), w.seen)
 		switch {
 		case order < 0 && time.Since(fresh) <= watchLag:

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/node"
 )
@@ -29,6 +30,7 @@ func slCommand(e Env) *cli.Command {
 		&cli.BoolFlag{Name: "attach", Usage: "run no program: wait for one that is started by hand with the printed variables"},
 		stringFlag("bridge-dir", "where the program's socket and weight files are made (default /dev/shm/swarmd/<name>)"),
 		stringFlag("max-model", "largest model that the program may declare, such as 512m or 8g (default: three quarters of what is free)"),
+		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "take part in merges with SLs of these SPIFFE IDs only, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
 	)
 	flags = append(flags, patienceFlags()...)
@@ -86,6 +88,9 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	if cfg.MaxModel, err = sizeOf(c, "max-model"); err != nil {
 		return node.SLConfig{}, err
 	}
+	if cfg.AllowPeers, err = allowedPeers(c); err != nil {
+		return node.SLConfig{}, err
+	}
 	if cfg.Patience, err = patience(c, e); err != nil {
 		return node.SLConfig{}, err
 	}
@@ -111,6 +116,20 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	}
 	err = withMLContainer(c, e, &cfg)
 	return cfg, err
+}
+
+// allowedPeers reads --allow-peer. A pattern that no SL can have is a mistake, which would let nobody take part.
+func allowedPeers(c *cli.Context) (pattern.List, error) {
+	list, err := pattern.ParseList(c.StringSlice("allow-peer"))
+	if err != nil {
+		return nil, fmt.Errorf("--allow-peer: %w", err)
+	}
+	for _, p := range list {
+		if !p.Under("swarm", string(identity.RoleSL)) {
+			return nil, fmt.Errorf("--allow-peer %s: no SL has such a SPIFFE ID: write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", p)
+		}
+	}
+	return list, nil
 }
 
 // bridgeDir is where a node's bridge is unless told otherwise. Scopes must not share it, as they may have nodes of one name.

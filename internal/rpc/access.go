@@ -39,6 +39,7 @@ func AccessTable() map[string]Access {
 		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: proving, AnySwarm: true},
 		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true},
 		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all, Answer: 1 << 20},
+		swarmv1connect.NodeServiceGetProofsProcedure:  {Roles: slOnly, Token: true, Answer: 1 << 20},
 		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true},
 		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control},
 		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control},

@@ -109,6 +109,9 @@ func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 	}
 	if n != nil {
 		out.PeerId, out.SpiffeId, out.Host, out.FsPort, out.Live = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort), n.Live
+		if n.Proof != nil {
+			out.Proof = n.Proof.Digest
+		}
 	}
 	return out
 }
@@ -213,7 +216,7 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node}
 	if r := x.GetReady(); r != nil {
-		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm()}
+		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(), Refuses: refusedFromProto(r.GetRefuses())}
 	}
 	if d := x.GetDone(); d != nil {
 		out.Done = &lead.Done{

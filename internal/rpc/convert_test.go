@@ -78,7 +78,7 @@ func TestNodeRoundTrip(t *testing.T) {
 	}
 	// What a node may not say of itself is not taken from the wire.
 	want.Live, want.LiveSinceMS, want.LeftReason, want.Sentinel, want.TokenHashes = false, 0, "", false, nil
-	want.Recorded = 0
+	want.Recorded, want.Proof = 0, nil
 	if d := cmp.Diff(got, want); d != "" {
 		t.Error(d)
 	}
@@ -129,7 +129,7 @@ func TestTermsRoundTrip(t *testing.T) {
 func TestReportCarriesEveryField(t *testing.T) {
 	wire := &swarmv1.SessionReport{
 		Session: "s", Contract: "c", Run: 1,
-		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16},
+		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9", "no name"}},
 		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ReportSignature: []byte{19}},
 		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
@@ -140,7 +140,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 	}
 	want := lead.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n",
-		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16},
+		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
 		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}},
 		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &lead.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},

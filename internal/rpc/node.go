@@ -51,6 +51,7 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	_, _ = rand.Read(token) // never fails, by its contract
 	register := state.RegisterNode{
 		Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS(), Signature: req.Msg.GetSvidSignature(),
+		KeepProof: node.Role == state.RoleSL,
 	}
 	for _, cert := range caller.Chain {
 		register.Chain = append(register.Chain, cert.Raw)

@@ -52,7 +52,11 @@ func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.Report
 	}
 	leader, _, _ := s.cfg.Core.Leader()
 	res := &swarmv1.ReportResponse{Leader: leader}
-	tellBans(s.cfg.Core.View(), req.Msg.GetBansSeen(), res)
+	view := s.cfg.Core.View()
+	tellBans(view, req.Msg.GetBansSeen(), res)
+	if n := view.Nodes[speaker(ctx)]; n != nil && n.Role == state.RoleSL && n.Proof == nil {
+		res.Register = true // a state of before proofs were kept
+	}
 	return connect.NewResponse(res), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/trust"
 )
 
 // Config is what an Engine works with. All fields are required unless they say otherwise.
@@ -37,6 +38,8 @@ type Config struct {
 	SpoolDir string
 	// ExpectedPeers is how many sessions the contract should wait for in its first round; 0: unknown.
 	ExpectedPeers uint32
+	// Trust judges by itself what the swarm's views say of other nodes; nil: they are taken at their word.
+	Trust *trust.Guard
 	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.
 	Patience Patience
 	// Heartbeat is the interval between reports when nothing changes. Default 1 s.

@@ -29,6 +29,7 @@ func (s *session) reconcileLocked() {
 	if s.ended() || s.view == nil {
 		return
 	}
+	s.learnLocked()
 	s.adoptLocked()
 	if s.view.Over && s.held.exists() {
 		s.keepLocked() // it may have been copied before it was known to be the final one
@@ -64,7 +65,7 @@ func (s *session) adoptLocked() {
 	}
 	s.fetching = true
 	s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
-	holders := s.holdersLocked()
+	holders := s.accepted(s.holdersLocked())
 	e, dst := s.engine, s.slots.Merging()
 	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, State: want.state, Bytes: s.bytes()}
 	s.spawnLocked(func() {
@@ -188,6 +189,9 @@ func (s *session) followPlanLocked() {
 	}
 	if !s.closed && (s.offered == nil || s.offered.seq != p.Participants[self].Seq) {
 		return // planned on a report of an earlier life of this session
+	}
+	if !s.acceptsLocked(p, self) {
+		return
 	}
 	job := Job{
 		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(),

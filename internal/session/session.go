@@ -78,6 +78,8 @@ type session struct {
 	tasks     sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
 	attempt   attemptState
 	fetching  bool
+	learning  bool              // Trust asks for something
+	refused   []string          // nodes that this one takes part in nothing with
 	missed    error             // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil
@@ -176,7 +178,7 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 	r.Held = s.heldLocked()
 	of, offers := s.offersLocked()
 	if norm, known := s.normLocked(of); offers && known && !s.finished {
-		r.Ready = &swarmv1.Ready{Seq: of.seq, BaseRound: of.base.round, BaseDigest: of.base.digest, UpdateNorm: norm}
+		r.Ready = &swarmv1.Ready{Seq: of.seq, BaseRound: of.base.round, BaseDigest: of.base.digest, UpdateNorm: norm, Refuses: s.refusedLocked()}
 		if of.closed {
 			r.Ready.Seq, r.Ready.Weight = s.lastSeq, s.closedWeight()
 		} else {

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge/exchange"
 	"github.com/swarmd/swarmd/node"
 )
@@ -61,15 +62,21 @@ func (n *sl) start() error {
 	bans := &node.Bans{Cut: n.host.cutOff}
 	n.host.refuse(bans.Check)
 	ctl := control{Control: node.Control{Client: api, Bans: bans}, sl: n}
+	domains, err := n.swarm.authority.Domains()
+	if err != nil {
+		return err
+	}
+	guard := node.NewGuard(api, n.id.source, domains, n.swarm.cfg.AllowPeers[n.id.name], log)
 	engine := session.New(session.Config{
-		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
-		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
+		Trust: guard,
+		Peer:  n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
+		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps, guard}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
 	})
 	n.takeUp(engine)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.engine, n.cancel, n.tasks = engine, cancel, new(sync.WaitGroup)
-	door := node.NewDoorman(engine)
+	door := node.NewDoorman(engine, guard)
 	n.host.handle(serviceMerge, func(c *conn) {
 		from := c.remote().peerID
 		if err := door.Admit(ctx, from, c.remote().spiffeID()); err != nil {
@@ -221,8 +228,9 @@ func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 
 // slNet is node.Network in memory.
 type slNet struct {
-	host *host
-	taps *taps
+	host  *host
+	taps  *taps
+	guard *trust.Guard
 }
 
 var _ node.Network = slNet{}
@@ -242,7 +250,7 @@ func (s slNet) dial(ctx context.Context, name, spiffeID, host, peerID, service s
 	if err != nil {
 		return nil, err
 	}
-	if err := node.CheckIdentity(name, spiffeID, c.remote().spiffeID()); err != nil {
+	if err := errors.Join(s.guard.Allowed(c.remote().spiffeID()), node.CheckIdentity(name, spiffeID, c.remote().spiffeID())); err != nil {
 		_ = c.Reset()
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	Calm          time.Duration // how long the SNs are alone before the SLs start
 	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart takes up what Crash left.
 	Containers bool
+	// AllowPeers says by the name of an SL whose nodes it takes part with; none: all.
+	AllowPeers map[string]pattern.List
 	// Program changes what the SL with this index runs. The default adds 3·(i+1) in every step to an initial 30·(i+1).
 	Program func(i int, p *Program)
 }

@@ -56,6 +56,8 @@ const (
 	NodeServiceChallengeProcedure = "/swarm.v1.NodeService/Challenge"
 	// NodeServiceRegisterProcedure is the fully-qualified name of the NodeService's Register RPC.
 	NodeServiceRegisterProcedure = "/swarm.v1.NodeService/Register"
+	// NodeServiceGetProofsProcedure is the fully-qualified name of the NodeService's GetProofs RPC.
+	NodeServiceGetProofsProcedure = "/swarm.v1.NodeService/GetProofs"
 	// NodeServiceListNodesProcedure is the fully-qualified name of the NodeService's ListNodes RPC.
 	NodeServiceListNodesProcedure = "/swarm.v1.NodeService/ListNodes"
 	// NodeServiceLeaveNodeProcedure is the fully-qualified name of the NodeService's LeaveNode RPC.
@@ -210,6 +212,8 @@ type NodeServiceClient interface {
 	// Register commits (name, SPIFFE ID, node key) and returns the token for calls that speak for this node. Idempotent:
 	// the same key may register again at any time and gets a new token; another key is refused with NAME_TAKEN.
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
+	// GetProofs returns what nodes' own SVIDs have signed for their registrations, so that SLs can check them by themselves.
+	GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// LeaveNode is a node's goodbye: its sessions end with the reason given, it counts as dead at once, nobody waits for it,
@@ -245,6 +249,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+NodeServiceRegisterProcedure,
 			connect.WithSchema(nodeServiceMethods.ByName("Register")),
+			connect.WithClientOptions(opts...),
+		),
+		getProofs: connect.NewClient[v1.GetProofsRequest, v1.GetProofsResponse](
+			httpClient,
+			baseURL+NodeServiceGetProofsProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("GetProofs")),
 			connect.WithClientOptions(opts...),
 		),
 		listNodes: connect.NewClient[v1.ListNodesRequest, v1.ListNodesResponse](
@@ -284,6 +294,7 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 type nodeServiceClient struct {
 	challenge  *connect.Client[v1.ChallengeRequest, v1.ChallengeResponse]
 	register   *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
+	getProofs  *connect.Client[v1.GetProofsRequest, v1.GetProofsResponse]
 	listNodes  *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	leaveNode  *connect.Client[v1.LeaveNodeRequest, v1.LeaveNodeResponse]
 	forgetNode *connect.Client[v1.ForgetNodeRequest, v1.ForgetNodeResponse]
@@ -299,6 +310,11 @@ func (c *nodeServiceClient) Challenge(ctx context.Context, req *connect.Request[
 // Register calls swarm.v1.NodeService.Register.
 func (c *nodeServiceClient) Register(ctx context.Context, req *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error) {
 	return c.register.CallUnary(ctx, req)
+}
+
+// GetProofs calls swarm.v1.NodeService.GetProofs.
+func (c *nodeServiceClient) GetProofs(ctx context.Context, req *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error) {
+	return c.getProofs.CallUnary(ctx, req)
 }
 
 // ListNodes calls swarm.v1.NodeService.ListNodes.
@@ -334,6 +350,8 @@ type NodeServiceHandler interface {
 	// Register commits (name, SPIFFE ID, node key) and returns the token for calls that speak for this node. Idempotent:
 	// the same key may register again at any time and gets a new token; another key is refused with NAME_TAKEN.
 	Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error)
+	// GetProofs returns what nodes' own SVIDs have signed for their registrations, so that SLs can check them by themselves.
+	GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// LeaveNode is a node's goodbye: its sessions end with the reason given, it counts as dead at once, nobody waits for it,
@@ -365,6 +383,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		NodeServiceRegisterProcedure,
 		svc.Register,
 		connect.WithSchema(nodeServiceMethods.ByName("Register")),
+		connect.WithHandlerOptions(opts...),
+	)
+	nodeServiceGetProofsHandler := connect.NewUnaryHandler(
+		NodeServiceGetProofsProcedure,
+		svc.GetProofs,
+		connect.WithSchema(nodeServiceMethods.ByName("GetProofs")),
 		connect.WithHandlerOptions(opts...),
 	)
 	nodeServiceListNodesHandler := connect.NewUnaryHandler(
@@ -403,6 +427,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceChallengeHandler.ServeHTTP(w, r)
 		case NodeServiceRegisterProcedure:
 			nodeServiceRegisterHandler.ServeHTTP(w, r)
+		case NodeServiceGetProofsProcedure:
+			nodeServiceGetProofsHandler.ServeHTTP(w, r)
 		case NodeServiceListNodesProcedure:
 			nodeServiceListNodesHandler.ServeHTTP(w, r)
 		case NodeServiceLeaveNodeProcedure:
@@ -428,6 +454,10 @@ func (UnimplementedNodeServiceHandler) Challenge(context.Context, *connect.Reque
 
 func (UnimplementedNodeServiceHandler) Register(context.Context, *connect.Request[v1.RegisterRequest]) (*connect.Response[v1.RegisterResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.Register is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.GetProofs is not implemented"))
 }
 
 func (UnimplementedNodeServiceHandler) ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {

@@ -1,0 +1,107 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/trust"
+)
+
+// CodeRefused is the code of a failure whose reporter has begun nothing, since it does not accept the plan.
+const CodeRefused = "REFUSED"
+
+const (
+	// learnLimit bounds how long an SN is waited for that should show what nodes have signed.
+	learnLimit = 10 * time.Second
+	maxReason  = 512 // of a failure, in bytes
+)
+
+// learnLocked has what is not known of the other nodes asked for, before a plan waits for it.
+func (s *session) learnLocked() {
+	t := s.engine.cfg.Trust
+	sessions := s.view.GetSessions()
+	if refused := s.refusedLocked(); !slices.Equal(refused, s.refused) {
+		s.refused = refused
+		s.engine.cfg.Log.Info("takes part in nothing with some peers", "contract", s.contract, "refused", refused, "why", s.whyRefused(refused))
+		signal(s.engine.beat) // before the next plan
+	}
+	if t == nil || s.learning || len(t.Unknown(sessions)) == 0 {
+		return
+	}
+	s.learning = true
+	e := s.engine
+	s.spawnLocked(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, learnLimit)
+		t.Learn(ctx, sessions)
+		cancel()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.learning = false
+		s.notifyLocked()
+		e.poke()
+	})
+}
+
+// whyRefused says why the first of those refused is.
+func (s *session) whyRefused(refused []string) string {
+	for _, m := range s.view.GetSessions() {
+		if len(refused) > 0 && m.Node == refused[0] && m.State != "ended" {
+			if err := s.engine.cfg.Trust.Peer(m); err != nil {
+				return err.Error()
+			}
+		}
+	}
+	return ""
+}
+
+// acceptsLocked tells whether this node takes part in the plan. One that it refuses is a failed attempt for which nothing was
+// sent; one that it can't judge yet waits until learnLocked has asked.
+func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
+	t := s.engine.cfg.Trust
+	if t == nil {
+		return true
+	}
+	of := trust.Offer{Self: self, Weight: s.closedWeight(), Leaves: s.layout.Leaves()}
+	if !s.closed && s.offered != nil {
+		of.Weight = s.offered.weight
+	}
+	err := t.Plan(s.view, of)
+	if err == nil || errors.Is(err, trust.ErrUnknown) {
+		return err == nil
+	}
+	reason := err.Error()
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{
+		Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused,
+	}}
+	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
+	signal(s.engine.beat)
+	return false
+}
+
+// accepted are the sessions whose nodes this one shares models with.
+func (s *session) accepted(sessions []*swarmv1.Session) []*swarmv1.Session {
+	t := s.engine.cfg.Trust
+	if t == nil {
+		return sessions
+	}
+	var out []*swarmv1.Session
+	for _, m := range sessions {
+		if t.Peer(m) == nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// refusedLocked names the nodes that the leader should not plan with this one.
+func (s *session) refusedLocked() []string {
+	if t := s.engine.cfg.Trust; t != nil {
+		return t.Refused(s.view.GetSessions(), s.engine.cfg.Peer)
+	}
+	return nil
+}

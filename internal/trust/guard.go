@@ -1,0 +1,223 @@
+// Package trust is what an SL judges by itself. SNs say who is registered, who takes part in a round and who owns what. Before
+// this node sends a peer parameters, or takes a model from it, it holds these words to what the peer's own SVID has signed, to its
+// owner's list of peers, and to what everybody can compute.
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/pattern"
+)
+
+const (
+	// MaxAsk bounds the nodes whose proofs one call asks for.
+	MaxAsk = 32
+	// MaxRefused bounds the nodes that Refused names.
+	MaxRefused = 64
+	// maxKnown bounds the nodes of which anything is kept.
+	maxKnown = 4096
+	// A proof that was found good is checked again after recheck, since bundles change; one that was not had is asked for again
+	// after askAgain.
+	recheck  = 30 * time.Second
+	askAgain = 5 * time.Second
+)
+
+// ErrUnknown says that a node can't be judged before Learn has asked for its proof.
+var ErrUnknown = errors.New("its registration has not been checked yet")
+
+// errNotAllowed says that this node's owner has not named a peer.
+var errNotAllowed = errors.New("--allow-peer of this node does not name it")
+
+// Config is what a Guard works with.
+type Config struct {
+	Source  identity.Source
+	Domains identity.Domains
+	SwarmID func() string
+	// Allow says whose nodes this one takes part with; empty: every SL that Domains accept.
+	Allow pattern.List
+	// Ask returns the proofs of registration that an SN has of nodes with these names, at most MaxAsk. It blocks.
+	Ask func(ctx context.Context, names []string) ([]*swarmv1.NodeProof, error)
+	// Doubt is called when an SN's word does not hold. It may go to another SN, and returns the name of the one that said so. Nil:
+	// nobody asks.
+	Doubt func() string
+	Log   *slog.Logger
+}
+
+// Guard judges nodes and plans. A nil one accepts every node that a view shows. Safe for concurrent use.
+type Guard struct {
+	cfg Config
+
+	mu    sync.Mutex
+	known map[string]*known // by node name
+}
+
+// known is what a node has shown.
+type known struct {
+	digest           string // of the proof, as a view named it
+	spiffeID, peerID string // that are proven
+	proof            *swarmv1.NodeProof
+	ends, checked    time.Time
+	err              error     // why it proves nothing; nil: it does
+	again            time.Time // when to ask again although the digest is the same; zero: never
+}
+
+// New returns a guard that knows nobody yet.
+func New(cfg Config) *Guard { return &Guard{cfg: cfg, known: map[string]*known{}} }
+
+// Peer returns why this node shares nothing with the one of a session, nil if it may. An error that wraps ErrUnknown says that
+// Learn must be called first.
+func (g *Guard) Peer(m *swarmv1.Session) error {
+	if g == nil {
+		return nil
+	}
+	if err := g.Allowed(m.GetSpiffeId()); err != nil {
+		return fmt.Errorf("%s: %w", m.GetNode(), err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.judgeLocked(m); err != nil {
+		return fmt.Errorf("%s: %w", m.GetNode(), err)
+	}
+	return nil
+}
+
+// Allowed returns nil if this node's owner lets it take part with nodes of a SPIFFE ID.
+func (g *Guard) Allowed(spiffeID string) error {
+	if g == nil || len(g.cfg.Allow) == 0 || g.cfg.Allow.Match(spiffeID) {
+		return nil
+	}
+	return fmt.Errorf("%w: it is %.256q", errNotAllowed, spiffeID)
+}
+
+// judgeLocked holds a session to the proof that its node has shown.
+func (g *Guard) judgeLocked(m *swarmv1.Session) error {
+	k, now := g.known[m.GetNode()], time.Now()
+	if k == nil || k.peerID != m.GetPeerId() || k.spiffeID != m.GetSpiffeId() {
+		if m.GetProof() == "" {
+			return errors.New("the swarm shows no registration that its own SVID has signed")
+		}
+		return ErrUnknown
+	}
+	fresh := k.digest == m.GetProof() && (k.again.IsZero() || now.Before(k.again))
+	if k.err == nil && now.Sub(k.checked) > recheck {
+		if g.verify(k, m); k.err != nil {
+			g.cfg.Log.Warn("a peer's registration is not good any more", "node", m.GetNode(), "err", k.err)
+		}
+	}
+	switch {
+	case k.err == nil && now.Before(k.ends):
+		return nil
+	case !fresh && m.GetProof() != "":
+		return ErrUnknown
+	case k.err != nil:
+		return k.err
+	}
+	return fmt.Errorf("the SVID that signed its registration ended at %s, and it has not signed with a newer one", k.ends.UTC().Format(time.RFC3339))
+}
+
+// verify checks a proof against this node's own bundle and clock.
+func (g *Guard) verify(k *known, m *swarmv1.Session) {
+	id, leaf, err := identity.VerifySVID(k.proof.GetChain(), g.cfg.Source, g.cfg.Domains, identity.RoleSL)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("its registration was not signed by an SVID that this node accepts: %w", err)
+	case id.String() != m.GetSpiffeId():
+		err = fmt.Errorf("its registration was signed by %s, the swarm says %.256q", id, m.GetSpiffeId())
+	case !id.MaySpeakFor(m.GetNode()):
+		err = fmt.Errorf("its registration was signed by %s, which has another name", id)
+	default:
+		err = identity.VerifySVIDSignature(leaf, identity.OwnershipMessage(g.cfg.SwarmID(), m.GetNode(), m.GetPeerId()), k.proof.GetSvidSignature())
+		if err != nil {
+			err = fmt.Errorf("the SVID of %s has not signed for node key %.64s of this swarm: %w", id, m.GetPeerId(), err)
+		}
+	}
+	k.err, k.checked = err, time.Now()
+	if err == nil {
+		k.ends = leaf.NotAfter // VerifySVID holds for now: the chain above it is checked again before long
+	}
+}
+
+// Unknown returns the sessions that can't be judged, or whose nodes have signed anew.
+func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []*swarmv1.Session
+	for _, m := range sessions {
+		if m.GetState() == "ended" || m.GetProof() == "" || g.Allowed(m.GetSpiffeId()) != nil {
+			continue
+		}
+		k := g.known[m.GetNode()]
+		if k == nil || k.digest != m.GetProof() || k.peerID != m.GetPeerId() || k.spiffeID != m.GetSpiffeId() ||
+			!k.again.IsZero() && !time.Now().Before(k.again) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Learn asks an SN for the proofs of Unknown sessions and checks them. It blocks; what can't be had is an error of the node from
+// then on, until it is asked for again.
+func (g *Guard) Learn(ctx context.Context, sessions []*swarmv1.Session) {
+	for part := range slices.Chunk(g.Unknown(sessions), MaxAsk) {
+		names := make([]string, len(part))
+		for i, m := range part {
+			names[i] = m.GetNode()
+		}
+		proofs, err := g.cfg.Ask(ctx, names)
+		if ctx.Err() != nil {
+			return
+		}
+		g.mu.Lock()
+		if len(g.known) > maxKnown {
+			clear(g.known)
+		}
+		for _, m := range part {
+			g.learnLocked(m, proofs, err)
+		}
+		g.mu.Unlock()
+	}
+}
+
+func (g *Guard) learnLocked(m *swarmv1.Session, proofs []*swarmv1.NodeProof, err error) {
+	k := &known{digest: m.GetProof(), spiffeID: m.GetSpiffeId(), peerID: m.GetPeerId()}
+	i := slices.IndexFunc(proofs, func(p *swarmv1.NodeProof) bool { return p.GetName() == m.GetNode() })
+	switch {
+	case err != nil:
+		k.err, k.again = fmt.Errorf("its registration can't be checked: %w", err), time.Now().Add(askAgain)
+	case i < 0:
+		k.err, k.again = errors.New("the SN gives no registration that its own SVID has signed"), time.Now().Add(askAgain)
+	default:
+		k.proof = proofs[i]
+		g.verify(k, m)
+	}
+	old := g.known[m.GetNode()]
+	if k.err != nil && old != nil && old.err == nil && old.peerID == k.peerID && old.spiffeID == k.spiffeID && time.Now().Before(old.ends) {
+		k.proof, k.ends, k.checked, k.err = old.proof, old.ends, old.checked, nil // what it has shown before still holds
+	}
+	g.known[m.GetNode()] = k
+}
+
+// Refused names the nodes of the sessions with which this one shares nothing, sorted, at most MaxRefused. Those that can't be
+// judged yet are not among them.
+func (g *Guard) Refused(sessions []*swarmv1.Session, self string) []string {
+	var names []string
+	for _, m := range sessions {
+		if m.GetState() == "ended" || m.GetNode() == self {
+			continue
+		}
+		if err := g.Peer(m); err != nil && !errors.Is(err, ErrUnknown) {
+			names = append(names, m.GetNode())
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), MaxRefused)]
+}
