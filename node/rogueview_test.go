@@ -176,7 +176,7 @@ func TestWhomARogueSNPlans(t *testing.T) {
 					return &slotsInMemory{make(buffer, n), make(buffer, n), make(buffer, n)}, nil
 				},
 			})
-			serveSL(host, hub, engine, guard, slog.New(slog.DiscardHandler))
+			serveSL(slNetwork{host, guard}, hub, engine, nil, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			ran := make(chan error, 1)
 			go func() { ran <- engine.Run(ctx) }()

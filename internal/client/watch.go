@@ -97,33 +97,42 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			return err
 		}
 		w.client.wait("")
-		if w.by != sn && w.client.doubts(w.by) {
-			w.seen, w.by = nil, ""
+		heard, err := w.take(sn, stream.Msg(), time.Since(fresh))
+		if err != nil || w.err != nil {
+			return err
 		}
-		order := newer(stream.Msg(), w.seen)
-		switch {
-		case order < 0 && time.Since(fresh) <= watchLag:
-			continue
-		case order < 0:
-			if w.lags++; w.lags < maxLags {
-				return errLags
-			}
-		case order == 0 && w.by != sn:
-			w.lags = 0
-		}
-		fresh = time.Now()
-		if order == 0 {
-			continue
-		}
-		w.seen, w.by, w.lags = stream.Msg(), sn, 0
-		if w.err = w.fn(stream.Msg()); w.err != nil {
-			return nil
+		if heard {
+			fresh = time.Now()
 		}
 	}
 	if err := stream.Err(); err != nil && w.client.outlived(used, sn, err) {
 		return nil
 	}
 	return whyEnded(ctx, stream.Err())
+}
+
+// take judges a view of an SN that has shown nothing as new for so long, and hands on what is newer. It tells whether the SN keeps up;
+// an error says that it does not and another is to be asked. What fn returned is in w.err.
+func (w *watch) take(sn string, v *swarmv1.ContractView, lagging time.Duration) (bool, error) {
+	if w.by != sn && w.client.doubts(w.by) {
+		w.seen, w.by = nil, ""
+	}
+	switch order := newer(v, w.seen); {
+	case order < 0 && lagging <= watchLag:
+		return false, nil
+	case order < 0:
+		if w.lags++; w.lags < maxLags {
+			return false, errLags
+		}
+	case order == 0:
+		if w.by != sn {
+			w.lags = 0
+		}
+		return true, nil
+	}
+	w.seen, w.by, w.lags = v, sn, 0
+	w.err = w.fn(v)
+	return true, nil
 }
 
 // outlived tells whether a stream was ended because the SVID of its connection was, while there is a newer one by now: a

@@ -80,3 +80,18 @@ func TestProofsAreRenewed(t *testing.T) {
 		}
 	})
 }
+
+// TestOldStateGetsProofs: the swarm's state is of a version that kept no proofs. Nodes sign at once, and training goes on.
+func TestOldStateGetsProofs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := nodetest.New(t, nodetest.Config{SLs: 2, Steps: 40})
+		s.Until("a round", func() bool { return s.Round() >= 1 })
+		s.DropProof("sl-0")
+		if s.Node("sl-0").Proof != nil {
+			t.Fatal("there is a proof")
+		}
+		s.Until("a proof", func() bool { return s.Node("sl-0").Proof != nil })
+		round := s.Round()
+		s.Until("more rounds", func() bool { return s.Round() >= round+2 })
+	})
+}
