@@ -8,7 +8,8 @@
 #
 # An environment lives in ${SWARM_CACHE:-$HOME/.cache/swarmd} under a key made of the requirement file's content and
 # the interpreter's version, so clones share it and a changed file makes a new one. SWARM_BASE_PYTHON names another
-# interpreter than /usr/bin/python3. Safe to run twice at once: the first one to finish wins.
+# interpreter than /usr/bin/python3. Safe to run twice at once: the first one to finish wins. It exits with 3 where the
+# system must be changed first, and says how.
 set -eu
 
 kind=${1:-}
@@ -26,7 +27,11 @@ requirements=$here/../requirements/$kind.txt
 base=${SWARM_BASE_PYTHON:-}
 if [ -z "$base" ]; then
 	base=/usr/bin/python3
-	[ -x "$base" ] || base=$(command -v python3)
+	[ -x "$base" ] || base=$(command -v python3) || base=
+fi
+if [ -z "$base" ] || ! "$base" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+	echo "$0: no Python that makes environments: install Debian's python3-venv" >&2
+	exit 3
 fi
 
 version=$("$base" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
@@ -43,7 +48,7 @@ if [ ! -e "$target/.ready" ]; then
 		rm -rf "$target"
 		# shellcheck disable=SC2086 # options is a list, empty for tf.
 		"$base" -m venv $options "$target" >&2 || {
-			echo "$0: make environment $target: install Debian's python3-venv" >&2
+			echo "$0: could not make the environment $target" >&2
 			exit 1
 		}
 		"$target/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements" >&2
