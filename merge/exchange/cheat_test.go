@@ -103,12 +103,8 @@ func TestAnOwnerThatSealsOtherBytesIsBlamed(t *testing.T) {
 				t.Errorf("%s: got %v, want that it blames 1 for itself", text, out[3].err)
 			}
 			s.wrap = nil
-			for again := true; again && a.Number < 5; { // as a leader repeats it
-				a.Number++
-				out = s.runAll(tr.t.(*testing.T).Context(), a, tr.local, tr.merged)
-				again = slices.ContainsFunc(out, func(o outcome) bool { return o.err != nil })
-			}
-			tr.verify(a, out)
+			a.Number = 2
+			tr.verify(a, s.runAll(tr.t.(*testing.T).Context(), a, tr.local, tr.merged))
 		})
 	}
 }

@@ -212,7 +212,11 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		select {
 		case skip = <-need:
 		case <-quit:
-			return nil
+			select { // All that was to come may have come at once, and the owner awaits the norm still.
+			case skip = <-need:
+			default:
+				return nil
+			}
 		case <-v.ctx.Done():
 			return nil
 		}
