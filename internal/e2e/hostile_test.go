@@ -247,19 +247,21 @@ func newRogue(t *testing.T, w *swarm, src *identity.WorkloadSource) *rogue {
 
 // start floods until ctx ends: SN 1 with sessions, SN 2 with bodies.
 func (r *rogue) start(ctx context.Context) {
+	body := bytes.Repeat([]byte("<"), 4<<20-1)
+	header := http.Header{"Content-Type": {"application/proto"}}
+	r.mu.Lock()
+	for name, values := range r.header {
+		if strings.HasPrefix(name, "Swarm-") {
+			header[name] = values
+		}
+	}
+	r.mu.Unlock()
 	for i := range 8 {
 		r.wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				r.session(ctx, i, n)
 			}
 		})
-	}
-	body := bytes.Repeat([]byte("<"), 4<<20-1)
-	header := http.Header{"Content-Type": {"application/proto"}}
-	for name, values := range r.header {
-		if strings.HasPrefix(name, "Swarm-") {
-			header[name] = values
-		}
 	}
 	for range 64 {
 		r.wg.Go(func() { r.bodies(ctx, net.JoinHostPort(r.w.Addr(2), apiPort), header, body) })
