@@ -29,7 +29,7 @@ func (o OpenSession) within(s *State, c *Contract, known bool) error {
 			"node %s has made %d contracts, at most %d, and all nodes have made %d, at most %d", o.Node, use.Contracts, MaxContractsMade, s.sums.made, MaxMadeInAll)
 	}
 	if use.Bytes+layoutField(o.Terms.Layout) > MaxNodeBytes && !c.HoldsLayout(o.Terms.LayoutDigest) {
-		return reject(ReasonQuota, "end sessions that are done, or ask an operator to reset or delete contracts that are no longer used",
+		return reject(ReasonQuota, "end sessions that are done, or ask an operator to reset contracts that are no longer used",
 			"sessions and layouts of node %s hold %d of %d bytes", o.Node, use.Bytes, MaxNodeBytes)
 	}
 	return nil

@@ -113,7 +113,7 @@ func (s *State) checkRoom(c Command, old *State) error {
 	if s.sums.size <= room || s.sums.size <= old.sums.size || !adds(c, old) {
 		return nil
 	}
-	return reject(ReasonStateFull, "delete contracts and forget nodes that are no longer used: swarmctl reset contract NAME, swarmctl forget node NAME",
+	return reject(ReasonStateFull, "reset contracts and forget nodes that are no longer used: swarmctl reset contract NAME, swarmctl forget node NAME",
 		"the swarm's state holds %d of %d bytes: nothing more can be added", old.sums.size, room)
 }
 
