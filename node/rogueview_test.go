@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
@@ -47,8 +48,9 @@ type rogueView struct {
 }
 
 func (r *rogueView) view(id string, index uint64) *swarmv1.ContractView {
-	r.me.Id = id
-	return &swarmv1.ContractView{Name: "c", Run: 1, Index: index, Sessions: []*swarmv1.Session{r.me, r.evil}}
+	me := proto.CloneOf(r.me) // the engine keeps what it was shown
+	me.Id = id
+	return &swarmv1.ContractView{Name: "c", Run: 1, Index: index, Sessions: []*swarmv1.Session{me, r.evil}}
 }
 
 func (r *rogueView) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
