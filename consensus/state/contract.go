@@ -53,6 +53,8 @@ type Contract struct {
 	Lost *LostModel `json:"lost,omitempty"`
 	// Fetches are the newest models of this run that operators fetched; at most maxFetches.
 	Fetches []Fetch `json:"fetches,omitempty"`
+	// FetchCount is how many fetches of this run the ledger has.
+	FetchCount uint32 `json:"fetch_count,omitempty"`
 }
 
 // LostModel says that training went back to an older model.
@@ -206,7 +208,7 @@ func (r ResetContract) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonStaleRun, "", "contract %s is in run %d, not %d", old.Name, old.Run, r.Run)
 	}
 	next := newContract(old.Name, old.CreatedMS)
-	next.Run, next.NextOrder, next.Rules, next.MadeBy = old.Run+1, old.NextOrder, old.Rules, old.MadeBy
+	next.Run, next.NextOrder, next.Rules = old.Run+1, old.NextOrder, old.Rules // and an operator has it in hand now
 	active := old.Active()
 	open := 0
 	for _, session := range active {

@@ -9,6 +9,9 @@ import (
 // maxFetches is how many fetches of a run a contract remembers, the newest ones: so many are recorded once only.
 const maxFetches = 64
 
+// maxFetchRecords bounds the fetches of a run that go to the ledger, which is never cut.
+const maxFetchRecords = 4096
+
 // Fetch is a model that a node let out to an operator.
 type Fetch struct {
 	Node  string `json:"node"`
@@ -54,6 +57,10 @@ func (f RecordFetch) apply(s *State) (Result, error) {
 	if slices.Contains(c.Fetches, seen) {
 		return result, nil
 	}
+	if c.FetchCount >= maxFetchRecords {
+		return Result{}, reject(ReasonQuota, "reset the contract", "models of this run of contract %s were let out %d times", c.Name, maxFetchRecords)
+	}
+	c.FetchCount++
 	fetches := append(slices.Clone(c.Fetches), seen)
 	c.Fetches = fetches[max(0, len(fetches)-maxFetches):]
 	result.Changed = true

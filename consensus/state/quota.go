@@ -1,5 +1,10 @@
 package state
 
+import (
+	"maps"
+	"slices"
+)
+
 // What one node may have in the state, however it comes by it. A node is a node key with the SPIFFE ID that it registered with.
 const (
 	MaxSessions      = 64       // that have not ended: as many as a report carries
@@ -43,7 +48,7 @@ func (s *State) trim() bool {
 	}
 	trimmed := false
 	total, of := s.sums.ended, map[string]int{}
-	for name := range s.touched.contracts {
+	for _, name := range slices.Sorted(maps.Keys(s.touched.contracts)) { // What is forgotten depends on the order: the same on every SN.
 		c := s.Contracts[name]
 		if c == nil {
 			continue

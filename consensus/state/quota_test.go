@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -116,4 +117,33 @@ func TestNodesOfOneSPIFFEIDAreBounded(t *testing.T) {
 	}
 	s = mustApply(t, s, register(0, shared))
 	mustApply(t, s, register(2000, "spiffe://b.example/swarm/sl"))
+}
+
+// TestForgettingIsTheSameEverywhere has one command end sessions in many contracts at once, of a node that has as many ended ones as it
+// may: which of them are forgotten must not differ from one SN to the next.
+func TestForgettingIsTheSameEverywhere(t *testing.T) {
+	s := applied(t, "register sl-0; register sl-1")
+	var err error
+	for i := range state.MaxEndedOfNode {
+		if s, err = visit(t, s, i, fmt.Sprintf("study-%d", i%state.MaxSessions), "sl-0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range state.MaxSessions {
+		o := hoarder(state.MaxEndedOfNode+i, fmt.Sprintf("study-%d", i), "sl-0")
+		o.Terms.Layout = []byte("a")
+		s = mustApply(t, s, o)
+	}
+	leave := state.LeaveNode{Node: "sl-0", TokenHash: s.Nodes["sl-0"].TokenHashes[0], Reason: "done", AtMS: 5}
+	var first []byte
+	for i := range 5 {
+		b, err := state.EncodeSnapshot(mustApply(t, s, leave))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && !bytes.Equal(first, b) {
+			t.Fatal("the same command on the same state gives two states")
+		}
+		first = b
+	}
 }
