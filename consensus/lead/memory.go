@@ -37,6 +37,7 @@ type Memory struct {
 	namedAttempt uint64            // in this attempt
 	sitOut       map[string]uint64 // node → last round that it sits out
 
+	skips  map[string][]uint64 // node → attempts of this round that ended in a skip for it
 	frozen map[string]bool     // closed sessions of the run of whose frozen weights two owners may have leaves
 	doubts map[string][]uint64 // node → the last rounds in which what it said and what another said could not both be so
 
@@ -63,7 +64,7 @@ func (m Memory) of(c *state.Contract) Memory {
 	m.paces = slices.Clone(m.paces)
 	m.excluded, m.named, m.sitOut = slices.Clone(m.excluded), slices.Clone(m.named), maps.Clone(m.sitOut)
 	m.broken, m.proven = maps.Clone(m.broken), slices.Clone(m.proven)
-	m.frozen, m.doubts = maps.Clone(m.frozen), maps.Clone(m.doubts)
+	m.frozen, m.doubts, m.skips = maps.Clone(m.frozen), maps.Clone(m.doubts), maps.Clone(m.skips)
 	if m.sitOut == nil {
 		m.sitOut = map[string]uint64{}
 	}
@@ -131,4 +132,19 @@ func (m *Memory) doubted(nodes []string) []string {
 		most = max(most, len(m.doubts[n]))
 	}
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return len(m.doubts[n]) < most })
+}
+
+// causesSkip notes who gave cause for a skip of an attempt. A skip leaves the round's number, so rounds don't count here: who does
+// it twice sits out.
+func (m *Memory) causesSkip(node string, attempt uint64) {
+	m.unsettled(node)
+	if of := m.skips[node]; !slices.Contains(of, attempt) {
+		if m.skips == nil {
+			m.skips = map[string][]uint64{}
+		}
+		m.skips[node] = append(slices.Clip(of), attempt)
+	}
+	if len(m.skips[node]) > 1 {
+		m.exclude(node)
+	}
 }

@@ -37,7 +37,15 @@ func (d *decider) accepting(nodes []string) []string {
 	for _, p := range pairs {
 		broken = append(broken, failure{node: p[0], blamed: p[1]})
 	}
-	return connected(nodes, broken)
+	// Of equal sets the earliest in order stay: who refuses comes last, so that nobody puts another out by refusing it.
+	says := map[string]int{}
+	for _, p := range pairs {
+		says[p[0]]++
+	}
+	order := slices.Clone(nodes)
+	slices.SortStableFunc(order, func(a, b string) int { return says[a] - says[b] })
+	kept := connected(order, broken)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !slices.Contains(kept, n) })
 }
 
 // mutual leaves out who is not in the largest set that accept one another.

@@ -27,13 +27,17 @@ func (d *decider) planRound(parts []state.Participant, final bool, reason string
 // third deals with leaves whose two owners are gone. What programs that train have sent to them is given up with the round: they
 // go on training, and offer anew. What is frozen, as a closed session's, can only count 0.
 func (d *decider) third(parts []state.Participant, final bool, reason string) {
-	why := d.gonePairs(parts) + " had leaves of this round that may go to no third owner"
+	gone := d.gonePairs(parts)
+	why := strings.Join(gone, ", ") + " had leaves of this round that may go to no third owner"
 	frozen := slices.Clone(parts)
 	for i, p := range frozen {
 		if p.Weight == 0 || !d.c.Sent(p) {
 			continue
 		}
 		if s := d.c.Sessions[p.Session]; s != nil && s.State == state.SessionOpen {
+			for _, n := range gone {
+				d.mem.causesSkip(n, d.c.Attempt)
+			}
 			d.skip(d.offers(), why)
 			return
 		}
@@ -50,12 +54,16 @@ func (d *decider) third(parts []state.Participant, final bool, reason string) {
 	if d.mem.ownersSince.IsZero() {
 		d.mem.ownersSince = d.in.Now
 	}
+	if d.c.FinalDue() && !d.c.HasModel() && d.in.Now.Sub(d.mem.ownersSince) >= d.cfg.QuorumWait {
+		d.fail("failed: no first model: "+why, false)
+		return
+	}
 	d.mem.finalSince = d.mem.ownersSince
 	d.holdOn(Waiting{Kind: WaitOwners, Have: nodesOf(parts), Need: int(d.c.Terms.MinPeers), Rule: why, Detail: d.c.PendingReason})
 }
 
 // gonePairs names the owners of leaves of which neither is among the participants.
-func (d *decider) gonePairs(parts []state.Participant) string {
+func (d *decider) gonePairs(parts []state.Participant) []string {
 	names, there := map[string]string{}, map[string]bool{}
 	for _, n := range d.in.View.Nodes {
 		names[n.PeerID] = n.Name
@@ -82,7 +90,7 @@ func (d *decider) gonePairs(parts []state.Participant) string {
 			}
 		}
 	}
-	return strings.Join(gone, ", ")
+	return gone
 }
 
 // offers are the Syncs that wait for this round, by session: of all who are ready, and of those whom an attempt has asked for
@@ -136,7 +144,7 @@ func (d *decider) spentAtPeers() bool {
 		who = append(who, part.Node)
 		if s.State == state.SessionOpen {
 			skipped[part.Session] = part.Seq
-			if d.mem.unsettled(part.Node); len(d.mem.doubted([]string{part.Node})) > 0 {
+			if d.mem.causesSkip(part.Node, p.Attempt); len(d.mem.doubted([]string{part.Node})) > 0 {
 				d.mem.exclude(part.Node)
 			}
 			continue
