@@ -107,7 +107,7 @@ func (g *Guard) judgeLocked(m *swarmv1.Session) error {
 		return ErrUnknown
 	}
 	fresh := k.digest == m.GetProof() && (k.again.IsZero() || now.Before(k.again))
-	if k.err == nil && now.Sub(k.checked) > recheck {
+	if k.proof != nil && now.Sub(k.checked) > recheck { // also a bad one: bundles and clocks change
 		if g.verify(k, m); k.err != nil {
 			g.cfg.Log.Warn("a peer's registration is not good any more", "node", m.GetNode(), "err", k.err)
 		}
@@ -196,7 +196,9 @@ func (g *Guard) learnLocked(m *swarmv1.Session, proofs []*swarmv1.NodeProof, err
 		k.err, k.again = errors.New("the SN gives no registration that its own SVID has signed"), time.Now().Add(askAgain)
 	default:
 		k.proof = proofs[i]
-		g.verify(k, m)
+		if g.verify(k, m); k.err != nil {
+			k.again = time.Now().Add(recheck) // another SN may have the true one
+		}
 	}
 	old := g.known[m.GetNode()]
 	if k.err != nil && old != nil && old.err == nil && old.peerID == k.peerID && old.spiffeID == k.spiffeID && time.Now().Before(old.ends) {

@@ -31,6 +31,9 @@ func (g *Guard) Plan(v *swarmv1.ContractView, offer Offer) error {
 
 func (g *Guard) plan(v *swarmv1.ContractView, offer Offer) error {
 	p := v.GetPlan()
+	if p.GetRun() != v.GetRun() {
+		return fmt.Errorf("the plan is of run %d, the contract is in run %d", p.GetRun(), v.GetRun())
+	}
 	seen := map[string]bool{}
 	for i, part := range p.GetParticipants() {
 		m, err := sessionOf(v, part)
