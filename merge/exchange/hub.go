@@ -42,8 +42,18 @@ type Hub struct {
 
 // contract is the newest attempt of one contract and its progress.
 type contract struct {
+	ran      map[uint64]bool // attempts of run's round that were begun here: none is twice
 	run      *run
 	progress *progress
+}
+
+// maxAttempts bounds the attempts of a round that a node begins out of order.
+const maxAttempts = 4096
+
+// mayCome reports whether an attempt of the newest one's round may begin here although its number is lower: an SN may have made up
+// the newest one's, and must not make this node deaf to the attempts that there are.
+func (k *contract) mayCome(run, round, number uint64) bool {
+	return k.run.Run == run && k.run.Round == round && !k.ran[number] && len(k.ran) < maxAttempts
 }
 
 // NewHub returns an empty hub.
@@ -129,14 +139,20 @@ func (h *Hub) begin(r *run) error {
 		h.contracts[r.Contract] = k
 	} else {
 		o := k.run
-		if !before(o.Run, o.Round, o.Number, r.Run, r.Round, r.Number) {
+		if !before(o.Run, o.Round, o.Number, r.Run, r.Round, r.Number) && !k.mayCome(r.Run, r.Round, r.Number) {
 			return fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, o.Number, o.Round)
 		}
 		if !o.over() {
 			return fmt.Errorf("%w: attempt %d of round %d has not returned yet", ErrPlan, o.Number, o.Round)
 		}
+		if o.Run != r.Run || o.Round != r.Round {
+			k.ran = nil
+		}
 	}
-	k.run = r
+	if k.run = r; k.ran == nil {
+		k.ran = map[uint64]bool{}
+	}
+	k.ran[r.Number] = true
 	// The first attempt of a round starts from nothing on every node, which is
 	// why nobody has to wait for an owner's bitmap in it.
 	if p := k.progress; p == nil || r.Number == 1 || !p.serves(r.plan, r.slots.Name) {
@@ -285,6 +301,9 @@ func (h *Hub) findLocked(hi hello, from string) (*run, error) {
 		return nil, nil
 	}
 	if before(hi.run, hi.round, hi.number, r.Run, r.Round, r.Number) {
+		if r.over() && k.mayCome(hi.run, hi.round, hi.number) {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, r.Number, r.Round)
 	}
 	if hi.sender >= len(r.Participants) || r.Participants[hi.sender].Node != from || hi.sender == r.Self {

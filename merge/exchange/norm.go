@@ -60,10 +60,19 @@ func readNorm(from io.Reader) (n norm, err error) {
 	return n, nil
 }
 
+// bounded is a sum of squares as it is told. What is beyond says nothing of distances, as a value that is not a number; the merge
+// finds such a value and names it.
+func bounded(squares float64) float64 {
+	if !(squares <= maxSum) {
+		return maxSum
+	}
+	return squares
+}
+
 // signNorm says the own norm over the shard of owner j.
 func (r *run) signNorm(j int, squares float64) (norm, error) {
-	n := norm{squares: squares}
-	sig, err := r.hub.cfg.Sign(NormMessage(Normed{r.plan, r.Self, j, squares}))
+	n := norm{squares: bounded(squares)}
+	sig, err := r.hub.cfg.Sign(NormMessage(Normed{r.plan, r.Self, j, n.squares}))
 	if err == nil && copy(n.sig[:], sig) != SealSize {
 		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), SealSize)
 	}
@@ -200,7 +209,7 @@ func (r *run) holdNorms() bool {
 			}
 			n, changed = r.progress.normOf(i)
 		}
-		if n.squares != r.progress.squared[s] {
+		if n.squares != bounded(r.progress.squared[s]) {
 			r.fail(i, errNorm.Error(), errNorm)
 			return false
 		}
@@ -237,9 +246,12 @@ func rounding(bytes int64) float64 { return (float64(bytes/2) + 16) * 0x1p-52 }
 
 // between returns what the squared distance of two updates can be whose sums of squares are x and y. With exact values the
 // triangle inequality says (a-b)² to (a+b)², a and b being their roots; slack is the relative error of each of the three sums. What
-// is smaller than floating point can tell apart is let through.
+// is smaller than floating point can tell apart is let through, as is everything where a sum is as large as one may be.
 func between(x, y, slack float64) (low, high float64) {
 	const tiny = 1e-300
+	if x >= maxSum || y >= maxSum {
+		return 0, math.MaxFloat64
+	}
 	a, b := math.Sqrt(x), math.Sqrt(y)
 	sum, difference := a+b, math.Abs(a-b)
 	high = float64(sum*sum)*(1+4*slack) + tiny

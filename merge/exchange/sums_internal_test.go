@@ -53,7 +53,7 @@ func TestDistancesLieBetweenNorms(t *testing.T) {
 		{1, 0, 1, 1},
 		{4, 1, 1, 9},
 		{1e12, 1, 0.999998e12, 1.000002000001e12},
-		{1e300, 1e300, 0, 4e300},
+		{1e299, 1e299, 0, 4e299},
 	} {
 		for _, xy := range [][2]float64{{tt.x, tt.y}, {tt.y, tt.x}} {
 			low, high := between(xy[0], xy[1], slack)
