@@ -11,6 +11,11 @@ const (
 	// those of one SPIFFE ID may.
 	memoryInAll = 256 << 20
 	memoryPerID = 64 << 20
+	// memoryNodes bounds what small calls with a node's token take, of all and of one node: heartbeats and watches do not wait for
+	// what others do under the same SPIFFE ID, or without a token. A small call is charged smallCall at most.
+	memoryNodes   = 128 << 20
+	memoryPerNode = 8 << 20
+	smallCall     = 512 << 10
 	// bodyCopies is how much of a message's size is in memory at the worst: a buffer that has grown, and what is made of it.
 	bodyCopies = 3
 )

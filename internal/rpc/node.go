@@ -44,7 +44,9 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	if err != nil {
 		return nil, err
 	}
-	if err := s.rates.takeRegistration(caller.ID, node.PeerID); err != nil {
+	old := s.cfg.Core.View().Nodes[node.Name]
+	known := old != nil && old.PeerID == node.PeerID && old.SPIFFEID == node.SPIFFEID
+	if err := s.rates.takeRegistration(caller.ID, node.PeerID, known); err != nil {
 		return nil, err
 	}
 	token := make([]byte, tokenBytes)

@@ -72,9 +72,10 @@ func (r *rates) take(subject string, of rate, n int) error {
 	return nil
 }
 
-// takeRegistration counts a registration that was proven.
-func (r *rates) takeRegistration(id identity.ID, peerID string) error {
-	if err := r.take("key "+peerID, rate{registerBurst, registerEach}, 1); err != nil {
+// takeRegistration counts a registration that was proven. A key that is registered with that SPIFFE ID already uses up nothing of
+// the others with it: nodes register again whenever their SVIDs are renewed.
+func (r *rates) takeRegistration(id identity.ID, peerID string, known bool) error {
+	if err := r.take("key "+peerID, rate{registerBurst, registerEach}, 1); err != nil || known {
 		return err
 	}
 	return r.take("id "+id.String(), rate{entryBurst, entryEach}, 1)

@@ -90,6 +90,7 @@ type Server struct {
 	orders  *nonce.Table // of operators' orders, by the SN that asked for them
 	healths healths
 	budget  *budget
+	perNode *budget         // of small calls that carry a token, by SPIFFE ID and node
 	crowd   *identity.Crowd // connections
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
@@ -125,8 +126,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}),
-		budget: newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID)),
-		crowd:  identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
+		budget:  newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID)),
+		perNode: newBudget(memoryNodes, memoryPerNode),
+		crowd:   identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
 	}, nil
 }
 
