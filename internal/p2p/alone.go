@@ -25,13 +25,15 @@ const aloneID protocol.ID = "/swarm/alone/1"
 // aloneKey in a context makes a dialled connection one that carries one stream.
 type aloneKey struct{}
 
+var errNoSecurity = errors.New("connection without security transport")
+
 // aloneMuxer is the multiplexer of connections that carry one stream.
 type aloneMuxer struct{}
 
 func (aloneMuxer) NewConn(nc net.Conn, _ bool, _ network.PeerScope) (network.MuxedConn, error) {
 	c, ok := nc.(*secureConn)
 	if !ok {
-		return nil, errors.New("connection without security transport")
+		return nil, errNoSecurity
 	}
 	return &aloneConn{secure: c}, nil
 }

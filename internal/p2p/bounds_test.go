@@ -1,6 +1,7 @@
 package p2p_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"testing"
@@ -24,6 +25,14 @@ func crowded(t *testing.T) (sw *p2ptest.Swarm, member func() p2p.Config) {
 	}
 }
 
+// lost waits for the end of a stream whose peer says nothing.
+func lost(s *p2p.Stream) bool {
+	_ = s.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_, err := s.Read(make([]byte, 1))
+	late, ok := errors.AsType[net.Error](err)
+	return err != nil && (!ok || !late.Timeout())
+}
+
 // TestKeysOfOneSPIFFEIDShareItsConnections: a new node key costs nothing, so each must not bring connections of its own.
 func TestKeysOfOneSPIFFEIDShareItsConnections(t *testing.T) {
 	const limit, over = 3, 2
@@ -45,13 +54,64 @@ func TestKeysOfOneSPIFFEIDShareItsConnections(t *testing.T) {
 		streams = append(streams, s)
 	}
 	for i, s := range streams[:over] {
-		_ = s.SetReadDeadline(time.Now().Add(20 * time.Second))
-		_, err := s.Read(make([]byte, 1))
-		if late, ok := errors.AsType[net.Error](err); err == nil || ok && late.Timeout() {
-			t.Errorf("connection %d is still open: %v", i, err)
+		if !lost(s) {
+			t.Errorf("connection %d is still open", i)
 		}
 	}
 	for _, s := range append(streams[over:], other) {
 		roundTrip(t, s, "hello")
 	}
+}
+
+// TestUnreadBytesOfOneSPIFFEIDAreBounded: each stream has a window that its peer may fill while nobody reads, so streams of
+// many keys must not have windows without number. Who takes most loses the connection, and no other SPIFFE ID does.
+func TestUnreadBytesOfOneSPIFFEIDAreBounded(t *testing.T) {
+	const hold, streamWindow = "/test/hold/1", 256 << 10
+	sw, member := crowded(t)
+	cfg := sw.Config(identity.RoleSN, swarmA)
+	cfg.Memory = p2p.MemoryLimits{Named: 4 * streamWindow}
+	sn := p2ptest.Start(t, cfg)
+	serveEcho(sn, anyRole)
+	sn.Handle(hold, anyRole, func(ctx context.Context, s *p2p.Stream) {
+		<-ctx.Done()
+		_ = s.Reset()
+	})
+	other := sw.Host(identity.RoleSL, swarmA)
+	honest, err := other.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy, modest := p2ptest.Start(t, member()), p2ptest.Start(t, member())
+	unread := func(h *p2p.Host) *p2p.Stream {
+		s, err := h.Dial(t.Context(), p2ptest.AddrOf(t, sn), hold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write(make([]byte, streamWindow/2)); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := unread(greedy)
+	unread(greedy)
+	unread(greedy)
+	unread(modest)
+	unread(modest)
+	if !lost(first) {
+		t.Error("five windows stay open where four may")
+	}
+	unread(modest)
+	roundTrip(t, honest, "hello")
+	alone, err := other.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, alone, "hello")
+	for _, h := range []*p2p.Host{greedy, modest, other} {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		p2p.NothingHeld(t, h)
+	}
+	p2p.NothingHeld(t, sn)
 }

@@ -185,3 +185,19 @@ func KnowsQueues(s *Stream) bool {
 
 // Delayed is delayed, by as much as makes a queue.
 func Delayed(now, shortest uint32) bool { return delayed(now, shortest, queueDelay) }
+
+// NothingHeld waits until the host holds no memory for peers.
+func NothingHeld(t testing.TB, h *Host) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		h.memory.mu.Lock()
+		used, of := h.memory.used, len(h.memory.by)
+		h.memory.mu.Unlock()
+		if used == 0 && of == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are still charged to %d SPIFFE IDs", used, of)
+		}
+	}
+}

@@ -63,6 +63,8 @@ type Config struct {
 	// Conns bounds the incoming connections of each SPIFFE ID, over all node keys that come with it; zero fields are the
 	// defaults.
 	Conns identity.CrowdLimits
+	// Memory bounds what peers may make the host hold for them; zero fields are the defaults.
+	Memory MemoryLimits
 	// Log receives refusals and lost peers.
 	Log *slog.Logger
 }
@@ -93,7 +95,8 @@ type Host struct {
 	protocols *mss.MultistreamMuxer[protocol.ID]
 	listeners []libtransport.Listener
 	dials     singleflight.Group
-	crowd     *identity.Crowd        // incoming connections but those that carry one stream, which their parents bound
+	crowd     *identity.Crowd // incoming connections but those that carry one stream, which their parents bound
+	memory    *memory
 	ctx       func() context.Context // ends with Close
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
@@ -121,7 +124,8 @@ func NewHost(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, log: cfg.Log}
-	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: newMuxer()}
+	mem := newMemory(cfg.Memory, cfg.Log)
+	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: boundMuxer{newMuxer(), mem}}
 	alone := upgrader.StreamMuxer{ID: aloneID, Muxer: aloneMuxer{}}
 	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer, alone}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
 	if err != nil {
@@ -133,6 +137,7 @@ func NewHost(cfg Config) (*Host, error) {
 		ctx:       func() context.Context { return ctx },
 		protocols: mss.NewMultistreamMuxer[protocol.ID](),
 		crowd:     identity.NewCrowd(cfg.Conns, cfg.Log),
+		memory:    mem,
 		services:  map[protocol.ID]service{},
 		conns:     map[peer.ID][]*conn{},
 		vouching:  map[Peer]int{},

@@ -158,12 +158,19 @@ func (h *Host) hang(up libtransport.CapableConn, a *aloneConn, proven *provenKey
 	}
 	parent.alone[c] = struct{}{}
 	h.mu.Unlock()
-	a.secure.wire.ahead = make([]byte, readAhead) // only now: others may be many
+	share := h.memory.open(a.secure)
 	a.onClose(func() {
+		share.leave()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(parent.alone, c)
 	})
+	if err := share.take(aloneCost); err != nil {
+		return nil, err
+	}
+	if share.grow(readAhead) { // not earlier: others may be many
+		a.secure.wire.ahead = make([]byte, readAhead)
+	}
 	return c, nil
 }
 
