@@ -214,3 +214,25 @@ func settled(took []*atomic.Int64) int64 {
 		last = sum
 	}
 }
+
+// TestHeartbeatsWaitForNobodyOfTheirSPIFFEID: somebody with an SVID of a shared entry, and no token, begins calls that never end, which
+// take all that callers of that SPIFFE ID may.
+func TestHeartbeatsWaitForNobodyOfTheirSPIFFEID(t *testing.T) {
+	const most = 1 << 20
+	s := startSwarm(t, rpc.Config{Limits: rpc.Limits{MemoryPerID: most}})
+	source := s.source("/swarm/sl")
+	honest := s.connect(source)
+	honest.register(t, "honest", nodeKey(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, wait := s.connect(source).hold(ctx, t, swarmv1connect.SwarmServiceGetSwarmProcedure, 64, 60)
+	defer wait()
+	defer cancel()
+	for most-rpc.Charged(s.server) > 32<<10 && ctx.Err() == nil { // no room for one more
+		runtime.Gosched()
+	}
+	soon, stop := context.WithTimeout(t.Context(), 20*time.Second) // less than a call waits for its turn
+	defer stop()
+	if _, err := honest.sessions().Report(soon, with(honest, &swarmv1.ReportRequest{})); err != nil {
+		t.Error(err)
+	}
+}
