@@ -28,6 +28,7 @@ func benchCommands() []*Command {
 			&cli.IntFlag{Name: "sns", Value: 1, Usage: "number of SNs `N`"},
 			&cli.BoolFlag{Name: "netns", Usage: "give each node a network namespace of its own (needs root)"},
 			&cli.StringFlag{Name: "link", Usage: "bound each SL's link to `SPEED` in each direction, for example 200mbit; implies --netns"},
+			&cli.DurationFlag{Name: "pause", Usage: "let programs wait for `TIME` before each round that counts, as if they trained"},
 			&cli.DurationFlag{Name: "timeout", Value: benchTimeout, Usage: "give up after `TIME`"},
 			&cli.StringFlag{Name: "swarmd", Usage: "swarmd binary `FILE`; the one beside swarmctl or in PATH if not given"},
 		},
@@ -50,6 +51,10 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 			return err
 		}
 	}
+	pause := o.Duration("pause")
+	if pause < 0 {
+		return exit.New(exit.Usage, "write it like 2s", "--pause %s is negative", pause)
+	}
 	swarmd, err := local.FindSwarmd(o.String("swarmd"))
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 	defer cancel()
 	r, err := bench.Merge(ctx, bench.Config{
 		Peers: o.Int("peers"), SNs: o.Int("sns"), Rounds: o.Int("rounds"), Size: size, Swarmd: swarmd, Environ: os.Environ(),
-		Netns: o.Bool("netns") || link > 0, Link: link, Method: o.String("method"),
+		Netns: o.Bool("netns") || link > 0, Link: link, Method: o.String("method"), Pause: pause,
 		Note: func(line string) { fmt.Fprintln(s.Env.Stderr, line) },
 	})
 	if err != nil {

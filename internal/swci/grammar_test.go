@@ -308,6 +308,7 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"share", "create contract c --weight-cap 40 " + sn, "--weight-cap 40", "0.4", exit.Usage},
 		{"policy", "create contract c --non-finite ignore " + sn, "--non-finite", "drop", exit.Usage},
 		{"negative wait", "create contract c --quorum-wait=-1s " + sn, "--quorum-wait", "", exit.Usage},
+		{"negative pause", "bench merge --pause=-1s", "--pause -1s is negative", "write it like 2s", exit.Usage},
 		{"nobody to explain", "explain contract d " + sn, `explain contract "d": no contract "d"`, "list contracts", exit.NotFound},
 		{"size", "bench merge --size 3x", `size "3x"`, "100MiB", exit.Usage},
 	}

@@ -37,10 +37,11 @@ const (
 // Config is what `bench merge` was asked for.
 type Config struct {
 	Peers, SNs, Rounds int
-	Size               int64  // of one model in bytes, a multiple of 4
-	Method             string // how models are merged; empty: mean
-	Netns              bool   // each node in a network namespace of its own; needs root
-	Link               int64  // of each SL, in bits per second and direction, with Netns; 0: not bounded
+	Size               int64         // of one model in bytes, a multiple of 4
+	Method             string        // how models are merged; empty: mean
+	Netns              bool          // each node in a network namespace of its own; needs root
+	Link               int64         // of each SL, in bits per second and direction, with Netns; 0: not bounded
+	Pause              time.Duration // of all programs, before each round that counts; not negative
 	Swarmd             string
 	Environ            []string
 	Note               func(string) // progress for people; never nil
@@ -310,6 +311,9 @@ func timeRounds(ctx context.Context, cfg Config, peers []*peer) (took []float64,
 		return nil, nil, err
 	}
 	for i := range cfg.Rounds {
+		if err := wait(ctx, cfg.Pause); err != nil {
+			return nil, nil, err
+		}
 		d, err := round(ctx, peers)
 		if err != nil {
 			return nil, nil, err
@@ -321,6 +325,16 @@ func timeRounds(ctx context.Context, cfg Config, peers []*peer) (took []float64,
 		}
 	}
 	return took, y, nil
+}
+
+// wait blocks for d or until ctx is done.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // round lets all programs sync at once and returns the time from the last one's call to the last one's merged model.
