@@ -41,14 +41,21 @@ func (r *run) strange(i int, h header) error {
 	return wrongKind(h)
 }
 
-// appendLeaf appends the frame of a leaf that is read from a slot.
-func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int) ([]byte, error) {
+// measure is given a leaf as its receiver has it and, where that was read anyway, as the committed model has it.
+type measure func(leaf int, x, base []byte) error
+
+// appendLeaf appends the frame of a leaf that is read from a slot, and has it measured if there is something to do that.
+func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int, with measure) ([]byte, error) {
 	h := r.leafHeader(leaf)
 	b = h.append(b)
 	at := len(b)
 	b = b[:at+int(h.length)]
 	if r.codec == nil {
-		return b, readLeaf(from, r.Layout, leaf, b[at:])
+		err := readLeaf(from, r.Layout, leaf, b[at:])
+		if err == nil && with != nil {
+			err = with(leaf, b[at:], nil)
+		}
+		return b, err
 	}
 	n := r.Layout.LeafLen(leaf)
 	x, base := getLeaf(), getLeaf()
@@ -60,7 +67,14 @@ func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int) ([]byte, error) {
 	if err := readLeaf(r.slots.Base, r.Layout, leaf, base[:n]); err != nil {
 		return b, fmt.Errorf("the committed model: %w", err)
 	}
-	return b, r.codec.Encode(leaf, b[at:], x[:n], base[:n])
+	if with == nil {
+		return b, r.codec.Encode(leaf, b[at:], x[:n], base[:n])
+	}
+	err := r.codec.Travel(leaf, b[at:], x[:n], base[:n])
+	if err == nil {
+		err = with(leaf, x[:n], base[:n])
+	}
+	return b, err
 }
 
 // takeLeaf reads a leaf's payload, after its header, into buf, which has the leaf's length.

@@ -88,8 +88,7 @@ func newSwarm(t testing.TB, n int, cfg exchange.Config) *swarm {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &swarm{t: t, ctx: ctx, dials: pipes}
 	for i := range n {
-		cfg.Sign, cfg.Verify = func(msg []byte) ([]byte, error) { return sign(node(i), msg), nil }, verify
-		s.hubs = append(s.hubs, exchange.NewHub(cfg))
+		s.hubs = append(s.hubs, newHub(i, cfg))
 	}
 	t.Cleanup(func() {
 		for _, h := range s.hubs {
@@ -99,6 +98,11 @@ func newSwarm(t testing.TB, n int, cfg exchange.Config) *swarm {
 		s.serving.Wait()
 	})
 	return s
+}
+
+func newHub(i int, cfg exchange.Config) *exchange.Hub {
+	cfg.Sign, cfg.Verify = func(msg []byte) ([]byte, error) { return sign(node(i), msg), nil }, verify
+	return exchange.NewHub(cfg)
 }
 
 // sign stands for a node key: who has the name can do it, which these tests do not mind.

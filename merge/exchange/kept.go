@@ -21,11 +21,11 @@ type kept struct {
 	squares   []float64 // by participant
 	squared   []float64 // sums of squares of contributors' updates over the leaves that are in the distances
 
-	spooled int             // leaves of the own shard, from its first, that are in the stash and in the distances
-	shares  []*share        // of the distances, by owner; nil: not known yet, or the method needs none
-	norms   []*norm         // by participant, of its update over the own shard
-	tells   map[int]float64 // sums of squares of the own update, by the owner that is told
-	states  []merge.Digest  // of the optimiser's new state, by leaf; nil: the method has none
+	spooled int            // leaves of the own shard, from its first, that are in the stash and in the distances
+	shares  []*share       // of the distances, by owner; nil: not known yet, or the method needs none
+	norms   []*norm        // by participant, of its update over the own shard
+	terms   []float64      // sums of squares of the own update, by leaf; below 0: not known
+	states  []merge.Digest // of the optimiser's new state, by leaf; nil: the method has none
 }
 
 // release closes and thereby removes the scratch files.
@@ -100,22 +100,18 @@ func (p *progress) normsOf(who []int) []norm {
 	return norms
 }
 
-// told returns the sum of squares that owner j is told, which is measured once for all attempts.
-func (p *progress) told(j int, measure func() (float64, error)) (float64, error) {
-	p.mu.Lock()
-	squares, known := p.tells[j]
-	p.mu.Unlock()
-	if known {
-		return squares, nil
-	}
-	squares, err := measure()
-	if err != nil {
-		return 0, err
-	}
+// setTerm keeps the sum of squares of the own update over a leaf, which goes into what the leaf's owner is told.
+func (p *progress) setTerm(leaf int, squares float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tells[j] = squares
-	return squares, nil
+	p.terms[leaf] = squares
+}
+
+// term returns the sum of squares of the own update over a leaf; below 0: it is not known.
+func (p *progress) term(leaf int) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.terms[leaf]
 }
 
 // errOtherSums is an owner's that changed what it had said.
@@ -150,7 +146,7 @@ func (r *run) keep(p *progress) {
 	p.stash = newStash(&r.Attempt)
 	if r.method.Distances() {
 		p.shares, p.norms = make([]*share, len(r.Participants)), make([]*norm, len(r.Participants))
-		p.tells = map[int]float64{}
+		p.terms = slices.Repeat([]float64{-1}, r.Layout.Leaves())
 	}
 	if r.method.StateBytes(r.Layout) > 0 {
 		p.states = make([]merge.Digest, r.Layout.Leaves())

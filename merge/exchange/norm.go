@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/swarmd/swarmd/merge"
 )
@@ -92,9 +93,24 @@ func (v *visitor) tellNorm() error {
 	if !v.method.Distances() {
 		return nil
 	}
-	squares, err := v.progress.told(v.j, func() (float64, error) { return v.measure(v.owned[v.j]) })
-	if err != nil {
-		return unreadError{err}
+	var squares float64
+	said := time.Now()
+	for _, leaf := range v.owned[v.j].all() {
+		if v.progress.term(leaf) < 0 { // What this node sent before it was started again.
+			if v.ctx.Err() != nil {
+				return nil // The reader knows why.
+			}
+			if err := v.measureAlone(leaf); err != nil {
+				return unreadError{err}
+			}
+			if now := time.Now(); now.Sub(said) >= v.hub.cfg.StallTimeout/4 {
+				said = now
+				if err := v.c.write(header{kind: kindWait}.append(nil), false); err != nil {
+					return err
+				}
+			}
+		}
+		squares += v.progress.term(leaf)
 	}
 	n, err := v.signNorm(v.j, squares)
 	if err != nil {
@@ -103,24 +119,28 @@ func (v *visitor) tellNorm() error {
 	return v.c.write(n.append(normHeader(v.Self).append(nil)), false)
 }
 
-// measure returns the sum of squares of the own update over some leaves.
-func (r *run) measure(of runs) (sum float64, err error) {
+// measureAlone measures a leaf that is not sent.
+func (r *run) measureAlone(leaf int) error {
 	room := getLeaf()
 	defer putLeaf(room)
-	for _, leaf := range of.all() {
-		b := room[:r.Layout.LeafLen(leaf)]
-		if err := readLeaf(r.slots.Local, r.Layout, leaf, b); err != nil {
-			return 0, err
-		}
-		if err := r.travel(leaf, b, nil); err != nil {
-			return 0, err
-		}
-		err := r.withBase(leaf, func(base []byte) { sum += merge.UpdateSquares(r.Layout, leaf, b, base) })
-		if err != nil {
-			return 0, err
-		}
+	b := room[:r.Layout.LeafLen(leaf)]
+	if err := readLeaf(r.slots.Local, r.Layout, leaf, b); err != nil {
+		return err
 	}
-	return sum, nil
+	if err := r.travel(leaf, b, nil); err != nil {
+		return err
+	}
+	return r.term(leaf, b, nil)
+}
+
+// term keeps what a leaf of the own contribution, as its owner has it, adds to its norm. Base is nil if it was not read yet.
+func (r *run) term(leaf int, x, base []byte) error {
+	add := func(base []byte) { r.progress.setTerm(leaf, merge.UpdateSquares(r.Layout, leaf, x, base)) }
+	if base != nil {
+		add(base)
+		return nil
+	}
+	return r.withBase(leaf, add)
 }
 
 // withBase calls use with a leaf of the committed model, nil if there is none.
@@ -145,6 +165,9 @@ func (r *run) takeNorm(i int, c *conn) error {
 		return nil
 	}
 	h, err := c.next(true)
+	for waits := 0; err == nil && h == (header{kind: kindWait}) && waits < r.own().count(); waits++ {
+		h, err = c.next(true) // It measures leaves that it sent before it was started again.
+	}
 	if err != nil {
 		return err
 	}

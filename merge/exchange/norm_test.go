@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,77 @@ func TestANumberThatWasMadeUpIsNoEnd(t *testing.T) {
 		for i, o := range s.runAll(t.Context(), attempt(t, l, 2, 1, 1, 1), local, merged) {
 			if o.err == nil {
 				t.Errorf("participant %d: an attempt ran twice", i)
+			}
+		}
+	})
+}
+
+// slow is a slot on a disk that takes its time for each leaf, and counts how often each is read.
+type slow struct {
+	*slot
+	each  time.Duration
+	mu    sync.Mutex
+	reads map[int64]int
+}
+
+func (s *slow) ReadAt(b []byte, off int64) (int, error) {
+	time.Sleep(s.each)
+	s.mu.Lock()
+	s.reads[off]++
+	s.mu.Unlock()
+	return s.slot.ReadAt(b, off)
+}
+
+// slowly gives a hub a slow slot in place of the one with its own weights.
+func slowly(s *swarm, hub int, each time.Duration) *slow {
+	disk := &slow{each: each, reads: map[int64]int{}}
+	give := s.extend
+	s.extend = func(i int, slots *exchange.Slots) {
+		give(i, slots)
+		if i == hub {
+			disk.slot = slots.Local.(*slot)
+			slots.Local = disk
+		}
+	}
+	return disk
+}
+
+// TestANormTakesNoReadOfItsOwn: who measures its update while it sends it reads each leaf once, and is not taken for dead on a
+// disk that takes seconds for a leaf, where a second look at the shard would be longer than the stall time.
+func TestANormTakesNoReadOfItsOwn(t *testing.T) {
+	l, _, _ := floats(t, 18, 1)
+	for _, text := range []string{"geomedian", "geomedian(wire=bfloat16)"} {
+		const n, sluggish = 3, 1
+		tr := newTraining(t, canonical(t, text), l, n, true, rand.New(rand.NewPCG(3, 4)))
+		a := tr.plan(attempt(t, l, 1, 1, 2, 3))
+		synctest.Test(t, func(t *testing.T) {
+			s := tr.join(newSwarm(t, n, exchange.Config{}))
+			disk := slowly(s, sluggish, 3*time.Second)
+			tr.verify(a, s.runAll(t.Context(), a, tr.local, tr.merged))
+			for i, p := range a.Participants {
+				for _, leaf := range shard(p) {
+					if k := disk.reads[l.LeafOffset(leaf)]; i != sluggish && k != 1 {
+						t.Errorf("%s: leaf %d of participant %d was read %d times, want 1", text, leaf, i, k)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestANormOfWhatWasSentBefore: a node that was started again measures what an owner has of it still, and says meanwhile that it lives.
+func TestANormOfWhatWasSentBefore(t *testing.T) {
+	const phase, again = 2, 1 // The victim has all contributions.
+	synctest.Test(t, func(t *testing.T) {
+		tr, s, a, _, _ := broken(t, phase)
+		s.hubs[again].Close()
+		s.hubs[again] = newHub(again, exchange.Config{})
+		disk := slowly(s, again, 3*time.Second)
+		a.Number = 2
+		tr.verify(a, s.runAll(t.Context(), a, tr.local, tr.merged))
+		for _, leaf := range shard(a.Participants[victim]) {
+			if k := disk.reads[a.Layout.LeafOffset(leaf)]; k != 1 {
+				t.Errorf("leaf %d was read %d times, want 1", leaf, k)
 			}
 		}
 	})

@@ -40,6 +40,7 @@ type sender struct {
 	*run
 	c       *conn
 	bounded bool
+	measure measure // what is sent; nil: it is not
 	buf     *[]byte // of framePool; nil while it was not needed
 }
 
@@ -59,10 +60,18 @@ func (s *sender) release() {
 // leaf sends one that is read from a slot. It returns an unreadError if that is what failed.
 func (s *sender) leaf(from io.ReaderAt, leaf int) error {
 	var head [headerSize]byte
-	var wrote error
+	var wrote, measured error
 	lent, err := s.lend(from, leaf, func(b []byte) {
-		wrote = s.c.writeFrame(s.leafHeader(leaf).append(head[:0]), b, s.bounded)
+		if s.measure != nil {
+			measured = s.measure(leaf, b, nil)
+		}
+		if measured == nil {
+			wrote = s.c.writeFrame(s.leafHeader(leaf).append(head[:0]), b, s.bounded)
+		}
 	})
+	if err == nil {
+		err = measured
+	}
 	if err != nil {
 		return unreadError{err}
 	}
@@ -72,7 +81,7 @@ func (s *sender) leaf(from io.ReaderAt, leaf int) error {
 	if s.buf == nil {
 		s.buf = framePool.Get().(*[]byte)
 	}
-	b, err := s.appendLeaf((*s.buf)[:0], from, leaf)
+	b, err := s.appendLeaf((*s.buf)[:0], from, leaf, s.measure)
 	if err != nil {
 		return unreadError{err}
 	}

@@ -222,6 +222,9 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		}
 	}
 	s := &sender{run: v.run, c: v.c}
+	if v.method.Distances() {
+		s.measure = v.term
+	}
 	defer s.release()
 	for i, leaf := range shard.all() {
 		if skip.get(i) {

@@ -21,7 +21,7 @@ const (
 	kindHello kind = iota + 1 // argument: sender's index; payload: hello
 	kindHave                  // payload: bitmap of the shard's leaves that need not be sent
 	kindLeaf                  // argument: leaf; payload: its bytes
-	kindWait                  // argument: the index awaited, plus one; says "alive"
+	kindWait                  // says "alive": an owner that awaits something, or a contributor that measures what it sent earlier
 	kindFail                  // argument: the index blamed, plus one; payload: code and reason
 	kindSums                  // argument: number of contributors; payload: the owner's share of their distances
 	kindDiff                  // a leaf as merge.Codec has it travel; argument as of kindLeaf
