@@ -162,45 +162,49 @@ func TestAnswersOfOtherTermsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t)
 		s.form(three...)
-		leader := s.leader(three...).name
-		bad := others(three, leader)[0]
+		bad := others(three, s.leader(three...).name)[0]
 		s.stop(bad)
-		trans, layer := s.rogue(consensus.Peer{PeerID: "id" + bad, Role: "sn"}, bad)
-		layer.node.Handle(consensus.ProtocolRaft, func(conn net.Conn, _ consensus.Peer) {
-			select {
-			case layer.accepted <- conn:
-			case <-layer.done:
-				_ = conn.Close()
-			}
-		})
-		lie := func(rpc raft.RPC) {
-			switch rpc.Command.(type) {
-			case *raft.AppendEntriesRequest:
-				rpc.Respond(&raft.AppendEntriesResponse{Term: math.MaxUint64}, nil)
-			case *raft.RequestVoteRequest:
-				rpc.Respond(&raft.RequestVoteResponse{Term: math.MaxUint64}, nil)
-			case *raft.RequestPreVoteRequest:
-				rpc.Respond(&raft.RequestPreVoteResponse{Term: math.MaxUint64}, nil)
-			default:
-				rpc.Respond(nil, errBlocked)
-			}
-		}
-		trans.SetHeartbeatHandler(lie)
-		go func() {
-			for {
-				select {
-				case rpc := <-trans.Consumer():
-					lie(rpc)
-				case <-layer.done:
-					return
-				}
-			}
-		}()
+		s.answers(bad, func() uint64 { return math.MaxUint64 })
 		honest := others(three, bad)
 		time.Sleep(10 * time.Second)
 		s.goesOn(honest...)
 		s.terms(honest...)
 	})
+}
+
+// answers lets a name's node answer raft's requests with failures, in a term of its own choice.
+func (s *swarm) answers(name string, term func() uint64) {
+	trans, layer := s.rogue(consensus.Peer{PeerID: "id" + name, Role: "sn"}, name)
+	layer.node.Handle(consensus.ProtocolRaft, func(conn net.Conn, _ consensus.Peer) {
+		select {
+		case layer.accepted <- conn:
+		case <-layer.done:
+			_ = conn.Close()
+		}
+	})
+	lie := func(rpc raft.RPC) {
+		switch rpc.Command.(type) {
+		case *raft.AppendEntriesRequest:
+			rpc.Respond(&raft.AppendEntriesResponse{Term: term()}, nil)
+		case *raft.RequestVoteRequest:
+			rpc.Respond(&raft.RequestVoteResponse{Term: term()}, nil)
+		case *raft.RequestPreVoteRequest:
+			rpc.Respond(&raft.RequestPreVoteResponse{Term: term()}, nil)
+		default:
+			rpc.Respond(nil, errBlocked)
+		}
+	}
+	trans.SetHeartbeatHandler(lie)
+	go func() {
+		for {
+			select {
+			case rpc := <-trans.Consumer():
+				lie(rpc)
+			case <-layer.done:
+				return
+			}
+		}
+	}()
 }
 
 // TestStrangersAreNotFollowed: an SN that is not of the configuration sends raft's messages while no leader is known.

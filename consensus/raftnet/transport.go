@@ -15,11 +15,8 @@ import (
 )
 
 const (
-	// maxTermLead is how far a message's term may be above this server's own. A term rises by one with each election, so no
-	// honest server is so far ahead; from the largest number there would be no way on, for all that take it, for ever.
-	maxTermLead = 1 << 20
-	// maxTerm bounds the terms that a server takes which has no log yet, and so no term to compare with.
-	maxTerm = 1 << 48
+	// leastCeiling is the highest term that is believed where the clock says 1970, as without a battery it does.
+	leastCeiling = 1 << 20
 	// rpcTimeout bounds one message of raft and its answer.
 	rpcTimeout = 10 * time.Second
 	// notice is the least time between two complaints.
@@ -27,7 +24,7 @@ const (
 )
 
 var (
-	errTerm  = errors.New("its term is too far above this server's own")
+	errTerm  = errors.New("no swarm has had so many elections by now")
 	errFrame = errors.New("malformed message of raft")
 )
 
@@ -86,8 +83,17 @@ func (t *Transport) Handle(conn net.Conn, peer Peer) { t.layer.handle(conn, peer
 // CloseOf closes the open streams of the peers for whom out is true.
 func (t *Transport) CloseOf(out func(peerID string) bool) { t.layer.closeOf(out) }
 
-// fits tells whether a message's term is one to believe.
-func (t *Transport) fits(term uint64) bool { return term <= t.cfg.Term.Load()+maxTermLead }
+// fits tells whether a message's term is one to believe. What is not above the stored one changes nothing, whatever a clock
+// that was set back says.
+func (t *Transport) fits(term uint64) bool {
+	return term <= max(Ceiling(time.Now()), t.cfg.Term.Load())
+}
+
+// Ceiling is the highest term to believe at a time: that of an election in every millisecond since 1970. From the largest
+// number there would be no way on, for ever. The bound must not depend on the server's own term: a rogue could repeat what
+// is permitted, and bring honest servers so far apart that they refuse each other, who can't tell whose fault that is. This
+// one is everybody's, so however far one was lifted, the others may follow it; and it rises faster than elections can.
+func Ceiling(now time.Time) uint64 { return max(uint64(max(now.UnixMilli(), 0)), leastCeiling) }
 
 // Consumer returns the requests that were let through.
 func (t *Transport) Consumer() <-chan raft.RPC { return t.requests }
@@ -139,7 +145,7 @@ func (t *Transport) permits(conn *trackedConn, peer Peer, rpc raft.RPC) bool {
 // answered holds an answer's term to this server's.
 func (t *Transport) answered(err error, term uint64) error {
 	if err == nil && !t.fits(term) {
-		return fmt.Errorf("answer of term %d: %w", term, errTerm)
+		return fmt.Errorf("answer of term %d: %w: check the clocks of both servers", term, errTerm)
 	}
 	return err
 }
@@ -310,12 +316,8 @@ func (t *Transport) judgeRequest(peer Peer, request any) error {
 	default:
 		return errFrame
 	}
-	bound := t.cfg.Term.Load() + maxTermLead
-	if len(t.cfg.Servers()) == 0 {
-		bound = maxTerm
-	}
-	if term > bound {
-		return fmt.Errorf("term %d: %w: if this server was away for very long, move its state directory away and start it again to rejoin as an empty one", term, errTerm)
+	if !t.fits(term) {
+		return fmt.Errorf("term %d: %w: check the clocks of both servers", term, errTerm)
 	}
 	return nil
 }
