@@ -134,6 +134,40 @@ func TestTermThatNoElectionLeadsToIsRefused(t *testing.T) {
 	}
 }
 
+// TestEntriesOutOfOrderAreRefused: no log can be continued after an entry of the largest index, and no leader's is newer than
+// one of the largest term.
+func TestEntriesOutOfOrderAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		bad := others(three, s.leader(three...).name)[0]
+		last, err := s.stores[bad].Log.LastIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		trans, _ := s.rogue(consensus.Peer{PeerID: "id" + bad, Role: "sn"}, bad)
+		header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte(bad), Addr: []byte(address(bad))}
+		for _, to := range others(three, bad) {
+			for _, entry := range []*raft.Log{
+				{Index: last + 1, Term: math.MaxUint64, Type: raft.LogNoop},
+				{Index: last + 2, Term: 20, Type: raft.LogNoop},
+				{Index: math.MaxUint64, Term: 20, Type: raft.LogNoop},
+			} {
+				request := &raft.AppendEntriesRequest{RPCHeader: header, Term: 20, PrevLogEntry: last, Entries: []*raft.Log{entry}}
+				if err := trans.AppendEntries("x", raft.ServerAddress(address(to)), request, &raft.AppendEntriesResponse{}); err == nil {
+					t.Errorf("%s answered entry %d of term %d", to, entry.Index, entry.Term)
+				}
+			}
+			snapshot := &raft.InstallSnapshotRequest{RPCHeader: header, SnapshotVersion: 1, Term: 20, LastLogTerm: 21}
+			snapshot.Configuration = raft.EncodeConfiguration(raft.Configuration{})
+			if err := trans.InstallSnapshot("x", raft.ServerAddress(address(to)), snapshot, &raft.InstallSnapshotResponse{}, strings.NewReader("")); err == nil {
+				t.Errorf("%s took a snapshot of a later term", to)
+			}
+		}
+		s.goesOn(three...)
+	})
+}
+
 // TestConfigurationThatDoesNotDecodeIsRefused: raft panics where it takes one, and at every start after.
 func TestConfigurationThatDoesNotDecodeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -293,14 +293,17 @@ func (t *Transport) judgeRequest(peer Peer, request any) error {
 	switch r := request.(type) {
 	case *raft.AppendEntriesRequest:
 		term = r.Term
-		for _, entry := range r.Entries {
+		for i, entry := range r.Entries {
 			if !readable(entry) {
 				return fmt.Errorf("entry %d of type %s: %w", entry.Index, entry.Type, errFrame)
+			}
+			if entry.Term > term || entry.Index != r.PrevLogEntry+uint64(i)+1 {
+				return fmt.Errorf("entry %d of term %d: %w", entry.Index, entry.Term, errFrame)
 			}
 		}
 	case *raft.InstallSnapshotRequest:
 		term = r.Term
-		if r.SnapshotVersion != raft.SnapshotVersionMax || !isConfiguration(r.Configuration) {
+		if r.SnapshotVersion != raft.SnapshotVersionMax || r.LastLogTerm > term || !isConfiguration(r.Configuration) {
 			return fmt.Errorf("snapshot of version %d: %w", r.SnapshotVersion, errFrame)
 		}
 	case *raft.RequestPreVoteRequest:
