@@ -123,7 +123,7 @@ func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Do
 	if done.Signature, err = key.Sign(exchange.DoneMessage(o)); err != nil {
 		return err
 	}
-	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares))
+	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares, nil))
 	return err
 }
 

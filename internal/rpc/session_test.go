@@ -215,7 +215,9 @@ func TestReportsReachTheLeader(t *testing.T) {
 	}
 	seal := must(key.Sign(exchange.SealMessage(exchange.Sealed{Contract: "study", Run: 1, Round: 1, Number: 1, Plan: planned.Digest(), Shard: shard})))(t)
 	squares := []float64{0.5}
-	sign := func(seals ...[]byte) []byte { return must(key.Sign(exchange.ReportMessage(out, seals, squares)))(t) }
+	sign := func(seals ...[]byte) []byte {
+		return must(key.Sign(exchange.ReportMessage(out, seals, squares, nil)))(t)
+	}
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
 		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
 		Done: &swarmv1.Done{

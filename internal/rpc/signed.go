@@ -49,7 +49,7 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	}
 	for _, signed := range []struct{ msg, sig []byte }{
 		{exchange.DoneMessage(out), d.GetSignature()}, // for the ledger
-		{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares()), d.GetReportSignature()},
+		{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), nil), d.GetReportSignature()},
 	} {
 		if err := identity.VerifyNodeSignature(node.PeerID, signed.msg, signed.sig); err != nil {
 			return "", fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",

@@ -35,6 +35,8 @@ type Participant struct {
 	// More are further runs that it owns, in ascending order: those of owners that are gone. A leaf of its shard is known by its
 	// index in all runs.
 	More []merge.Shard
+	// Unit is what parties are told apart by where shards have witnesses: a SPIFFE ID that is a node's own, else its node key.
+	Unit string
 }
 
 // Attempt is one planned exchange as this node sees it. All participants must
@@ -48,6 +50,8 @@ type Attempt struct {
 	Method             string
 	// Epoch counts what ended an attempt of the round so that nothing of it may be resumed. It is part of the plan's digest.
 	Epoch uint64
+	// Witnesses is how many participants merge each shard, its owner included: see [merge.Mergers]. 0 and 1: the owner alone.
+	Witnesses int
 }
 
 // Slots are the weight files of an attempt. They stay unchanged by others until
@@ -96,6 +100,9 @@ type Result struct {
 	// that contributes nothing. Nil if the method bounds no updates or this node
 	// owns nothing.
 	UpdateSquares []float64
+	// Claims has one for each shard that this node has merged, as its owner or a witness, ascending by owner; nil without witnesses.
+	// Nothing fails because claims differ: that is for the leader to judge.
+	Claims []Claim
 }
 
 // Failure is the error of an attempt that could not complete. Use errors.As.
@@ -188,6 +195,9 @@ func (a *Attempt) check() (*merge.Method, error) {
 	if err := merge.CheckShards(a.Layout.Leaves(), shards); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
 	}
+	if err := a.checkWitnesses(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
 	return m, a.checkMethod(m, contributors, owners)
 }
 
@@ -230,7 +240,7 @@ func (a *Attempt) planDigest() merge.Digest {
 func (a *Attempt) Planned() Planned {
 	return Planned{
 		Contract: a.Contract, Run: a.Run, Round: a.Round, Method: a.Method, Layout: a.Layout.Digest(), Participants: a.Participants,
-		Epoch: a.Epoch,
+		Epoch: a.Epoch, Witnesses: a.Witnesses,
 	}
 }
 
@@ -253,7 +263,7 @@ type Outcome struct {
 
 // ReportMessage returns the canonical bytes that a node's key signs besides, so that whoever passes the report on can change
 // nothing of it: what DoneMessage covers, which ledgers keep, and what only the leader needs.
-func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64) []byte {
+func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64, claims []Claim) []byte {
 	b := []byte("swarmd merge report 1\x00")
 	b = appendText(b, string(DoneMessage(o)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(seals)))
@@ -264,7 +274,7 @@ func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64) []byte {
 	for _, v := range updateSquares {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 	}
-	return b
+	return appendClaims(b, claims)
 }
 
 // DoneMessage returns the canonical bytes that a node's key signs to report an

@@ -16,12 +16,14 @@ type Planned struct {
 	Layout       merge.Digest
 	Participants []Participant // in summation order; Node is a peer ID
 	Epoch        uint64        // of [Attempt]
+	Witnesses    int           // of [Attempt]
 }
 
 // Digest covers all of it: who signs an [Outcome] signs the weights of all
 // participants, the method and the layout too.
 func (p Planned) Digest() merge.Digest {
-	later := p.Epoch > 0 || slices.ContainsFunc(p.Participants, func(x Participant) bool { return len(x.More) > 0 })
+	witnessed := p.Witnesses > 1
+	later := p.Epoch > 0 || witnessed || slices.ContainsFunc(p.Participants, func(x Participant) bool { return len(x.More) > 0 })
 	b := []byte("swarmd merge plan 2\x00") // whatever version 2 could say is said so, and ledgers verify as ever
 	if later {
 		b = []byte("swarmd merge plan 3\x00")
@@ -46,6 +48,12 @@ func (p Planned) Digest() merge.Digest {
 				b = binary.LittleEndian.AppendUint64(b, uint64(s.First))
 				b = binary.LittleEndian.AppendUint64(b, uint64(s.Leaves))
 			}
+		}
+	}
+	if witnessed {
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Witnesses)) //nolint:gosec // Run bounds it
+		for _, x := range p.Participants {
+			b = appendText(b, x.Unit)
 		}
 	}
 	return merge.Sum(b)

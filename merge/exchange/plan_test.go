@@ -35,8 +35,12 @@ func TestPlanDigests(t *testing.T) {
 		"two": func(p *exchange.Planned) {
 			p.Participants[0].More = []merge.Shard{{First: 6, Leaves: 1}, {First: 8, Leaves: 1}}
 		},
-		"run":      func(p *exchange.Planned) { p.Run++ },
-		"contract": func(p *exchange.Planned) { p.Contract = "other" },
+		"run":       func(p *exchange.Planned) { p.Run++ },
+		"contract":  func(p *exchange.Planned) { p.Contract = "other" },
+		"witnesses": func(p *exchange.Planned) { p.Witnesses = 2 },
+		"three":     func(p *exchange.Planned) { p.Witnesses = 3 },
+		"unit":      func(p *exchange.Planned) { p.Witnesses, p.Participants[0].Unit = 2, "u" },
+		"its unit":  func(p *exchange.Planned) { p.Witnesses, p.Participants[1].Unit = 2, "u" },
 	} {
 		d := plan(change)
 		if as := seen[d]; as != "" {

@@ -128,6 +128,9 @@ func (p *progress) shardLocked(owner int, s runs) merge.Digest {
 
 // withShare is the digest of a shard's leaves and of its owner's share of the distances.
 func withShare(leaves merge.Digest, s share) merge.Digest {
-	told := s.digest()
+	return withDistances(leaves, s.digest())
+}
+
+func withDistances(leaves, told merge.Digest) merge.Digest {
 	return merge.Sum(slices.Concat([]byte("swarmd merge shard with distances 1\x00"), leaves[:], told[:]))
 }

@@ -1,0 +1,112 @@
+package exchange_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange"
+)
+
+// distinct holds that what is changed gives another message each time.
+func distinct[T any](t *testing.T, of func() T, message func(T) []byte, changes map[string]func(*T)) {
+	t.Helper()
+	seen := map[string]string{string(message(of())): "nothing"}
+	for name, change := range changes {
+		x := of()
+		change(&x)
+		m := string(message(x))
+		if as := seen[m]; as != "" {
+			t.Errorf("%s gives the message of %s", name, as)
+		}
+		seen[m] = name
+	}
+}
+
+// TestInputMessages holds that what is signed of one shard is nothing signed of another, whichever attempt it is.
+func TestInputMessages(t *testing.T) {
+	type input struct {
+		plan, digest       merge.Digest
+		contributor, owner int
+	}
+	distinct(t, func() input { return input{} }, func(x input) []byte {
+		return exchange.InputMessage(x.plan, x.contributor, x.owner, x.digest)
+	}, map[string]func(*input){
+		"plan":        func(x *input) { x.plan[0]++ },
+		"contributor": func(x *input) { x.contributor++ },
+		"owner":       func(x *input) { x.owner++ },
+		"digest":      func(x *input) { x.digest[0]++ },
+	})
+}
+
+// TestReportsCoverClaims: every part of them, and a report without any is what it always was.
+func TestReportsCoverClaims(t *testing.T) {
+	const old = "3b9f2bcbe70707068985248964ffe78a3e91211799cb87dc657adf92ff2a1d17"
+	report := func(claims []exchange.Claim) []byte {
+		return exchange.ReportMessage(exchange.Outcome{Contract: "c", Run: 1, Round: 2, Number: 3}, [][]byte{{1}}, []float64{0.5}, claims)
+	}
+	if got := merge.Sum(report(nil)).String(); got != old {
+		t.Errorf("without claims: digest %s, want %s", got, old)
+	}
+	claims := func() []exchange.Claim {
+		return []exchange.Claim{
+			{Owner: 1, Inputs: []exchange.Input{{Signature: []byte("a")}, {Signature: []byte("b")}}},
+			{Owner: 2, Inputs: []exchange.Input{{}}},
+		}
+	}
+	distinct(t, claims, report, map[string]func(*[]exchange.Claim){
+		"no claims":  func(x *[]exchange.Claim) { *x = nil },
+		"one claim":  func(x *[]exchange.Claim) { *x = (*x)[:1] },
+		"owner":      func(x *[]exchange.Claim) { (*x)[0].Owner++ },
+		"merged":     func(x *[]exchange.Claim) { (*x)[0].Merged[0]++ },
+		"sums":       func(x *[]exchange.Claim) { (*x)[0].Sums[0]++ },
+		"input":      func(x *[]exchange.Claim) { (*x)[0].Inputs[1].Digest[0]++ },
+		"signature":  func(x *[]exchange.Claim) { (*x)[0].Inputs[1].Signature = []byte("c") },
+		"no input":   func(x *[]exchange.Claim) { (*x)[1].Inputs = nil },
+		"the second": func(x *[]exchange.Claim) { (*x)[1].Merged[0]++ },
+	})
+}
+
+// TestClaimsOfShards: what a claim says of a shard is what its owner seals.
+func TestClaimsOfShards(t *testing.T) {
+	c := exchange.Claim{Merged: merge.Sum(nil)}
+	if c.Shard() != c.Merged {
+		t.Error("without distances the shard's digest is not that of its leaves")
+	}
+	with := c
+	with.Sums[0] = 1
+	if with.Shard() == c.Merged || with.Shard() == with.Sums {
+		t.Error("distances are no part of the shard's digest")
+	}
+}
+
+// TestPlansNeedEnoughMergers: with fewer parties than the plan says nothing is merged.
+func TestPlansNeedEnoughMergers(t *testing.T) {
+	l, local, merged := floats(t, 6, 3)
+	for name, c := range map[string]struct {
+		k     int
+		units [3]string
+		ok    bool
+	}{
+		"off":         {0, [3]string{}, true},
+		"owner alone": {1, [3]string{}, true},
+		"two":         {2, [3]string{"a", "b", "a"}, true},
+		"three":       {3, [3]string{"a", "b", "c"}, true},
+		"too few":     {3, [3]string{"a", "b", "a"}, false},
+		"one party":   {2, [3]string{"a", "a", "a"}, false},
+		"no unit":     {2, [3]string{"a", "b", ""}, false},
+		"below":       {-1, [3]string{"a", "b", "c"}, false},
+		"above":       {exchange.MaxMergers + 1, [3]string{"a", "b", "c"}, false},
+	} {
+		a := attempt(t, l, 1, 1, 1, 1)
+		a.Witnesses = c.k
+		for i, u := range c.units {
+			a.Participants[i].Unit = u
+		}
+		for i, o := range newSwarm(t, 3, exchange.Config{}).runAll(t.Context(), a, local, merged) {
+			if c.ok && o.err != nil || !c.ok && !errors.Is(o.err, exchange.ErrPlan) {
+				t.Errorf("%s: participant %d: got %v, accepted should be %v", name, i, o.err, c.ok)
+			}
+		}
+	}
+}
