@@ -19,7 +19,7 @@ func (e *Engine) Resume(r *Saved) {
 	s := &session{
 		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: r.open, openJSON: r.Open, layout: r.layout, method: r.method,
 		changed: make(chan struct{}), progress: r.progress, localName: r.Local, base: r.Base.model(), lastSeq: r.LastSeq, last: r.Last,
-		sent: r.Sent, closing: r.Closing, finished: r.Finished, final: r.Final,
+		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
 	if r.Offered != nil {
 		s.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}

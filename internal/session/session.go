@@ -66,6 +66,7 @@ type session struct {
 	norm      norm
 	offered   *offer
 	sent      *Sent // what may have gone to whom of what is offered, or frozen
+	begun     *Begun
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
 	closing   bool    // the program called Close

@@ -78,13 +78,20 @@ func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
 	w.changed = make(chan struct{})
 }
 
+// now is the newest view.
+func (w *swarm) now() *swarmv1.ContractView {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view
+}
+
 func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
 	w.opened = req
 	w.update(func(v *swarmv1.ContractView) {
 		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
 			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})
 	})
-	return w.view, nil
+	return w.now(), nil
 }
 
 func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
@@ -97,7 +104,7 @@ func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swa
 		}
 	}
 	w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State = "closed" })
-	return w.view, nil
+	return w.now(), nil
 }
 
 func (w *swarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
