@@ -47,6 +47,7 @@ type Saved struct {
 	Offered   *Offer  `json:"offered,omitempty"`
 	Sent      *Sent   `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
 	Begun     *Begun  `json:"begun,omitempty"`
+	Spoken    uint64  `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
 	LastSeq   uint64  `json:"last_seq"`
 	Last      *Result `json:"last,omitempty"` // the answer to LastSeq
 	Closing   bool    `json:"closing,omitempty"`
@@ -186,6 +187,7 @@ func (s *session) recordLocked() {
 		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.GetIndex(), s.known), Open: s.openJSON, Progress: pack(s.progress),
 		Base: s.base.name(), Held: s.held.name(), HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
 		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName, Sent: s.sent, Begun: s.begun,
+		Spoken: s.spoken.number,
 	}
 	if s.method != nil {
 		r.Method = s.method.String()

@@ -38,6 +38,8 @@ type lives struct {
 	signed map[[2]uint64]int // the last life that took part in an attempt, by round and number
 	fresh  chan struct{}     // closed and replaced when a new life has begun
 	old    sync.WaitGroup
+
+	numbers map[string]uint64 // of the last report, by session
 }
 
 // life is one daemon. It reaches the swarm until it is killed.
@@ -47,10 +49,11 @@ type life struct {
 	engine *session.Engine
 	cancel context.CancelFunc
 	dead   bool
+	spoke  bool // it has reported
 }
 
 func newLives(t *testing.T, w *ledSwarm, killAt int) *lives {
-	l := &lives{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, signed: map[[2]uint64]int{}, fresh: make(chan struct{})}
+	l := &lives{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, signed: map[[2]uint64]int{}, fresh: make(chan struct{}), numbers: map[string]uint64{}}
 	for _, name := range []string{"local", "merged-0", "merged-1"} {
 		l.files[name] = &memory{make([]byte, 4*floats)}
 	}
@@ -74,6 +77,7 @@ func (l *lives) begin(number int) {
 	open := func(turn int) (session.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
 	n.engine = session.New(session.Config{
 		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Walls: "container, no network",
+		Sign:     func(msg []byte) ([]byte, error) { return msg[:8], nil },
 		NewSlots: func(int64) (session.Slots, error) { return open(0) },
 		OpenSlots: func(_ int64, local, committed string) (session.Slots, error) {
 			if local != "local" {
@@ -159,6 +163,15 @@ func (n *life) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
 func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 	if err := n.step(ctx); err != nil {
 		return err
+	}
+	for _, r := range req.GetSessions() { // a leader drops what is older than what it has heard
+		n.mu.Lock()
+		first := !n.spoke
+		if last := n.numbers[r.Session]; r.Number < last || first && r.Number == last {
+			n.t.Errorf("life %d of the daemon numbers a report %d, after %d", n.number, r.Number, last)
+		}
+		n.numbers[r.Session], n.spoke = r.Number, true
+		n.mu.Unlock()
 	}
 	return errors.Join(n.w.Report(ctx, req), n.step(ctx))
 }

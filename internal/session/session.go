@@ -84,6 +84,7 @@ type session struct {
 	missed    error             // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil
+	spoken    spoken            // what the last report has signed
 }
 
 // Result is the answer to a Sync or Close.
@@ -189,6 +190,7 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
 		r.Done, r.Failed = s.attempt.done, s.attempt.failed
 	}
+	s.signLocked(r)
 	return r
 }
 

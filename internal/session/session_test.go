@@ -52,6 +52,7 @@ type swarm struct {
 	models  map[string][]byte // by digest: what other nodes hold
 	refuses bool              // other nodes say that they do not hold what is asked for
 	merges  int
+	signed  int
 
 	modelDir   string
 	scratchDir string
@@ -134,6 +135,22 @@ func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) error {
 		w.report = req.Sessions[0]
 	}
 	return nil
+}
+
+// sign stands in for the node key.
+func (w *swarm) sign(msg []byte) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.signed++
+	d := merge.Sum(msg)
+	return d[:], nil
+}
+
+// signs is how many signatures were made.
+func (w *swarm) signs() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.signed
 }
 
 // count is how many reports have come.
@@ -226,7 +243,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
-		Patience: w.patience,
+		Patience: w.patience, Sign: w.sign,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
