@@ -206,7 +206,7 @@ func (a *Attempt) checkMethod(m *merge.Method, contributors, owners int) error {
 	if least := m.LeastContributors(); contributors < least {
 		return fmt.Errorf("%w: %s needs %d participants of weight above 0, there are %d", ErrPlan, m, least, contributors)
 	}
-	if m.Distances() && 8*pairs(contributors)*owners > maxDistances {
+	if m.Distances() && 8*pairs(contributors)*(owners+a.mostWitnessed()) > maxDistances {
 		return fmt.Errorf("%w: the distances between %d models from %d owners do not fit into %d bytes: use another method than %s",
 			ErrPlan, contributors, owners, maxDistances, m.Name())
 	}

@@ -77,10 +77,14 @@ func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int, with measure) ([]
 	return b, err
 }
 
-// takeLeaf reads a leaf's payload, after its header, into buf, which has the leaf's length.
-func (r *run) takeLeaf(from io.Reader, leaf int, buf []byte) error {
+// takeLeaf reads a leaf's payload, after its header, into buf, which has the leaf's length. Came, which may be nil, is given what
+// has travelled.
+func (r *run) takeLeaf(from io.Reader, leaf int, buf []byte, came func(sent []byte)) error {
 	if r.codec == nil {
 		_, err := io.ReadFull(from, buf)
+		if err == nil && came != nil {
+			came(buf)
+		}
 		return err
 	}
 	room := getLeaf()
@@ -88,6 +92,9 @@ func (r *run) takeLeaf(from io.Reader, leaf int, buf []byte) error {
 	code := room[:r.codec.Len(leaf)]
 	if _, err := io.ReadFull(from, code); err != nil {
 		return err
+	}
+	if came != nil {
+		came(code)
 	}
 	if err := r.readBase(leaf, buf); err != nil {
 		return err

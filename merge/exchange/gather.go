@@ -17,7 +17,7 @@ type gatherer struct {
 
 func (r *run) newGatherer() *gatherer {
 	n := len(r.who)
-	return &gatherer{run: r, sources: make([][]byte, n), ringed: make([]bool, n), buffers: make([][]byte, n)}
+	return &gatherer{run: r, sources: make([][]byte, n), ringed: make([]bool, n), buffers: make([][]byte, n), copies: r.witnessed()}
 }
 
 func (g *gatherer) release() {
@@ -51,7 +51,9 @@ func (g *gatherer) gather(leaf int, use func() error) error {
 	if err := readLeaf(g.slots.Local, g.Layout, leaf, b); err != nil {
 		return g.unread(err)
 	}
-	if err := g.travel(leaf, b, nil); err != nil {
+	if err := g.travelOwn(leaf, b); errors.Is(err, errChanged) {
+		return g.unread(err)
+	} else if err != nil {
 		return err
 	}
 	g.sources[own] = b

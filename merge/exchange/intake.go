@@ -29,7 +29,7 @@ func (t *intake) all() error {
 			putLeaf(t.spare)
 		}
 	}()
-	for k, leaf := range t.own().all() {
+	for k, leaf := range t.task().all() {
 		if t.in.given.get(k) {
 			continue
 		}
@@ -145,7 +145,7 @@ func (r *run) keepRings() {
 }
 
 func (r *run) keepPiece(i int, p piece) {
-	if merged, _ := r.progress.ready(p.leaf); !merged && !r.progress.stash.has(i, p.leaf) {
+	if !r.progress.has(p.leaf) && !r.progress.stash.has(i, p.leaf) {
 		_ = r.progress.stash.put(i, p.leaf, p.buf[:r.Layout.LeafLen(p.leaf)]) // Else it is sent again.
 	}
 }

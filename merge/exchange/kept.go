@@ -16,12 +16,13 @@ import (
 // the stash, which guards itself.
 type kept struct {
 	stash     *stash
-	means     Spool // an optimiser's input for the leaves of the own shard; nil: not made
-	distances *merge.Distances
-	squares   []float64 // by participant
-	squared   []float64 // sums of squares of contributors' updates over the leaves that are in the distances
+	means     Spool              // an optimiser's input for the leaves of the own shard; nil: not made
+	distances []*merge.Distances // by owner; nil: not a shard of the task, or the method needs none
+	squares   []float64          // by participant
+	squared   []float64          // sums of squares of contributors' updates over the leaves that are in the distances
 
-	spooled int            // leaves of the own shard, from its first, that are in the stash and in the distances
+	record  *record        // nil: shards have no witnesses
+	spooled int            // leaves of the task, from its first, that are in the stash and in the distances
 	shares  []*share       // of the distances, by owner; nil: not known yet, or the method needs none
 	norms   []*norm        // by participant, of its update over the own shard
 	terms   []float64      // sums of squares of the own update, by leaf; below 0: not known
@@ -37,7 +38,7 @@ func (p *progress) release() {
 	}
 }
 
-// count returns how many leaves of the own shard are in the distances.
+// count returns how many leaves of the task are in the distances.
 func (p *progress) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +144,10 @@ func (p *progress) complete(r *Result) {
 
 // keep prepares a new round's progress for the method.
 func (r *run) keep(p *progress) {
-	p.stash = newStash(&r.Attempt)
+	p.stash = newStash(&r.Attempt, r.task())
+	if r.witnessed() {
+		p.record = r.newRecord()
+	}
 	if r.method.Distances() {
 		p.shares, p.norms = make([]*share, len(r.Participants)), make([]*norm, len(r.Participants))
 		p.terms = slices.Repeat([]float64{-1}, r.Layout.Leaves())

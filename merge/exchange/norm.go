@@ -93,23 +93,11 @@ func (v *visitor) tellNorm() error {
 	if !v.method.Distances() {
 		return nil
 	}
+	if v.ctx.Err() != nil {
+		return nil // The reader knows why.
+	}
 	var squares float64
-	said := time.Now()
 	for _, leaf := range v.owned[v.j].all() {
-		if v.progress.term(leaf) < 0 { // What this node sent before it was started again.
-			if v.ctx.Err() != nil {
-				return nil // The reader knows why.
-			}
-			if err := v.measureAlone(leaf); err != nil {
-				return unreadError{err}
-			}
-			if now := time.Now(); now.Sub(said) >= v.hub.cfg.StallTimeout/4 {
-				said = now
-				if err := v.c.write(header{kind: kindWait}.append(nil), false); err != nil {
-					return err
-				}
-			}
-		}
 		squares += v.progress.term(leaf)
 	}
 	n, err := v.signNorm(v.j, squares)
@@ -117,6 +105,34 @@ func (v *visitor) tellNorm() error {
 		return unreadError{err}
 	}
 	return v.c.write(n.append(normHeader(v.Self).append(nil)), false)
+}
+
+// measureRest measures what this node sent to j before it was started again, and says meanwhile that it lives.
+func (v *visitor) measureRest() error {
+	said := time.Now()
+	for _, leaf := range v.tasks[v.j].all() {
+		if v.measured(leaf) {
+			continue
+		}
+		if v.ctx.Err() != nil {
+			return nil // The reader knows why.
+		}
+		if err := v.measureAlone(leaf); err != nil {
+			return unreadError{err}
+		}
+		if now := time.Now(); now.Sub(said) >= v.hub.cfg.StallTimeout/4 {
+			said = now
+			if err := v.c.write(header{kind: kindWait}.append(nil), false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measured tells whether all is known that is to be said of an own leaf behind the last one.
+func (r *run) measured(leaf int) bool {
+	return (!r.method.Distances() || r.progress.term(leaf) >= 0) && (!r.witnessed() || r.progress.sent(leaf))
 }
 
 // measureAlone measures a leaf that is not sent.
@@ -127,7 +143,7 @@ func (r *run) measureAlone(leaf int) error {
 	if err := readLeaf(r.slots.Local, r.Layout, leaf, b); err != nil {
 		return err
 	}
-	if err := r.travel(leaf, b, nil); err != nil {
+	if err := r.travelOwn(leaf, b); err != nil || !r.method.Distances() {
 		return err
 	}
 	return r.term(leaf, b, nil)
@@ -159,24 +175,31 @@ func (r *run) withBase(leaf int, use func(base []byte)) error {
 	return nil
 }
 
+// takeLast reads the header of a frame that follows on the last leaf of contributor i.
+func (r *run) takeLast(i int, c *conn, want header) error {
+	h, err := c.next(true)
+	for waits := 0; err == nil && h == (header{kind: kindWait}) && waits < r.task().count(); waits++ {
+		h, err = c.next(true) // It measures leaves that it sent before it was started again.
+	}
+	switch {
+	case err != nil:
+		return err
+	case h.kind == kindFail:
+		r.peerFailed(i, c, h)
+		return errFrame
+	case h != want:
+		return wrongKind(h)
+	}
+	return nil
+}
+
 // takeNorm reads what contributor i says of its update over the own shard.
 func (r *run) takeNorm(i int, c *conn) error {
 	if !r.method.Distances() {
 		return nil
 	}
-	h, err := c.next(true)
-	for waits := 0; err == nil && h == (header{kind: kindWait}) && waits < r.own().count(); waits++ {
-		h, err = c.next(true) // It measures leaves that it sent before it was started again.
-	}
-	if err != nil {
+	if err := r.takeLast(i, c, normHeader(i)); err != nil {
 		return err
-	}
-	if h.kind == kindFail {
-		r.peerFailed(i, c, h)
-		return errFrame
-	}
-	if h != normHeader(i) {
-		return wrongKind(h)
 	}
 	n, err := readNorm(c)
 	if err != nil {

@@ -14,7 +14,7 @@ const ring = 4
 
 // inbound is the stream of one participant to this owner.
 type inbound struct {
-	given    bitmap        // own leaves that it need not send: merged before this attempt, or kept of what it sent
+	given    bitmap        // leaves of the task that it need not send: merged before this attempt, or kept of what it sent
 	c        *conn         // set before arrived is closed
 	arrived  chan struct{} // closed when the stream is claimed
 	have     bitmap        // what the participant holds; set before greeted is closed
@@ -95,7 +95,10 @@ func (r *run) contribution(i int, in *inbound) error {
 	if err := t.all(); err != nil {
 		return err
 	}
-	return r.takeNorm(i, in.c)
+	if err := r.takeNorm(i, in.c); err != nil {
+		return err
+	}
+	return r.takeInputs(i, in.c)
 }
 
 // slice reads one leaf of participant i into buf.
@@ -111,7 +114,7 @@ func (r *run) slice(i int, c *conn, leaf int, buf []byte) error {
 	if h != r.leafHeader(leaf) {
 		return r.strange(i, h)
 	}
-	return r.takeLeaf(c, leaf, buf[:r.Layout.LeafLen(leaf)])
+	return r.takeLeaf(c, leaf, buf[:r.Layout.LeafLen(leaf)], r.came(i, leaf))
 }
 
 // linger waits for the next attempt's hello on the stream of participant i,
@@ -223,7 +226,7 @@ func (r *run) give(i int, in *inbound) {
 // awaits reports whether a leaf of participant i is needed still.
 func (r *run) awaits(i int, in *inbound) bool {
 	return r.Participants[i].Weight > 0 && len(in.full) == 0 &&
-		!allSet(r.progress.stash.held(i, r.progress.held(r.own())), r.own().count())
+		!allSet(r.progress.stash.held(i, r.progress.merges(r.task())), r.task().count())
 }
 
 // served is where receivers' leaves are read from.
@@ -269,10 +272,10 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 	}
 }
 
-// merge merges the own shard.
+// merge merges the own shard, and those that this node witnesses.
 func (r *run) merge() {
 	defer r.merging.rests()
-	if allSet(r.progress.held(r.own()), r.own().count()) {
+	if done, _ := r.progress.finished(r.task()); done {
 		return
 	}
 	if err := r.openFiles(); err != nil {
@@ -312,7 +315,7 @@ func (r *run) ownLeaves() {
 		committed = getLeaf()
 		defer putLeaf(committed)
 	}
-	for k, leaf := range r.own().all() {
+	for k, leaf := range r.task().all() {
 		if r.given.get(k) {
 			continue
 		}
@@ -326,11 +329,11 @@ func (r *run) ownLeaves() {
 		var d merge.Digest
 		once := func() error {
 			return g.gather(leaf, func() (err error) {
-				d, err = r.put(leaf, spare, func(dst []byte) error {
+				d, err = r.mergeLeaf(leaf, spare, func(dst []byte) error {
 					if err := m.Leaf(leaf, dst, g.sources, base); err != nil {
 						return err
 					}
-					if r.progress.squares != nil {
+					if r.progress.squares != nil && r.mine(leaf) {
 						squares = r.squares(leaf, g.sources, base)
 					}
 					g.giveBack()
@@ -352,7 +355,7 @@ func (r *run) ownLeaves() {
 		for s, v := range squares {
 			r.progress.squares[r.who[s]] += v
 		}
-		r.progress.add(leaf, d) // only now: what was lent was whole
+		r.progress.merged(leaf, d, r.mine(leaf)) // only now: what was lent was whole
 	}
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
@@ -432,7 +435,7 @@ func (r *run) inPlace(leaf int, fill func(dst []byte) error) (_ bool, d merge.Di
 // is one, and digests what it wrote.
 func (r *run) store(leaf int, b []byte) (merge.Digest, error) {
 	if r.stepping() {
-		if err := r.take(leaf, b); err != nil {
+		if err := r.take(leaf, b, r.keepState); err != nil {
 			return merge.Digest{}, err
 		}
 	}

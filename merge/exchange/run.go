@@ -19,11 +19,12 @@ type run struct {
 	dial  Dial
 	plan  merge.Digest
 
-	method  *merge.Method
-	codec   *merge.Codec // how leaves travel; nil: as they are
-	owned   []runs       // by participant
-	who     []int        // contributors by plan index: participants of weight above 0
-	weights []uint32     // theirs
+	method *merge.Method
+	codec  *merge.Codec // how leaves travel; nil: as they are
+	owned  []runs       // by participant
+	duties
+	who     []int    // contributors by plan index: participants of weight above 0
+	weights []uint32 // theirs
 	steps   sync.Pool
 	// sumsFrame is the frame with the own share of the distances, once that is known.
 	sumsFrame func() []byte
@@ -36,7 +37,7 @@ type run struct {
 	done   chan struct{} // closed when Run returns, under the hub's mutex
 
 	progress *progress
-	given    bitmap     // own leaves merged before this attempt: no contribution is needed
+	given    bitmap     // leaves of the task merged before this attempt: no contribution is needed
 	inbound  []*inbound // by participant; nil for self and when nothing is owned
 	recent   recent     // what was merged last
 	turns    turns      // of the streams that share a link
@@ -70,6 +71,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 	}
 	// With what an owner waits before it says that it lives, a quarter, wait stays under the half that others take for evidence.
 	r.turns.hold, r.turns.wait = min(turnTime, h.cfg.StallTimeout/8), h.cfg.StallTimeout/5
+	r.duties = a.duties(r.owned)
 	r.codec = r.newCodec()
 	r.steps.New = r.newStep
 	r.seals, r.untrue = make([][]byte, len(a.Participants)), make([]error, len(a.Participants))
@@ -86,20 +88,19 @@ func (r *run) prepare(p *progress) {
 	r.progress = p
 	r.conns = make(map[*conn]int)
 	r.began = time.Now()
-	own := r.own()
-	r.given = p.held(own)
+	r.given = p.merges(r.task())
 	if r.method.Distances() {
 		p.stash.use(r.slots.Spool)
 	} else {
 		p.stash.use(r.slots.Stash)
 	}
 	r.inbound = make([]*inbound, len(r.Participants))
-	if own.count() == 0 {
+	if r.own().count() == 0 {
 		return
 	}
 	for i := range r.Participants {
 		if i != r.Self {
-			r.inbound[i] = newInbound(p.stash.held(i, p.held(own)))
+			r.inbound[i] = newInbound(p.stash.held(i, p.merges(r.task())))
 		}
 	}
 }
@@ -123,6 +124,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	r.keepRings()
 
 	r.sealAlone()
+	claims := r.claimAll()
 
 	r.mu.Lock()
 	r.ended = true
@@ -137,7 +139,7 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	}
 	res := r.progress.result(r.owned)
 	r.progress.complete(&res)
-	res.Seals = r.seals
+	res.Seals, res.Claims = r.seals, claims
 	res.SentBytes, res.ReceivedBytes = r.count.sent.Load(), r.count.received.Load()
 	return res, nil
 }

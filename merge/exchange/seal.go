@@ -81,9 +81,10 @@ func (r *run) sealOwn() (sealFrame, error) {
 	return sealFrame{d, sig}, nil
 }
 
-// giveSeal sends the own seal when the own shard is merged.
+// giveSeal sends the own seal when the own shard is merged, and those that this node witnesses: until then it reads from the stream,
+// and says that it lives.
 func (r *run) giveSeal(c *conn) error {
-	err := r.await(c, func() (bool, <-chan struct{}) { return r.progress.holds(r.own()) })
+	err := r.await(c, func() (bool, <-chan struct{}) { return r.progress.finished(r.task()) })
 	if err != nil || r.ctx.Err() != nil {
 		return err
 	}

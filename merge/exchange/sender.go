@@ -78,10 +78,31 @@ func (s *sender) leaf(from io.ReaderAt, leaf int) error {
 	if lent {
 		return wrote
 	}
+	b, err := s.read(from, leaf)
+	if err != nil {
+		return unreadError{err}
+	}
+	return s.c.write(b, s.bounded)
+}
+
+// read returns the frame of a leaf, in the sender's buffer.
+func (s *sender) read(from io.ReaderAt, leaf int) ([]byte, error) {
 	if s.buf == nil {
 		s.buf = framePool.Get().(*[]byte)
 	}
-	b, err := s.appendLeaf((*s.buf)[:0], from, leaf, s.measure)
+	return s.appendLeaf((*s.buf)[:0], from, leaf, s.measure)
+}
+
+// contribute sends an own leaf. Where shards have witnesses its bytes are those that its digest says, whatever a program writes
+// meanwhile.
+func (s *sender) contribute(leaf int) error {
+	if !s.witnessed() {
+		return s.leaf(s.slots.Local, leaf)
+	}
+	b, err := s.read(s.slots.Local, leaf)
+	if err == nil {
+		err = s.sends(leaf, b[headerSize:])
+	}
 	if err != nil {
 		return unreadError{err}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/swarmd/swarmd/merge/exchange/scratch"
 )
 
-// stash keeps leaves of the own shard as contributors sent them, in a scratch file that is made when the first one comes.
+// stash keeps leaves of the task as contributors sent them, in a scratch file that is made when the first one comes.
 // It is encrypted. For each leaf of the shard the contributors' bytes lie one behind the other: nobody can fill more than its own places.
 type stash struct {
 	layout *merge.Layout
-	shard  runs
+	shard  runs  // own leaves, and those of which this node is a witness
 	place  []int // by participant: which of the others' contributions its is; -1: it has none here
 	others int
 
@@ -28,8 +28,8 @@ type stash struct {
 // errNoStash is why a leaf can't be kept.
 var errNoStash = errors.New("no scratch space is given")
 
-func newStash(a *Attempt) *stash {
-	s := &stash{layout: a.Layout, shard: a.Participants[a.Self].runs(), place: make([]int, len(a.Participants))}
+func newStash(a *Attempt, task runs) *stash {
+	s := &stash{layout: a.Layout, shard: task, place: make([]int, len(a.Participants))}
 	for i, p := range a.Participants {
 		s.place[i] = -1
 		if p.Weight > 0 && i != a.Self {

@@ -25,7 +25,7 @@ func TestAStashKeepsEachContributorApart(t *testing.T) {
 	a := &Attempt{Layout: l, Self: 1, Participants: []Participant{
 		{Node: "a", Weight: 1}, {Node: "b", Weight: 2, Shard: merge.Shard{First: 2, Leaves: 4}}, {Node: "c"}, {Node: "d", Weight: 3},
 	}}
-	s := newStash(a)
+	s := newTestStash(a)
 	made, closed := 0, 0
 	s.use(func(n int64) (Spool, error) {
 		made++
@@ -71,7 +71,7 @@ func TestAStashKeepsEachContributorApart(t *testing.T) {
 }
 
 func TestAStashThatCanNotBeMadeIsNotTriedAgain(t *testing.T) {
-	s := newStash(crowd(t))
+	s := newTestStash(crowd(t))
 	tries, full := 0, errors.New("full")
 	s.use(func(int64) (Spool, error) { tries++; return nil, full })
 	for range 3 {
@@ -83,3 +83,5 @@ func TestAStashThatCanNotBeMadeIsNotTriedAgain(t *testing.T) {
 		t.Errorf("it was tried %d times", tries)
 	}
 }
+
+func newTestStash(a *Attempt) *stash { return newStash(a, a.Participants[a.Self].runs()) }

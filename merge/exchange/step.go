@@ -22,9 +22,8 @@ func (r *run) newStep() any {
 	return s
 }
 
-// take makes of a leaf of the mean, in place, one of the new model, and writes
-// the new state behind the merged slot's model.
-func (r *run) take(leaf int, b []byte) error {
+// take makes of a leaf of the mean, in place, one of the new model, and hands the new state to keep, which may be nil.
+func (r *run) take(leaf int, b []byte, keep func(leaf int, state []byte) error) error {
 	s := r.steps.Get().(*step)
 	defer r.steps.Put(s)
 	at, n := r.method.StateSpan(r.Layout, leaf)
@@ -48,10 +47,19 @@ func (r *run) take(leaf int, b []byte) error {
 		r.fail(-1, "the optimiser's step: "+err.Error(), err)
 		return err
 	}
-	if _, err := r.slots.Merged.WriteAt(next, at); err != nil {
+	if keep == nil {
+		return nil
+	}
+	return keep(leaf, next)
+}
+
+// keepState writes a leaf's new state behind the merged slot's model.
+func (r *run) keepState(leaf int, state []byte) error {
+	at, _ := r.method.StateSpan(r.Layout, leaf)
+	if _, err := r.slots.Merged.WriteAt(state, r.Layout.Bytes()+at); err != nil {
 		return r.stepFailed("write the optimiser's state", err)
 	}
-	r.progress.setState(leaf, merge.Sum(next))
+	r.progress.setState(leaf, merge.Sum(state))
 	return nil
 }
 

@@ -108,7 +108,6 @@ func (v *visitor) converse() (again bool) {
 // receive reads merged leaves into the slot. It has failed the attempt itself
 // where more is known than an error says.
 func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
-	shard := v.owned[v.j]
 	h, err := v.c.next(true)
 	if err != nil {
 		return v.reused && v.ctx.Err() == nil, err
@@ -116,7 +115,7 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 	if h.kind == kindFail {
 		return v.refused(h)
 	}
-	m := newBitmap(shard.count())
+	m := newBitmap(v.tasks[v.j].count())
 	if h.kind != kindHave || int(h.length) != len(m) {
 		return false, wrongKind(h)
 	}
@@ -127,7 +126,7 @@ func (v *visitor) receive(need chan<- bitmap) (again bool, err error) {
 	if err := v.sums(); err != nil {
 		return false, err
 	}
-	for i, leaf := range shard.all() {
+	for i, leaf := range v.owned[v.j].all() {
 		if v.have.get(i) {
 			continue
 		}
@@ -160,12 +159,12 @@ func (v *visitor) leaf(leaf int) error {
 	if err := v.expect(v.leafHeader(leaf)); err != nil {
 		return err
 	}
-	lent, d, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b) })
+	lent, d, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b, nil) })
 	if !lent {
 		room := getLeaf()
 		defer putLeaf(room)
 		buf := room[:v.Layout.LeafLen(leaf)]
-		if err := v.takeLeaf(v.c, leaf, buf); err != nil {
+		if err := v.takeLeaf(v.c, leaf, buf, nil); err != nil {
 			return err
 		}
 		d, err = v.store(leaf, buf)
@@ -197,8 +196,8 @@ func (v *visitor) expect(want header) error {
 
 // send writes the hello and the slices that the owner needs.
 func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
-	shard := v.owned[v.j]
-	n := shard.count()
+	task := v.tasks[v.j]
+	n := task.count()
 	hi := hello{contract: v.Contract, run: v.Run, round: v.Round, number: v.Number, sender: v.Self, plan: v.plan}
 	err := v.c.write(v.have.appendFrame(hi.appendFrame(nil)), false)
 	if err != nil {
@@ -226,7 +225,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		s.measure = v.term
 	}
 	defer s.release()
-	for i, leaf := range shard.all() {
+	for i, leaf := range task.all() {
 		if skip.get(i) {
 			continue
 		}
@@ -234,7 +233,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 			return nil // The reader knows why.
 		}
 		behind := rank{share: float64(i) / float64(n)}
-		err := v.inTurn(v.c, v.j, behind, quit, func() error { return s.leaf(v.slots.Local, leaf) })
+		err := v.inTurn(v.c, v.j, behind, quit, func() error { return s.contribute(leaf) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			v.fail(v.Self, fmt.Sprintf("read own weights: %v", unread), err)
 			return err
@@ -243,7 +242,12 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 			return v.unsent(err, quit)
 		}
 	}
-	err = v.tellNorm()
+	if err = v.measureRest(); err == nil {
+		err = v.tellNorm()
+	}
+	if err == nil {
+		err = v.tellInputs()
+	}
 	if unread := (unreadError{}); errors.As(err, &unread) {
 		v.fail(v.Self, fmt.Sprintf("measure own weights: %v", unread), err)
 		return err

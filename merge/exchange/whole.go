@@ -27,8 +27,8 @@ func (r *run) ownWhole() {
 	g.copies = true
 	defer putLeaf(spare)
 	defer g.release()
-	for _, leaf := range r.own().all() {
-		if ready, _ := r.progress.ready(leaf); ready {
+	for _, leaf := range r.task().all() {
+		if r.progress.has(leaf) {
 			continue
 		}
 		if r.ctx.Err() != nil {
@@ -36,14 +36,14 @@ func (r *run) ownWhole() {
 		}
 		var d merge.Digest
 		err := g.gather(leaf, func() (err error) { // all from files
-			d, err = r.put(leaf, spare, func(dst []byte) error { return m.Leaf(leaf, dst, g.sources, nil) })
+			d, err = r.mergeLeaf(leaf, spare, func(dst []byte) error { return m.Leaf(leaf, dst, g.sources, nil) })
 			return err
 		})
 		if err != nil {
 			r.mergeFailed(err)
 			return
 		}
-		r.progress.add(leaf, d)
+		r.progress.merged(leaf, d, r.mine(leaf))
 	}
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
@@ -53,14 +53,17 @@ func (r *run) ownWhole() {
 func (r *run) stashAll() bool {
 	p := r.progress
 	if p.distances == nil {
-		p.distances = merge.NewDistances(r.Layout, len(r.who))
+		p.distances = make([]*merge.Distances, len(r.Participants))
+		for _, owner := range r.shards[r.Self] {
+			p.distances[owner] = merge.NewDistances(r.Layout, len(r.who))
+		}
 	}
 	_ = p.stash.ensure() // Large, and slow on some file systems: that is no standstill. Who keeps something is told if it failed.
 	g := r.newGatherer()
 	g.copies = true // What is added to the distances can't be taken back.
 	defer g.release()
-	for k, n := p.count(), r.own().count(); k < n; k++ {
-		leaf := r.own().leaf(k)
+	for k, n := p.count(), r.task().count(); k < n; k++ {
+		leaf := r.task().leaf(k)
 		if err := g.gather(leaf, func() error { return g.add(leaf) }); err != nil {
 			r.mergeFailed(err)
 			return false
@@ -70,7 +73,7 @@ func (r *run) stashAll() bool {
 	if !r.holdNorms() {
 		return false
 	}
-	if err := p.setShare(r.Self, share{sums: p.distances.Sums(), norms: p.normsOf(r.who)}); err != nil {
+	if err := p.setShare(r.Self, share{sums: p.distances[r.Self].Sums(), norms: p.normsOf(r.who)}); err != nil {
 		r.fail(r.Self, plain(err), err)
 		return false
 	}
@@ -84,8 +87,8 @@ func (g *gatherer) add(leaf int) error {
 		return err
 	}
 	p := g.progress
-	err := p.distances.Add(leaf, g.sources)
-	if err == nil {
+	err := p.distances[g.ownerOf(leaf)].Add(leaf, g.sources)
+	if err == nil && g.mine(leaf) {
 		err = g.addSquares(leaf)
 	}
 	g.giveBack()

@@ -18,15 +18,16 @@ const headerSize = 9
 type kind uint8
 
 const (
-	kindHello kind = iota + 1 // argument: sender's index; payload: hello
-	kindHave                  // payload: bitmap of the shard's leaves that need not be sent
-	kindLeaf                  // argument: leaf; payload: its bytes
-	kindWait                  // says "alive": an owner that awaits something, or a contributor that measures what it sent earlier
-	kindFail                  // argument: the index blamed, plus one; payload: code and reason
-	kindSums                  // argument: number of contributors; payload: the owner's share of their distances
-	kindDiff                  // a leaf as merge.Codec has it travel; argument as of kindLeaf
-	kindSeal                  // argument: the owner's index; payload: the digest of what it has merged, signed
-	kindNorm                  // argument: the contributor's index; payload: the norm of its update over the owner's shard, signed
+	kindHello  kind = iota + 1 // argument: sender's index; payload: hello
+	kindHave                   // payload: bitmap of the shard's leaves that need not be sent
+	kindLeaf                   // argument: leaf; payload: its bytes
+	kindWait                   // says "alive": an owner that awaits something, or a contributor that measures what it sent earlier
+	kindFail                   // argument: the index blamed, plus one; payload: code and reason
+	kindSums                   // argument: number of contributors; payload: the owner's share of their distances
+	kindDiff                   // a leaf as merge.Codec has it travel; argument as of kindLeaf
+	kindSeal                   // argument: the owner's index; payload: the digest of what it has merged, signed
+	kindNorm                   // argument: the contributor's index; payload: the norm of its update over the owner's shard, signed
+	kindInputs                 // argument: the contributor's index; payload: digest and signature of its leaves in each shard of the receiver's task
 )
 
 const (
