@@ -85,7 +85,7 @@ func (w Waiting) guard(now time.Time) string {
 		return fmt.Sprintf("attempt %d of round %d failed: %s", w.Attempt, w.Round, w.Detail)
 	case WaitWeight:
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod:
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitWitnesses:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
 	case WaitModel, WaitOwners, WaitRefusal:
 		return w.Rule + ", " + lasting(now, w.Since)
@@ -201,7 +201,7 @@ func (w Waiting) remedy() string {
 		return "start the nodes that are missing, or end all sessions and change the rules: swarmctl create contract " + w.Scene.Contract
 	case WaitRefusal:
 		return "start the refused peers where --allow-peer of the others names them, or name them there; the logs of those who refuse say why"
-	case WaitShare, WaitCap, WaitMethod:
+	case WaitShare, WaitCap, WaitMethod, WaitWitnesses:
 		return "start more peers, or end all sessions and change the rules: swarmctl create contract " + w.Scene.Contract
 	case WaitOwners:
 		return "start the nodes that are missing again"

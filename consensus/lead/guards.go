@@ -156,7 +156,9 @@ func (d *decider) checkPlan(parts []state.Participant) error {
 	if err := d.c.CheckPlan(parts); err != nil {
 		return err
 	}
-	if _, err := d.in.View.Allot(d.c, parts); state.ReasonOf(err) == state.ReasonNoOwner {
+	_, err := d.in.View.Allot(d.c, parts)
+	switch state.ReasonOf(err) {
+	case state.ReasonNoOwner, state.ReasonWitnesses:
 		return err
 	}
 	return nil
@@ -174,6 +176,8 @@ func (d *decider) ruled(w Waiting, err error) {
 		w.Kind = WaitCap
 	case state.ReasonNoOwner:
 		w.Kind = WaitOwners
+	case state.ReasonWitnesses:
+		w.Kind = WaitWitnesses
 	default:
 		w.Kind = WaitMethod
 	}

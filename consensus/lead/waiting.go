@@ -25,6 +25,7 @@ const (
 	WaitCap       Kind = "cap"       // too few are ready for the rules' cap on each one's weight
 	WaitMethod    Kind = "method"    // fewer than the method needs are ready with a weight above 0
 	WaitOwners    Kind = "owners"    // who may own the leaves is not there
+	WaitWitnesses Kind = "witnesses" // fewer parties than the rules demand would merge each part
 	WaitRefusal   Kind = "refusal"   // too few of those who are ready accept one another
 	WaitModel     Kind = "model"     // nobody alive holds the committed model
 	WaitCommand   Kind = "command"   // a decision was taken and is being committed
@@ -70,7 +71,7 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
 		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitOwners, WaitRefusal:
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitOwners, WaitWitnesses, WaitRefusal:
 		b.WriteString(w.Rule)
 	case WaitCommand:
 		fmt.Fprintf(&b, "committing: %s", w.Detail)

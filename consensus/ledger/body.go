@@ -84,13 +84,14 @@ type Round struct {
 	Round        uint64        `json:"round"`
 	Attempt      uint64        `json:"attempt"`
 	Method       string        `json:"method"`
-	Layout       string        `json:"layout"`          // hex BLAKE3 of the canonical layout
-	Model        string        `json:"model"`           // hex BLAKE3 of the merged model
-	State        string        `json:"state,omitempty"` // hex BLAKE3 of the optimiser's state, if the method has one
-	Shards       []string      `json:"shards"`          // hex BLAKE3 of each participant's shard
-	Witnessed    Witness       `json:"witnessed"`       // the ledger when the round was planned: signed by all participants
-	Participants []Participant `json:"participants"`    // in summation order
-	Epoch        uint64        `json:"epoch,omitempty"` // of the plan: counts the contradictions in earlier attempts
+	Layout       string        `json:"layout"`              // hex BLAKE3 of the canonical layout
+	Model        string        `json:"model"`               // hex BLAKE3 of the merged model
+	State        string        `json:"state,omitempty"`     // hex BLAKE3 of the optimiser's state, if the method has one
+	Shards       []string      `json:"shards"`              // hex BLAKE3 of each participant's shard
+	Witnessed    Witness       `json:"witnessed"`           // the ledger when the round was planned: signed by all participants
+	Participants []Participant `json:"participants"`        // in summation order
+	Epoch        uint64        `json:"epoch,omitempty"`     // of the plan: counts the contradictions in earlier attempts
+	Witnesses    uint32        `json:"witnesses,omitempty"` // how many merged each part of the model; 0: its owner alone
 }
 
 // Kind implements Body.
@@ -114,6 +115,8 @@ type Participant struct {
 	Signature   []byte  `json:"signature"` // by its node key over exchange.DoneMessage
 	// MoreShards are further runs of leaves that it owns, ascending, behind the first.
 	MoreShards []LeafRun `json:"more_shards,omitempty"`
+	// SPIFFEID is its own, by which witnesses were told apart; empty where nodes share it, or there were none.
+	SPIFFEID string `json:"spiffe_id,omitempty"`
 }
 
 // LeafRun is a contiguous run of leaves.

@@ -124,7 +124,7 @@ func divide(leaves uint64, owners []Owner, byRule bool) []uint64 {
 	members := map[string][]int{}
 	for i, o := range owners {
 		if owns(o) {
-			u := unitOf(o)
+			u := Unit(o.SPIFFEID, o.PeerID)
 			if members[u] == nil {
 				units = append(units, u)
 			}
@@ -150,12 +150,13 @@ func portion(whole uint64, rank, n int) uint64 {
 	return part
 }
 
-// unitOf names what gets one part of a model: a SPIFFE ID that is a node's own, else the node.
-func unitOf(o Owner) string {
-	if OwnID(o.SPIFFEID) {
-		return o.SPIFFEID
+// Unit names what counts as one party, which gets one part of a model: a SPIFFE ID that is a node's own, else the node's key. No peer
+// ID reads as a SPIFFE ID.
+func Unit(spiffeID, peerID string) string {
+	if OwnID(spiffeID) {
+		return spiffeID
 	}
-	return "\x00" + o.PeerID // no SPIFFE ID is that
+	return peerID
 }
 
 // OwnID tells whether a SPIFFE ID is a single node's (spiffe://DOMAIN/swarm/ROLE/NAME) and not one that nodes of a role share.

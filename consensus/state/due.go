@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -74,15 +75,43 @@ func (s *State) allot(c *Contract, parts []Participant) (out []Participant, runs
 	if err != nil {
 		return nil, nil, false, reject(ReasonThirdOwner, "", "contract %s: %v", c.Name, err)
 	}
+	if err := c.checkMergers(owners, shards); err != nil {
+		return nil, nil, false, err
+	}
 	out = slices.Clone(parts)
 	for i := range out {
-		out[i].ShardFirst, out[i].ShardLeaves, out[i].MoreShards = 0, 0, nil
+		out[i].ShardFirst, out[i].ShardLeaves, out[i].MoreShards, out[i].SPIFFEID = 0, 0, nil, ""
 		if own := shards[i]; len(own) > 0 {
 			out[i].ShardFirst, out[i].ShardLeaves = own[0].First, own[0].Leaves
 			out[i].MoreShards = append(out[i].MoreShards, own[1:]...) // nil if there are none
 		}
 	}
 	return out, runs, anew, nil
+}
+
+// checkMergers holds that there are as many parties that own parts of the model as the rule witnesses asks for: less would be said to
+// be watched by so many and not be.
+func (c *Contract) checkMergers(owners []Owner, shards [][]LeafRun) error {
+	need, units := int(c.Rules.witnesses()), map[string]bool{}
+	for i, o := range owners {
+		if len(shards[i]) > 0 {
+			units[Unit(o.SPIFFEID, o.PeerID)] = true
+		}
+	}
+	if len(units) < need {
+		return reject(ReasonWitnesses, "start more peers that own parts of the model",
+			"witnesses %d needs as many parties that own parts of the model: there are %d", need, len(units))
+	}
+	return nil
+}
+
+// Unit names the party that a participant of a plan belongs to, by which witnesses are told apart.
+func (s *State) Unit(p Participant) string {
+	peerID := p.Node
+	if n := s.Nodes[p.Node]; n != nil {
+		peerID = n.PeerID
+	}
+	return cmp.Or(p.SPIFFEID, peerID)
 }
 
 // follow holds a plan to what earlier attempts of the round left behind, and notes what it leaves itself.

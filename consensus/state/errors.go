@@ -30,6 +30,7 @@ const (
 	ReasonTooFewPeers    = "TOO_FEW_PEERS"    // fewer participants than minPeers
 	ReasonBadShards      = "BAD_SHARDS"       // the shards do not tile the model
 	ReasonNoOwner        = "NO_OWNER"         // none of those whom the rules let own takes part
+	ReasonWitnesses      = "WITNESSES"        // fewer parties own parts of the model than are to merge each
 	ReasonThirdOwner     = "THIRD_OWNER"      // leaves that two owners may have would go to a third
 	ReasonZeroWeight     = "ZERO_WEIGHT"      // all participants have weight 0
 	ReasonRequired       = "REQUIRED_NODE"    // a node that the rules require is missing

@@ -196,12 +196,12 @@ func roundBody(c CommitRound, s *State) ledger.Round {
 	out := ledger.Round{
 		Contract: contract.Name, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Method: plan.Method, Layout: contract.Terms.LayoutDigest,
 		Model: c.Digest, State: c.StateDigest, Shards: c.ShardDigests,
-		Witnessed: ledger.Witness{Length: plan.LedgerLength, Hash: plan.LedgerHash}, Epoch: plan.Epoch,
+		Witnessed: ledger.Witness{Length: plan.LedgerLength, Hash: plan.LedgerHash}, Epoch: plan.Epoch, Witnesses: plan.Witnesses,
 	}
 	for i, p := range plan.Participants {
 		part := ledger.Participant{
 			Node: p.Node, Session: p.Session, Weight: p.Weight, Factor: math.Float64frombits(p.FactorBits),
-			ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves, MoreShards: p.MoreShards,
+			ShardFirst: p.ShardFirst, ShardLeaves: p.ShardLeaves, MoreShards: p.MoreShards, SPIFFEID: p.SPIFFEID,
 		}
 		if n := s.Nodes[p.Node]; n != nil {
 			part.PeerID = n.PeerID
@@ -223,13 +223,17 @@ const (
 )
 
 // recordBound returns what the record of a round with these participants can't be longer than, whatever they sign.
-func (s *State) recordBound(parts []Participant) int {
+func (s *State) recordBound(c *Contract, parts []Participant) int {
 	size := roundRecord
 	for _, p := range parts {
 		size += partRecord + runRecord*len(p.MoreShards)
 		if n := s.Nodes[p.Node]; n != nil {
 			quoted, _ := json.Marshal(n.PeerID) // a string never fails; it may be one of before validPeerID
 			size += len(quoted)
+			if c.Rules.witnesses() > 0 {
+				quoted, _ = json.Marshal(n.SPIFFEID) // likewise
+				size += len(quoted)
+			}
 		}
 	}
 	return size

@@ -26,6 +26,8 @@ type Participant struct {
 	NormBits uint64 `json:"norm_bits,omitempty"`
 	// MoreShards are further runs of leaves that it owns, ascending, behind the first.
 	MoreShards []LeafRun `json:"more_shards,omitempty"`
+	// SPIFFEID is its own, where witnesses are told apart by it: not of one that nodes share, nor without the rule witnesses. Apply sets it.
+	SPIFFEID string `json:"spiffe_id,omitempty"`
 }
 
 // LeafRun is a contiguous run of leaves.
@@ -36,7 +38,7 @@ func (p Participant) Runs() []LeafRun {
 	return append([]LeafRun{{First: p.ShardFirst, Leaves: p.ShardLeaves}}, p.MoreShards...)
 }
 
-// Equal tells whether nothing differs.
+// Equal tells whether nothing differs that a plan proposes.
 func (p Participant) Equal(o Participant) bool {
 	return p.Session == o.Session && p.Node == o.Node && p.Weight == o.Weight && p.Seq == o.Seq &&
 		p.FactorBits == o.FactorBits && p.NormBits == o.NormBits && slices.Equal(p.Runs(), o.Runs())
@@ -56,6 +58,8 @@ type Plan struct {
 	LedgerHash   string `json:"ledger_hash,omitempty"`
 	// Epoch counts what ended an attempt of the round so that nothing of it may be resumed.
 	Epoch uint64 `json:"epoch,omitempty"`
+	// Witnesses is how many merge each part of the model, as the rule has it; 0: its owner alone.
+	Witnesses uint32 `json:"witnesses,omitempty"`
 }
 
 // Participant returns the part of a session, or nil.
@@ -132,12 +136,23 @@ func (p PlanRound) apply(s *State) (Result, error) {
 	}
 	c.Plan = &Plan{
 		Run: c.Run, Round: p.Round, Attempt: p.Attempt, Participants: slices.Clone(p.Participants),
-		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS, Epoch: p.Epoch,
+		Method: c.Terms.Method, Final: p.Final, PlannedMS: p.AtMS, Epoch: p.Epoch, Witnesses: c.Rules.witnesses(),
 	}
+	c.Plan.tellApart(s)
 	c.Plan.LedgerLength, c.Plan.LedgerHash = s.LedgerHead().Length, s.LedgerHead().Hash
 	c.Attempt, c.PendingReason = p.Attempt, Clip(p.Reason, maxShort)
 	result.Changed = true
 	return result, nil
+}
+
+// tellApart notes the SPIFFE IDs by which witnesses are told apart, as a node may register anew with another one.
+func (p *Plan) tellApart(s *State) {
+	for i, part := range p.Participants {
+		p.Participants[i].SPIFFEID = ""
+		if n := s.Nodes[part.Node]; n != nil && p.Witnesses > 0 && OwnID(n.SPIFFEID) {
+			p.Participants[i].SPIFFEID = n.SPIFFEID
+		}
+	}
 }
 
 // checkParticipants holds that an attempt can be carried out: every participant is there, and every leaf has one owner.
@@ -169,7 +184,7 @@ func (p PlanRound) checkParticipants(s *State, c *Contract) error {
 	if err := c.checkShards(p.Participants); err != nil {
 		return reject(ReasonBadShards, "", "contract %s: %v", c.Name, err)
 	}
-	if size := s.recordBound(p.Participants); len(p.Participants) > MaxParticipants || size > ledger.MaxRecord {
+	if size := s.recordBound(c, p.Participants); len(p.Participants) > MaxParticipants || size > ledger.MaxRecord {
 		return reject(ReasonTooLarge, "have some of them end their sessions", "contract %s: the record of a round of %d participants would have %d bytes, %d are allowed",
 			c.Name, len(p.Participants), size, ledger.MaxRecord)
 	}

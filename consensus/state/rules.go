@@ -29,6 +29,8 @@ type Rules struct {
 	Allow []string `json:"allow,omitempty"`
 	// Owners are patterns likewise: only nodes of these own parts of the model, also those of weight 0. None: whoever has weight.
 	Owners []string `json:"owners,omitempty"`
+	// Witnesses is how many nodes of different parties merge each part of the model: its owner and so many less 1. 0: the owner alone.
+	Witnesses uint32 `json:"witnesses,omitempty"`
 }
 
 // What happens to a contract when a peer's weights are not finite.
@@ -42,6 +44,9 @@ const EndNonFinite = "failed: not finite: "
 
 // PPM is the whole in the unit of shares: millionths.
 const PPM = 1_000_000
+
+// MaxWitnesses bounds how many nodes merge each part of a model.
+const MaxWitnesses = 8
 
 // MeanMethod is how models are merged when neither session nor rules say.
 const MeanMethod = "mean"
@@ -91,6 +96,8 @@ func (r *Rules) check() error {
 		return reject(ReasonBadCommand, "expect at least as many as minPeers", "%d peers are expected, and minPeers is %d", r.ExpectedPeers, r.MinPeers)
 	case r.MinWeightSharePPM > PPM || r.WeightCapPPM > PPM:
 		return reject(ReasonBadCommand, "give a share from 0 to 1", "a share of the weight is above 1")
+	case r.Witnesses > MaxWitnesses || r.Witnesses == 1:
+		return reject(ReasonBadCommand, fmt.Sprintf("give from 2 to %d, or none", MaxWitnesses), "%d nodes are to merge each part of the model", r.Witnesses)
 	case r.NonFinite != "" && r.NonFinite != NonFiniteDrop && r.NonFinite != NonFiniteFail:
 		return reject(ReasonBadCommand, "use drop or fail", "bad policy %q for weights that are not finite", clip(r.NonFinite, 80))
 	case max(r.QuorumWaitMS, r.StallGraceMS, r.MinPeersTimeoutMS) > MaxWaitMS:
@@ -146,6 +153,14 @@ func (r *Rules) owners() pattern.List {
 		return nil
 	}
 	return list
+}
+
+// witnesses is how many merge each part of the model; 0: its owner alone.
+func (r *Rules) witnesses() uint32 {
+	if r == nil {
+		return 0
+	}
+	return r.Witnesses
 }
 
 // notAllowed refuses a session of a node that the rules do not let take part.

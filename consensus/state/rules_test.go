@@ -30,6 +30,8 @@ func TestRulesAreBounded(t *testing.T) {
 		"bad required":        {Required: []string{"no name"}},
 		"unsorted required":   {Required: []string{"b", "a"}},
 		"required more often": {Required: []string{"a", "a"}},
+		"many witnesses":      {Witnesses: state.MaxWitnesses + 1},
+		"a single merger":     {Witnesses: 1},
 	} {
 		s := state.New()
 		next, _, err := s.Apply(state.CreateContract{Contract: "study", Rules: rules})

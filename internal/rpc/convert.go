@@ -147,7 +147,7 @@ func rulesToProto(r *state.Rules) *swarmv1.Rules {
 		Method: r.Method, MinPeers: r.MinPeers, ExpectedPeers: r.ExpectedPeers, Required: r.Required,
 		MinWeightShare: float64(r.MinWeightSharePPM) / 1e6, WeightCap: float64(r.WeightCapPPM) / 1e6, Export: r.Export,
 		NonFinite: r.NonFinite, QuorumWaitMs: r.QuorumWaitMS, StallGraceMs: r.StallGraceMS, MinPeersTimeoutMs: r.MinPeersTimeoutMS, Allow: r.Allow,
-		Owners: r.Owners,
+		Owners: r.Owners, Witnesses: r.Witnesses,
 	}
 }
 
@@ -171,7 +171,7 @@ func planToProto(s *state.State, p *state.Plan) *swarmv1.Plan {
 	}
 	out := &swarmv1.Plan{
 		Run: p.Run, Round: p.Round, Attempt: p.Attempt, Method: p.Method, Final: p.Final, PlannedUnixMs: p.PlannedMS,
-		LedgerHead: p.LedgerHash, Epoch: p.Epoch,
+		LedgerHead: p.LedgerHash, Epoch: p.Epoch, Witnesses: p.Witnesses,
 	}
 	for _, part := range p.Participants {
 		out.Participants = append(out.Participants, participantToProto(part, s.Nodes[part.Node]))
@@ -214,7 +214,7 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 
 // reportFromProto takes what a session of the node reports.
 func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
-	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber()}
+	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node}
 	if r := x.GetReady(); r != nil {
 		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(), Refuses: refusedFromProto(r.GetRefuses())}
 	}

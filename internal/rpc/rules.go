@@ -97,12 +97,16 @@ func rulesFromProto(r *swarmv1.Rules) (state.Rules, error) {
 	if n := max(len(r.GetAllow()), len(r.GetOwners())); n > pattern.MaxList {
 		return state.Rules{}, fmt.Errorf("%w: %d patterns of who may take part or own, at most %d can be", ErrBadRequest, n, pattern.MaxList)
 	}
+	witnesses := r.GetWitnesses()
+	if witnesses == 1 {
+		witnesses = 0 // the owner alone, either way
+	}
 	return state.Rules{
 		Method: r.GetMethod(), Least: least, MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: required,
 		MinWeightSharePPM: part, WeightCapPPM: limit, Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		QuorumWaitMS: r.GetQuorumWaitMs(), StallGraceMS: r.GetStallGraceMs(), MinPeersTimeoutMS: r.GetMinPeersTimeoutMs(),
 		Allow:  slices.Compact(slices.Sorted(slices.Values(r.GetAllow()))),
-		Owners: slices.Compact(slices.Sorted(slices.Values(r.GetOwners()))),
+		Owners: slices.Compact(slices.Sorted(slices.Values(r.GetOwners()))), Witnesses: witnesses,
 	}, nil
 }
 

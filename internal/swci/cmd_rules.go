@@ -31,6 +31,7 @@ func createContractCommand() *Command {
 			&cli.StringSliceFlag{Name: "require", Usage: "`NAME` of an SL without which no round is planned; repeatable"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "`PATTERN` of SPIFFE IDs, such as spiffe://b.example/swarm/sl/*, whose SLs may take part; repeatable; without one every SL may"},
 			&cli.StringSliceFlag{Name: "owners", Usage: "`PATTERN` of SPIFFE IDs whose SLs own parts of the model, and see these of every contribution, whatever their weight; repeatable; without one every SL of a weight above 0 does"},
+			&cli.IntFlag{Name: "witnesses", Usage: "`K` nodes of different parties, 2 to 8, merge each part of the model: its owner and K-1 witnesses, which see it of every contribution too; with 2 an owner that merges wrongly is found out, with 3 it is named; without it the owner alone merges"},
 			&cli.Float64Flag{Name: "min-weight-share", Usage: "`SHARE`, 0 to 1, of the weight of all enrolled peers that the peers of a round must hold"},
 			&cli.Float64Flag{Name: "weight-cap", Usage: "`SHARE`, 0 to 1, of a round's weight that one peer counts for at most"},
 			&cli.BoolFlag{Name: "export", Usage: "swarmctl may fetch models from the SLs that hold them"},
@@ -59,6 +60,7 @@ type rulesJSON struct {
 	Required        []string `json:"required" doc:"SLs without which no round is planned"`
 	Allow           []string `json:"allow" doc:"patterns of the SPIFFE IDs whose SLs may take part; none: every SL may"`
 	Owners          []string `json:"owners" doc:"patterns of the SPIFFE IDs whose SLs own parts of the model; none: every SL of a weight above 0"`
+	Witnesses       uint32   `json:"witnesses" doc:"how many nodes merge each part of the model; 0: its owner alone"`
 	MinWeightShare  float64  `json:"min_weight_share" doc:"0: none"`
 	WeightCap       float64  `json:"weight_cap" doc:"0: none"`
 	Export          bool     `json:"export" doc:"swarmctl may fetch models"`
@@ -107,8 +109,8 @@ func rulesToJSON(r *swarmv1.Rules) *rulesJSON {
 	}
 	return &rulesJSON{
 		Method: r.GetMethod(), MinPeers: r.GetMinPeers(), ExpectedPeers: r.GetExpectedPeers(), Required: append([]string{}, r.GetRequired()...),
-		Allow:          append([]string{}, r.GetAllow()...),
-		Owners:         append([]string{}, r.GetOwners()...),
+		Allow:  append([]string{}, r.GetAllow()...),
+		Owners: append([]string{}, r.GetOwners()...), Witnesses: r.GetWitnesses(),
 		MinWeightShare: r.GetMinWeightShare(), WeightCap: r.GetWeightCap(), Export: r.GetExport(), NonFinite: r.GetNonFinite(),
 		QuorumWait: seconds(r.GetQuorumWaitMs()), StallGrace: seconds(r.GetStallGraceMs()), MinPeersTimeout: seconds(r.GetMinPeersTimeoutMs()),
 	}
@@ -191,7 +193,7 @@ func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
 	for _, x := range []struct {
 		name string
 		into *uint32
-	}{{"min-peers", &r.MinPeers}, {"expected-peers", &r.ExpectedPeers}} {
+	}{{"min-peers", &r.MinPeers}, {"expected-peers", &r.ExpectedPeers}, {"witnesses", &r.Witnesses}} {
 		n := opts.Int(x.name)
 		if n < 0 || n > math.MaxInt32 || n == 0 && opts.IsSet(x.name) {
 			return nil, exit.New(exit.Usage, "give a number from 1", "--%s %d is not valid", x.name, n)
@@ -248,6 +250,7 @@ func rulesText(r *swarmv1.Rules) string {
 	add(r.GetExpectedPeers() > 0, "expected peers %d", r.GetExpectedPeers())
 	add(len(r.GetRequired()) > 0, "required %s", strings.Join(r.GetRequired(), ", "))
 	add(len(r.GetOwners()) > 0, "owned by %s", strings.Join(r.GetOwners(), ", "))
+	add(r.GetWitnesses() > 0, "each part merged by %d", r.GetWitnesses())
 	add(len(r.GetAllow()) > 0, "open to %s", strings.Join(r.GetAllow(), ", "))
 	add(r.GetMinWeightShare() > 0, "weight share at least %s", decimal(r.GetMinWeightShare()))
 	add(r.GetWeightCap() > 0, "weight cap %s", decimal(r.GetWeightCap()))

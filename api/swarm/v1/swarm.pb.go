@@ -2037,18 +2037,15 @@ func (x *ForwardedReport) GetReport() *ReportRequest {
 
 // SessionReport is everything the leader may need to know of one session, now.
 type SessionReport struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Session  string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Contract string                 `protobuf:"bytes,2,opt,name=contract,proto3" json:"contract,omitempty"`
-	Run      uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
-	Ready    *Ready                 `protobuf:"bytes,4,opt,name=ready,proto3" json:"ready,omitempty"`   // set while the session waits for a round
-	Done     *Done                  `protobuf:"bytes,5,opt,name=done,proto3" json:"done,omitempty"`     // set after an exchange, until the round is committed or superseded
-	Failed   *Failed                `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"` // set after a failed exchange, until superseded
-	Progress *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
-	Held     []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
-	// Counts up with each change of what the signature covers, across lives of the node: an older one says nothing any more.
-	Number        uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
-	Signature     []byte `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"` // node key over session.ReportMessage: all of this but done, which has its own, and progress
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Contract      string                 `protobuf:"bytes,2,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
+	Ready         *Ready                 `protobuf:"bytes,4,opt,name=ready,proto3" json:"ready,omitempty"`   // set while the session waits for a round
+	Done          *Done                  `protobuf:"bytes,5,opt,name=done,proto3" json:"done,omitempty"`     // set after an exchange, until the round is committed or superseded
+	Failed        *Failed                `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"` // set after a failed exchange, until superseded
+	Progress      *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
+	Held          []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2135,20 +2132,6 @@ func (x *SessionReport) GetProgress() *Progress {
 func (x *SessionReport) GetHeld() []*HeldModel {
 	if x != nil {
 		return x.Held
-	}
-	return nil
-}
-
-func (x *SessionReport) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *SessionReport) GetSignature() []byte {
-	if x != nil {
-		return x.Signature
 	}
 	return nil
 }
@@ -2315,8 +2298,10 @@ type Done struct {
 	// what the owner gave. Empty for who owns nothing.
 	Seals           [][]byte `protobuf:"bytes,8,rep,name=seals,proto3" json:"seals,omitempty"`
 	ReportSignature []byte   `protobuf:"bytes,9,opt,name=report_signature,json=reportSignature,proto3" json:"report_signature,omitempty"` // node key over exchange.ReportMessage: all of this
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Under the rule witnesses: of each part of the model that this node merged, by its owner's index in the plan, ascending.
+	Claims        []*MergeClaim `protobuf:"bytes,10,rep,name=claims,proto3" json:"claims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Done) Reset() {
@@ -2412,6 +2397,134 @@ func (x *Done) GetReportSignature() []byte {
 	return nil
 }
 
+func (x *Done) GetClaims() []*MergeClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// MergeClaim says what went into one owner's part of the model, and what came out.
+type MergeClaim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         uint32                 `protobuf:"varint,1,opt,name=owner,proto3" json:"owner,omitempty"`  // index in the plan
+	Merged        []byte                 `protobuf:"bytes,2,opt,name=merged,proto3" json:"merged,omitempty"` // BLAKE3 of what was merged, before an optimiser's step
+	Sums          []byte                 `protobuf:"bytes,3,opt,name=sums,proto3" json:"sums,omitempty"`     // BLAKE3 of the sums of distances; empty: the method has none
+	Inputs        []*MergeInput          `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"` // by contributor, in plan order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MergeClaim) Reset() {
+	*x = MergeClaim{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MergeClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MergeClaim) ProtoMessage() {}
+
+func (x *MergeClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
+func (*MergeClaim) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *MergeClaim) GetOwner() uint32 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *MergeClaim) GetMerged() []byte {
+	if x != nil {
+		return x.Merged
+	}
+	return nil
+}
+
+func (x *MergeClaim) GetSums() []byte {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *MergeClaim) GetInputs() []*MergeInput {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+type MergeInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`       // BLAKE3 of what the contributor sent of this part
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // its node key over exchange.InputMessage
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MergeInput) Reset() {
+	*x = MergeInput{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MergeInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MergeInput) ProtoMessage() {}
+
+func (x *MergeInput) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
+func (*MergeInput) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *MergeInput) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *MergeInput) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 type Failed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -2429,7 +2542,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2554,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2567,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -2522,7 +2635,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2647,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2660,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -2615,7 +2728,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2740,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2753,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -2673,7 +2786,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2798,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2811,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ContractView) GetName() string {
@@ -2817,14 +2930,16 @@ type Rules struct {
 	// their form.
 	Allow []string `protobuf:"bytes,12,rep,name=allow,proto3" json:"allow,omitempty"`
 	// Patterns likewise: only nodes of these own parts of the model, also those of weight 0. None: whoever has weight.
-	Owners        []string `protobuf:"bytes,13,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []string `protobuf:"bytes,13,rep,name=owners,proto3" json:"owners,omitempty"`
+	// So many nodes of different parties merge each part of the model: its owner and witnesses. 0 and 1: the owner alone.
+	Witnesses     uint32 `protobuf:"varint,14,opt,name=witnesses,proto3" json:"witnesses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +2951,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +2964,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Rules) GetMethod() string {
@@ -2943,6 +3058,13 @@ func (x *Rules) GetOwners() []string {
 	return nil
 }
 
+func (x *Rules) GetWitnesses() uint32 {
+	if x != nil {
+		return x.Witnesses
+	}
+	return 0
+}
+
 // LostModel says that training went back to an older model.
 type LostModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2956,7 +3078,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3090,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3103,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -3025,7 +3147,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3159,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3172,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -3112,7 +3234,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3246,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3259,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Session) GetId() string {
@@ -3304,7 +3426,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3438,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3451,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -3406,13 +3528,14 @@ type Plan struct {
 	PlannedUnixMs int64                  `protobuf:"varint,7,opt,name=planned_unix_ms,json=plannedUnixMs,proto3" json:"planned_unix_ms,omitempty"`
 	LedgerHead    string                 `protobuf:"bytes,8,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"` // hex hash of the ledger's last record when this was planned, which Done signs; empty: there is none
 	Epoch         uint64                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`                            // counts what ended an attempt of the round so that nothing of it may be resumed
+	Witnesses     uint32                 `protobuf:"varint,10,opt,name=witnesses,proto3" json:"witnesses,omitempty"`                   // as the rule has it: so many merge each part of the model; 0: its owner alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3547,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3560,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -3503,6 +3626,13 @@ func (x *Plan) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *Plan) GetWitnesses() uint32 {
+	if x != nil {
+		return x.Witnesses
+	}
+	return 0
+}
+
 type Participant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -3523,7 +3653,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +3665,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +3678,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Participant) GetSession() string {
@@ -3646,7 +3776,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3658,7 +3788,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3671,7 +3801,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -3701,7 +3831,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3843,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3856,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -3773,7 +3903,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3915,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3928,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -3821,7 +3951,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +3963,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +3976,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -3892,7 +4022,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +4034,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +4047,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 type ListContractsRequest struct {
@@ -3928,7 +4058,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4070,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4083,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 type ListContractsResponse struct {
@@ -3965,7 +4095,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3977,7 +4107,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3990,7 +4120,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -4016,7 +4146,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4028,7 +4158,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4041,7 +4171,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -4109,7 +4239,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4121,7 +4251,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4134,7 +4264,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -4159,7 +4289,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4301,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4314,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -4247,7 +4377,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4389,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4402,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -4305,7 +4435,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4447,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4460,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -4355,7 +4485,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4497,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4510,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -4440,7 +4570,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4582,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4595,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 type ListModelsRequest struct {
@@ -4477,7 +4607,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4489,7 +4619,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4502,7 +4632,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -4526,7 +4656,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4538,7 +4668,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4551,7 +4681,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -4610,7 +4740,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4622,7 +4752,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4635,7 +4765,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -4689,7 +4819,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4701,7 +4831,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4714,7 +4844,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -4733,7 +4863,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4745,7 +4875,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4758,7 +4888,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4780,7 +4910,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +4922,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +4935,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4845,7 +4975,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4857,7 +4987,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4870,7 +5000,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -4891,7 +5021,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4903,7 +5033,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4916,7 +5046,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -5084,7 +5214,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
-	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xdb\x02\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xa5\x02\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -5093,10 +5223,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04done\x18\x05 \x01(\v2\x0e.swarm.v1.DoneR\x04done\x12(\n" +
 	"\x06failed\x18\x06 \x01(\v2\x10.swarm.v1.FailedR\x06failed\x12.\n" +
 	"\bprogress\x18\a \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12'\n" +
-	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\x12\x16\n" +
-	"\x06number\x18\t \x01(\x04R\x06number\x12\x1c\n" +
-	"\tsignature\x18\n" +
-	" \x01(\fR\tsignature\"\\\n" +
+	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\"\\\n" +
 	"\tHeldModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +
@@ -5110,7 +5237,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06weight\x18\x04 \x01(\rR\x06weight\x12\x1f\n" +
 	"\vupdate_norm\x18\x05 \x01(\x01R\n" +
 	"updateNorm\x12\x18\n" +
-	"\arefuses\x18\b \x03(\tR\arefuses\"\xa7\x02\n" +
+	"\arefuses\x18\b \x03(\tR\arefuses\"\xd5\x02\n" +
 	"\x04Done\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12!\n" +
@@ -5120,7 +5247,19 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\x12%\n" +
 	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\x12\x14\n" +
 	"\x05seals\x18\b \x03(\fR\x05seals\x12)\n" +
-	"\x10report_signature\x18\t \x01(\fR\x0freportSignature\"\xc2\x01\n" +
+	"\x10report_signature\x18\t \x01(\fR\x0freportSignature\x12,\n" +
+	"\x06claims\x18\n" +
+	" \x03(\v2\x14.swarm.v1.MergeClaimR\x06claims\"|\n" +
+	"\n" +
+	"MergeClaim\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\rR\x05owner\x12\x16\n" +
+	"\x06merged\x18\x02 \x01(\fR\x06merged\x12\x12\n" +
+	"\x04sums\x18\x03 \x01(\fR\x04sums\x12,\n" +
+	"\x06inputs\x18\x04 \x03(\v2\x14.swarm.v1.MergeInputR\x06inputs\"B\n" +
+	"\n" +
+	"MergeInput\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xc2\x01\n" +
 	"\x06Failed\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x16\n" +
@@ -5159,7 +5298,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05rules\x18\f \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x122\n" +
 	"\n" +
 	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\x12%\n" +
-	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\"\xaa\x03\n" +
+	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\"\xc8\x03\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -5176,7 +5315,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\rR\fstallGraceMs\x12/\n" +
 	"\x14min_peers_timeout_ms\x18\v \x01(\rR\x11minPeersTimeoutMs\x12\x14\n" +
 	"\x05allow\x18\f \x03(\tR\x05allow\x12\x16\n" +
-	"\x06owners\x18\r \x03(\tR\x06owners\"|\n" +
+	"\x06owners\x18\r \x03(\tR\x06owners\x12\x1c\n" +
+	"\twitnesses\x18\x0e \x01(\rR\twitnesses\"|\n" +
 	"\tLostModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
@@ -5224,7 +5364,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05final\x18\x06 \x01(\bR\x05final\x12*\n" +
 	"\x11committed_unix_ms\x18\a \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fplanned_unix_ms\x18\b \x01(\x03R\rplannedUnixMs\x12!\n" +
-	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\x90\x02\n" +
+	"\fstate_digest\x18\t \x01(\tR\vstateDigest\"\xae\x02\n" +
 	"\x04Plan\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x18\n" +
@@ -5235,7 +5375,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fplanned_unix_ms\x18\a \x01(\x03R\rplannedUnixMs\x12\x1f\n" +
 	"\vledger_head\x18\b \x01(\tR\n" +
 	"ledgerHead\x12\x14\n" +
-	"\x05epoch\x18\t \x01(\x04R\x05epoch\"\xd8\x02\n" +
+	"\x05epoch\x18\t \x01(\x04R\x05epoch\x12\x1c\n" +
+	"\twitnesses\x18\n" +
+	" \x01(\rR\twitnesses\"\xd8\x02\n" +
 	"\vParticipant\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -5383,7 +5525,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -5421,39 +5563,41 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*HeldModel)(nil),                 // 33: swarm.v1.HeldModel
 	(*Ready)(nil),                     // 34: swarm.v1.Ready
 	(*Done)(nil),                      // 35: swarm.v1.Done
-	(*Failed)(nil),                    // 36: swarm.v1.Failed
-	(*Progress)(nil),                  // 37: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 38: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 39: swarm.v1.ContractView
-	(*Rules)(nil),                     // 40: swarm.v1.Rules
-	(*LostModel)(nil),                 // 41: swarm.v1.LostModel
-	(*Skips)(nil),                     // 42: swarm.v1.Skips
-	(*Session)(nil),                   // 43: swarm.v1.Session
-	(*CommittedRound)(nil),            // 44: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 45: swarm.v1.Plan
-	(*Participant)(nil),               // 46: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 47: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 48: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 49: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 50: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 51: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 52: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 53: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 54: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 55: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 56: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 57: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 58: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 59: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 60: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 61: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 62: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 63: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 64: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 65: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 66: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 67: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 68: swarm.v1.ErrorReason
+	(*MergeClaim)(nil),                // 36: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                // 37: swarm.v1.MergeInput
+	(*Failed)(nil),                    // 38: swarm.v1.Failed
+	(*Progress)(nil),                  // 39: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 40: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 41: swarm.v1.ContractView
+	(*Rules)(nil),                     // 42: swarm.v1.Rules
+	(*LostModel)(nil),                 // 43: swarm.v1.LostModel
+	(*Skips)(nil),                     // 44: swarm.v1.Skips
+	(*Session)(nil),                   // 45: swarm.v1.Session
+	(*CommittedRound)(nil),            // 46: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 47: swarm.v1.Plan
+	(*Participant)(nil),               // 48: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 49: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 50: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 51: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 52: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 53: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 54: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 55: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 56: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 57: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 58: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 59: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 60: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),        // 61: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 62: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 63: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 64: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 65: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 66: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 67: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 68: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 69: swarm.v1.ResetContractResponse
+	(*ErrorReason)(nil),               // 70: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -5469,84 +5613,86 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	21, // 10: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	9,  // 11: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	26, // 12: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	39, // 13: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	41, // 13: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
 	32, // 14: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	4,  // 15: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	29, // 16: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
 	34, // 17: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
 	35, // 18: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	36, // 19: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	37, // 20: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	38, // 19: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	39, // 20: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
 	33, // 21: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	26, // 22: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	44, // 23: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	45, // 24: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	43, // 25: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	40, // 26: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	41, // 27: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	42, // 28: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	37, // 29: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	46, // 30: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	47, // 31: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	39, // 32: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	54, // 33: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	39, // 34: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	44, // 35: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	40, // 36: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 37: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	39, // 38: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	63, // 39: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	43, // 40: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 41: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 42: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 43: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 44: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 45: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 46: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 47: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 48: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 49: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	22, // 50: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	24, // 51: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	27, // 52: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	29, // 53: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	38, // 54: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	48, // 55: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	50, // 56: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	52, // 57: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	55, // 58: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	57, // 59: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	66, // 60: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	61, // 61: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	59, // 62: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	64, // 63: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 64: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 65: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 66: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 67: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 68: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 69: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 70: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 71: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	23, // 72: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	25, // 73: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	28, // 74: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	30, // 75: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	39, // 76: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	49, // 77: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	51, // 78: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	53, // 79: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	56, // 80: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	58, // 81: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	67, // 82: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	62, // 83: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	60, // 84: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	65, // 85: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	64, // [64:86] is the sub-list for method output_type
-	42, // [42:64] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	36, // 22: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	37, // 23: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	26, // 24: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	46, // 25: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	47, // 26: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	45, // 27: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	42, // 28: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	43, // 29: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	44, // 30: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	39, // 31: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	48, // 32: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	49, // 33: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	41, // 34: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	56, // 35: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	41, // 36: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	46, // 37: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	42, // 38: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 39: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	41, // 40: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	65, // 41: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	45, // 42: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 43: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 44: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 45: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 46: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 47: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 48: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 49: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 50: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 51: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	22, // 52: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	24, // 53: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	27, // 54: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	29, // 55: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	40, // 56: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	50, // 57: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	52, // 58: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	54, // 59: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	57, // 60: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	59, // 61: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	68, // 62: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	63, // 63: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	61, // 64: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	66, // 65: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 66: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 67: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 68: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 69: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 70: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 71: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 72: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 73: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	23, // 74: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	25, // 75: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	28, // 76: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	30, // 77: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	41, // 78: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	51, // 79: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	53, // 80: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	55, // 81: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	58, // 82: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	60, // 83: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	69, // 84: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	64, // 85: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	62, // 86: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	67, // 87: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	66, // [66:88] is the sub-list for method output_type
+	44, // [44:66] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -5560,7 +5706,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -186,6 +186,7 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 	later := attempt > 1 // something contradicted, and an owner is gone: each of the others has a part of what it owned
 	if later {
 		r.Epoch, plan.Epoch = 1, 1
+		r.Witnesses, plan.Witnesses = 2, 2
 	}
 	for i, n := range nodes {
 		p := ledger.Participant{
@@ -193,6 +194,13 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 		}
 		part := exchange.Participant{
 			Node: n.id, Session: p.Session, Weight: p.Weight, Factor: p.Factor, Shard: merge.Shard{First: 4 * i, Leaves: 4},
+		}
+		if later {
+			part.Unit = n.id // of who shares its SPIFFE ID
+			if i > 0 {
+				p.SPIFFEID = "spiffe://a.example/swarm/sl/" + n.name
+				part.Unit = p.SPIFFEID
+			}
 		}
 		if k := 4*len(nodes) + 2*i; later {
 			p.MoreShards, part.More = []ledger.LeafRun{{First: uint64(k), Leaves: 2}}, []merge.Shard{{First: k, Leaves: 2}}

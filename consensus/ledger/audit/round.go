@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -122,9 +123,15 @@ func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
 		out.Ledger = digest("witnessed.hash", r.Witnessed.Hash)
 		a.witness("witnessed", r.Witnessed)
 	}
-	plan.Epoch = r.Epoch
-	for _, p := range r.Participants {
-		part := exchange.Participant{Node: p.PeerID, Session: p.Session, Weight: p.Weight, Factor: p.Factor}
+	plan.Epoch, plan.Witnesses = r.Epoch, int(r.Witnesses)
+	if r.Witnesses == 1 {
+		a.bad("witnesses", "one that merges each part is none that the rules can ask for")
+	}
+	for i, p := range r.Participants {
+		part := exchange.Participant{Node: p.PeerID, Session: p.Session, Weight: p.Weight, Factor: p.Factor, Unit: cmp.Or(p.SPIFFEID, p.PeerID)}
+		if p.SPIFFEID != "" && (r.Witnesses == 0 || p.SPIFFEID == p.PeerID) {
+			a.bad(fmt.Sprintf("participants[%d].spiffe_id", i), "%.256q tells no witnesses apart", p.SPIFFEID)
+		}
 		for _, run := range p.Runs() {
 			part.Own(merge.Shard{First: int(run.First), Leaves: int(run.Leaves)}) //nolint:gosec // only compared, as 64 bits
 		}
