@@ -12,7 +12,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -49,10 +51,11 @@ func attemptOf(job session.Job) exchange.Attempt {
 	p := job.Plan
 	a := exchange.Attempt{
 		Contract: job.Contract, Run: p.Run, Round: p.Round, Number: p.Attempt, Self: job.Self, Layout: job.Layout, Method: p.Method, Epoch: p.Epoch,
+		Witnesses: int(p.Witnesses),
 	}
 	for _, m := range p.Participants {
 		// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
-		part := exchange.Participant{Node: m.PeerId, Session: m.Session, Weight: m.Weight, Factor: m.Factor}
+		part := exchange.Participant{Node: m.PeerId, Session: m.Session, Weight: m.Weight, Factor: m.Factor, Unit: state.Unit(m.SpiffeId, m.PeerId)}
 		for _, r := range append([]*swarmv1.LeafRun{{First: m.ShardFirst, Leaves: m.ShardLeaves}}, m.MoreShards...) {
 			part.Own(merge.Shard{First: int(r.GetFirst()), Leaves: int(r.GetLeaves())}) //nolint:gosec // checked by Run
 		}
@@ -82,6 +85,7 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	}
 	done := &swarmv1.Done{
 		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares, Seals: result.Seals,
+		Claims: rpc.ClaimsToProto(result.Claims),
 	}
 	if !result.StateDigest.IsZero() {
 		done.StateDigest = result.StateDigest.String()
@@ -123,7 +127,11 @@ func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Do
 	if done.Signature, err = key.Sign(exchange.DoneMessage(o)); err != nil {
 		return err
 	}
-	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares, nil))
+	claims, err := rpc.ClaimsFromProto(done.Claims)
+	if err != nil {
+		return err
+	}
+	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares, claims))
 	return err
 }
 

@@ -14,7 +14,8 @@ const wrongBytes = "one of the peers named above sends or reports wrong bytes: c
 
 // aboutDigests tells whether an attempt failed because the participants' digests did not fit together.
 func aboutDigests(why string) bool {
-	return strings.Contains(why, "has not sealed") || strings.Contains(why, "it sealed") || strings.Contains(why, otherDigest)
+	return slices.ContainsFunc([]string{"has not sealed", "it sealed", otherDigest, "has not signed", "it signed", notWitnessed, unlike, disagreeOn},
+		func(part string) bool { return strings.Contains(why, part) })
 }
 
 // otherDigest is the reason against who agrees with all owners and reports another whole.
@@ -32,8 +33,11 @@ type verdict struct {
 func (d *decider) disagree(done map[string]*Done) verdict {
 	parts := d.c.Plan.Participants
 	v := verdict{failures: d.contradictions(done)}
+	v.failures = append(v.failures, d.claims(done, v.failures)...)
 	for _, f := range v.failures {
-		v.named = append(v.named, f.blamed)
+		if f.blamed == f.node { // else two do not agree, and nobody knows which is wrong
+			v.named = append(v.named, f.blamed)
+		}
 	}
 	groups := map[string][]string{}
 	for _, part := range parts {

@@ -25,7 +25,7 @@ func wire(f *testing.F, m proto.Message) []byte {
 func FuzzReport(f *testing.F) {
 	f.Add(wire(f, &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
 		Session: "s", Contract: "c", Run: 1, Ready: &swarmv1.Ready{Seq: 1, Weight: 100, BaseDigest: "d"},
-		Done:     &swarmv1.Done{Round: 1, Attempt: 1, ShardDigests: []string{"x"}, UpdateSquares: []float64{1}},
+		Done:     &swarmv1.Done{Round: 1, Attempt: 1, ShardDigests: []string{"x"}, UpdateSquares: []float64{1}, Claims: []*swarmv1.MergeClaim{{Merged: make([]byte, 32), Inputs: []*swarmv1.MergeInput{{Digest: make([]byte, 32)}}}}},
 		Failed:   &swarmv1.Failed{Reason: strings.Repeat("\u202e<", 300), Blamed: "n", HeardFrom: "m"},
 		Progress: &swarmv1.Progress{Phase: "a\nb\x1b[0m"}, Held: []*swarmv1.HeldModel{{Digest: strings.Repeat("d", 200)}},
 	}}, Health: &swarmv1.NodeHealth{}}))
@@ -46,6 +46,9 @@ func FuzzReport(f *testing.F) {
 				if len(h.Digest) > maxShortText || len(h.StateDigest) > maxShortText {
 					t.Errorf("held %+v", h)
 				}
+			}
+			if claims, err := ClaimsFromProto(x.GetDone().GetClaims()); err == nil && len(leadClaims(claims)) > maxShards {
+				t.Errorf("%d claims", len(claims))
 			}
 			if r.Failed != nil {
 				shown(t, r.Failed.Reason, maxReason)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/merge"
@@ -19,44 +20,50 @@ func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 	return c.Plan == nil || x.GetRun() != c.Run || d.GetRound() != c.Plan.Round || d.GetAttempt() != c.Plan.Attempt
 }
 
-// checkDone verifies that the node signed what it says came out of the running attempt. It names an owner whose seal on the
-// digest of its shard is missing.
-func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport) (unsealed string, err error) {
+// checkDone verifies that the node signed what it says came out of the running attempt. It notes an owner whose seal on the
+// digest of its shard is missing, and what is claimed of shards with witnesses.
+func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport, done *lead.Done) (err error) {
 	d := x.GetDone()
 	out := exchange.Outcome{
 		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
 	}
 	if out.Plan, out.Ledger, err = planDigests(view, c); err != nil {
-		return "", err
+		return err
 	}
 	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
-		return "", err
+		return err
 	}
 	if len(d.GetShardDigests()) != len(c.Plan.Participants) {
-		return "", fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
+		return fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
 	}
 	for _, text := range d.GetShardDigests() {
 		shard, err := parseDigest(text)
 		if err != nil {
-			return "", err
+			return err
 		}
 		out.ShardDigests = append(out.ShardDigests, shard)
 	}
 	if d.GetStateDigest() != "" {
 		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
-			return "", err
+			return err
 		}
+	}
+	claims, err := ClaimsFromProto(d.GetClaims())
+	if err != nil {
+		return err
 	}
 	for _, signed := range []struct{ msg, sig []byte }{
 		{exchange.DoneMessage(out), d.GetSignature()}, // for the ledger
-		{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), nil), d.GetReportSignature()},
+		{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), claims), d.GetReportSignature()},
 	} {
 		if err := identity.VerifyNodeSignature(node.PeerID, signed.msg, signed.sig); err != nil {
-			return "", fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
+			return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
 				ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
 		}
 	}
-	return s.unsealed(view, c, out, d.GetSeals()), nil
+	done.Unsealed = s.unsealed(view, c, out, d.GetSeals())
+	done.Claims, done.Signed = leadClaims(claims), s.inputSigned(view, c, out.Plan)
+	return nil
 }
 
 // unsealed names an owner that has not signed the digest that is reported of its shard; none: all have. The report must be signed.
@@ -106,12 +113,12 @@ func (s *seals) valid(peerID string, msg, sig []byte) bool {
 
 // planDigests returns what a participant signs of the contract's plan: its terms, and the ledger's end at that time.
 func planDigests(view *state.State, c *state.Contract) (plan, ledger merge.Digest, err error) {
-	p := exchange.Planned{Contract: c.Name, Run: c.Plan.Run, Round: c.Plan.Round, Method: c.Plan.Method, Epoch: c.Plan.Epoch}
+	p := exchange.Planned{Contract: c.Name, Run: c.Plan.Run, Round: c.Plan.Round, Method: c.Plan.Method, Epoch: c.Plan.Epoch, Witnesses: int(c.Plan.Witnesses)}
 	if p.Layout, err = parseDigest(c.Terms.LayoutDigest); err != nil {
 		return plan, ledger, err
 	}
 	for _, x := range c.Plan.Participants {
-		part := exchange.Participant{Session: x.Session, Weight: x.Weight, Factor: math.Float64frombits(x.FactorBits)}
+		part := exchange.Participant{Session: x.Session, Weight: x.Weight, Factor: math.Float64frombits(x.FactorBits), Unit: view.Unit(x)}
 		for _, r := range x.Runs() {
 			part.Own(merge.Shard{First: int(r.First), Leaves: int(r.Leaves)}) //nolint:gosec // the state bounds them
 		}
