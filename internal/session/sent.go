@@ -8,6 +8,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // maxOwners is how many other nodes may get one leaf of one contribution, whoever plans the attempts.
@@ -22,51 +23,93 @@ const maxSentRuns = 1 << 13
 type Sent struct {
 	Seq  uint64    `json:"seq"`
 	Runs []SentRun `json:"runs"` // ascending
+	// Witnessed says which went to whom as witnesses of owners, ascending.
+	Witnessed []SentRun `json:"witnessed,omitempty"`
 }
 
 // SentRun is some leaves in a row that went to the same owners.
 type SentRun struct {
 	First  uint64   `json:"first"`
 	Leaves uint64   `json:"leaves"`
-	To     []string `json:"to"` // peer IDs, at most maxOwners
+	To     []string `json:"to"` // peer IDs
 }
 
 func (r SentRun) end() uint64 { return r.First + r.Leaves }
 
-var errThirdOwner = errors.New("two nodes may have leaves of what this node offers that a third would get")
+var (
+	errThirdOwner = errors.New("two nodes may have leaves of what this node offers that a third would get")
+	errWitnesses  = errors.New("as many witnesses may have leaves of what this node offers as may ever, and another would get them")
+)
+
+// maxWitnesses is how many other nodes may get one leaf as witnesses, if so many merge each part: twice those of one attempt, as
+// there may be two owners.
+func maxWitnesses(merging uint32) int { return 2 * max(0, int(merging)-1) }
 
 // after returns what will have gone to whom after an attempt too. It is an error if a leaf would go to a third owner.
 func (s *Sent) after(seq uint64, p *swarmv1.Plan, self int) (*Sent, error) {
 	out := &Sent{Seq: seq}
 	if s != nil && s.Seq == seq {
-		out.Runs = slices.Clone(s.Runs)
+		out.Runs, out.Witnessed = slices.Clone(s.Runs), slices.Clone(s.Witnessed)
 	}
-	var fresh []SentRun
-	for i, m := range p.Participants {
-		for _, r := range runsOf(m) {
-			if i != self && r.Leaves > 0 {
-				if r.end() < r.First {
-					return nil, errThirdOwner
-				}
-				fresh = append(fresh, SentRun{First: r.First, Leaves: r.Leaves, To: []string{m.PeerId}})
-			}
-		}
-	}
-	if len(fresh) > maxSentRuns {
+	owners, witnesses := sentTo(p, self)
+	var err error
+	if out.Runs, err = addAll(out.Runs, owners, maxOwners); err != nil {
 		return nil, errThirdOwner
 	}
-	slices.SortFunc(fresh, func(a, b SentRun) int { return cmp.Compare(a.First, b.First) })
-	for _, r := range fresh {
-		var err error
-		if out.Runs, err = add(out.Runs, r); err != nil {
-			return nil, err
-		}
+	if out.Witnessed, err = addAll(out.Witnessed, witnesses, maxWitnesses(p.Witnesses)); err != nil {
+		return nil, errWitnesses
 	}
 	return out, nil
 }
 
-// add returns the runs, which are ascending and the caller's, with one more owner of some leaves.
-func add(runs []SentRun, more SentRun) ([]SentRun, error) {
+// sentTo are the runs of leaves that go to others in an attempt, as owners and as witnesses of owners.
+func sentTo(p *swarmv1.Plan, self int) (owners, witnesses []SentRun) {
+	units, owns := make([]string, len(p.Participants)), make([]bool, len(p.Participants))
+	for i, m := range p.Participants {
+		units[i], owns[i] = state.Unit(m.SpiffeId, m.PeerId), m.ShardLeaves > 0
+	}
+	mergers := merge.Mergers(units, owns, int(p.Witnesses))
+	for i, m := range p.Participants {
+		for _, r := range runsOf(m) {
+			if r.Leaves == 0 {
+				continue
+			}
+			if i != self {
+				owners = append(owners, SentRun{First: r.First, Leaves: r.Leaves, To: []string{m.PeerId}})
+			}
+			for _, w := range mergers[i][min(1, len(mergers[i])):] {
+				if w != self {
+					witnesses = append(witnesses, SentRun{First: r.First, Leaves: r.Leaves, To: []string{p.Participants[w].PeerId}})
+				}
+			}
+		}
+	}
+	return owners, witnesses
+}
+
+// errFull says that more nodes would get a leaf than may.
+var errFull = errors.New("too many nodes, or too many runs")
+
+// addAll returns the runs, which are ascending and the caller's, with more.
+func addAll(runs, more []SentRun, most int) ([]SentRun, error) {
+	if len(more) > maxSentRuns {
+		return nil, errFull
+	}
+	slices.SortStableFunc(more, func(a, b SentRun) int { return cmp.Compare(a.First, b.First) })
+	for _, r := range more {
+		var err error
+		if r.end() < r.First {
+			return nil, errFull
+		}
+		if runs, err = add(runs, r, most); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// add returns the runs, which are ascending and the caller's, with one more node that gets some leaves, if no more than so many do.
+func add(runs []SentRun, more SentRun, most int) ([]SentRun, error) {
 	i, _ := slices.BinarySearchFunc(runs, more.First, func(r SentRun, at uint64) int { return cmp.Compare(r.end(), at+1) })
 	if i == len(runs) {
 		return append(runs, more), nil
@@ -80,8 +123,8 @@ func add(runs []SentRun, more SentRun) ([]SentRun, error) {
 		both := SentRun{First: max(at, r.First), To: r.To}
 		both.Leaves = min(r.end(), more.end()) - both.First
 		if !slices.Contains(r.To, more.To[0]) {
-			if len(r.To) == maxOwners {
-				return nil, errThirdOwner
+			if len(r.To) >= most {
+				return nil, errFull
 			}
 			both.To = append(slices.Clip(r.To), more.To[0])
 		}
@@ -91,7 +134,7 @@ func add(runs []SentRun, more SentRun) ([]SentRun, error) {
 	}
 	out = append(append(out, part(more, at, more.end())...), runs[i:]...)
 	if len(out) > maxSentRuns {
-		return nil, errThirdOwner
+		return nil, errFull
 	}
 	return out, nil
 }
@@ -109,9 +152,16 @@ func (s *Sent) check() error {
 	if s == nil {
 		return nil
 	}
+	if err := checkRuns(s.Runs, maxOwners); err != nil {
+		return err
+	}
+	return checkRuns(s.Witnessed, maxWitnesses(state.MaxWitnesses))
+}
+
+func checkRuns(runs []SentRun, most int) error {
 	next := uint64(0)
-	for _, r := range s.Runs {
-		if r.First < next || r.end() <= r.First || len(r.To) == 0 || len(r.To) > maxOwners || len(s.Runs) > maxSentRuns {
+	for _, r := range runs {
+		if r.First < next || r.end() <= r.First || len(r.To) == 0 || len(r.To) > most || len(runs) > maxSentRuns {
 			return fmt.Errorf("bad run of leaves at %d", r.First)
 		}
 		next = r.end()
@@ -119,27 +169,25 @@ func (s *Sent) check() error {
 	return nil
 }
 
-// journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or a leaf
-// would go to a third owner, the attempt is not begun, and the leader is told so.
+// journalLocked keeps to whom leaves go in an attempt, before it begins. If a leaf would go to a third owner the attempt is
+// not begun, and the leader is told so.
 func (s *session) journalLocked(job Job) bool {
-	p, sent, code := job.Plan, s.sent, ""
-	begun, err := s.begun.after(p.Round, p.Attempt)
-	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
-		seq := s.lastSeq
-		if !s.closed {
-			seq = s.offered.seq
-		}
-		if sent, err = s.sent.after(seq, p, job.Self); err != nil {
-			code = state.ReasonThirdOwner
-		}
+	p := job.Plan
+	if p.Participants[job.Self].Weight == 0 || s.publicLocked() {
+		return true // Nothing goes out that the others have not got.
 	}
+	seq := s.lastSeq
+	if !s.closed {
+		seq = s.offered.seq
+	}
+	sent, err := s.sent.after(seq, p, job.Self)
 	if err == nil {
-		s.begun, s.sent = begun, sent
+		s.sent = sent
 		s.recordLocked()
 		return true
 	}
 	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{
-		Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error(),
+		Round: p.Round, Attempt: p.Attempt, Code: state.ReasonThirdOwner, Reason: err.Error(),
 	}}
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
 	signal(s.engine.beat)

@@ -87,3 +87,45 @@ func TestSentBoundsWhatItKeeps(t *testing.T) {
 		t.Error("a run that wraps around is taken")
 	}
 }
+
+// TestWitnessesAreCountedApart: what goes to owners and to witnesses is counted apart, and of the latter there may be as many as in two attempts.
+func TestWitnessesAreCountedApart(t *testing.T) {
+	plan := func(owners ...string) *swarmv1.Plan {
+		p := &swarmv1.Plan{Witnesses: 3}
+		for i, o := range owners {
+			p.Participants = append(p.Participants, &swarmv1.Participant{
+				PeerId: "key " + o, SpiffeId: "spiffe://td/swarm/sl/" + o, ShardFirst: uint64(i), ShardLeaves: 1,
+			})
+		}
+		return p
+	}
+	sent, err := (*Sent)(nil).after(7, plan("a", "me", "b", "c"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []SentRun{
+		{0, 1, []string{"key b"}}, {1, 1, []string{"key b", "key c"}}, {2, 1, []string{"key c", "key a"}}, {3, 1, []string{"key a"}},
+	}
+	if fmt.Sprint(sent.Witnessed) != fmt.Sprint(want) {
+		t.Errorf("witnesses have %v, want %v", sent.Witnessed, want)
+	}
+	if sent, err = sent.after(7, plan("b", "me", "d", "e"), 1); err != nil || len(sent.Witnessed[1].To) != 4 || len(sent.Runs[0].To) != 2 {
+		t.Fatalf("%v: %+v", err, sent)
+	}
+	if err := sent.check(); err != nil {
+		t.Error(err)
+	}
+	fifth := plan("b", "me", "f")
+	fifth.Participants[2].ShardFirst = 9
+	if _, err := sent.after(7, fifth, 1); !errors.Is(err, errWitnesses) {
+		t.Errorf("a fifth witness of a leaf: %v", err)
+	}
+	if _, err := sent.after(8, plan("f", "me", "g", "h"), 1); err != nil {
+		t.Errorf("another contribution: %v", err)
+	}
+	one := plan("a", "me", "b", "c")
+	one.Witnesses = 0
+	if sent, err := (*Sent)(nil).after(7, one, 1); err != nil || sent.Witnessed != nil {
+		t.Errorf("without witnesses: %v, %+v", err, sent)
+	}
+}

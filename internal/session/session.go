@@ -66,7 +66,6 @@ type session struct {
 	norm      norm
 	offered   *offer
 	sent      *Sent // what may have gone to whom of what is offered, or frozen
-	begun     *Begun
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
 	closing   bool    // the program called Close
@@ -81,10 +80,10 @@ type session struct {
 	fetching  bool
 	learning  bool              // Trust asks for something
 	refused   []string          // nodes that this one takes part in nothing with
+	witnesses *uint32           // how many merge each part, as the first plan had it; nil: there was none
 	missed    error             // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil
-	spoken    spoken            // what the last report has signed
 }
 
 // Result is the answer to a Sync or Close.
@@ -190,7 +189,6 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
 		r.Done, r.Failed = s.attempt.done, s.attempt.failed
 	}
-	s.signLocked(r)
 	return r
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,9 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 		of.Weight = s.offered.weight
 	}
 	err := t.Plan(s.view, of)
+	if err == nil {
+		err = s.sameWitnessesLocked(p.Witnesses)
+	}
 	if err == nil || errors.Is(err, trust.ErrUnknown) {
 		return err == nil
 	}
@@ -81,6 +85,18 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
 	signal(s.engine.beat)
 	return false
+}
+
+// sameWitnessesLocked holds the plans of a session to one rule on witnesses: no rule changes while a session is open, so whoever tells
+// another one lies now or did before.
+func (s *session) sameWitnessesLocked(n uint32) error {
+	if s.witnesses == nil {
+		s.witnesses = &n
+	}
+	if *s.witnesses != n {
+		return fmt.Errorf("%d nodes are to merge each part of the model, it was %d when this session was planned first", n, *s.witnesses)
+	}
+	return nil
 }
 
 // accepted are the sessions whose nodes this one shares models with.

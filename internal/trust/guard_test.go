@@ -256,8 +256,6 @@ func TestPlan(t *testing.T) {
 	}{
 		{"good", func(*swarmv1.ContractView) {}, ""},
 		{"whose contribution counts 0", func(v *swarmv1.ContractView) { v.Plan.Participants[0].Weight = 0 }, ""},
-		{"a plan of an earlier run", func(v *swarmv1.ContractView) { v.Run = 2 }, "the plan is of run 1, the contract is in run 2"},
-		{"a plan of a later run", func(v *swarmv1.ContractView) { v.Plan.Run = 2 }, "the plan is of run 2, the contract is in run 1"},
 		{"a participant without a session", func(v *swarmv1.ContractView) { v.Sessions = v.Sessions[:1] }, "has no session"},
 		{"another's address", func(v *swarmv1.ContractView) { v.Plan.Participants[1].PeerId = peerID(t) }, "what its session does not"},
 		{"one twice", func(v *swarmv1.ContractView) {
@@ -280,6 +278,10 @@ func TestPlan(t *testing.T) {
 			v.Plan.Participants[0].ShardLeaves = 1
 			v.Plan.Participants[1].MoreShards = []*swarmv1.LeafRun{{First: 1, Leaves: 1}}
 		}, ""},
+		{"witnesses without the rule", func(v *swarmv1.ContractView) { v.Plan.Witnesses = 2 }, "the contract's rule is 0"},
+		{"none against the rule", func(v *swarmv1.ContractView) { v.Rules = &swarmv1.Rules{Witnesses: 2} }, "the contract's rule is 2"},
+		{"witnesses by the rule", func(v *swarmv1.ContractView) { v.Rules, v.Plan.Witnesses = &swarmv1.Rules{Witnesses: 2}, 2 }, ""},
+		{"more than can be", func(v *swarmv1.ContractView) { v.Rules, v.Plan.Witnesses = &swarmv1.Rules{Witnesses: 9}, 9 }, "9 nodes"},
 		{"runs past the end of numbers", func(v *swarmv1.ContractView) { v.Plan.Participants[1].ShardLeaves = 1<<64 - 1 }, "each leaf once"},
 	} {
 		v := &swarmv1.ContractView{Run: 1, Sessions: []*swarmv1.Session{me, b}, Plan: &swarmv1.Plan{

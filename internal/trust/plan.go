@@ -54,6 +54,9 @@ func (g *Guard) plan(v *swarmv1.ContractView, offer Offer) error {
 	if err := checkWeights(v, offer); err != nil {
 		return err
 	}
+	if p.GetWitnesses() != v.GetRules().GetWitnesses() || p.GetWitnesses() > state.MaxWitnesses {
+		return fmt.Errorf("the plan has %d nodes merge each part of the model, the contract's rule is %d", p.GetWitnesses(), v.GetRules().GetWitnesses())
+	}
 	if p.GetAttempt() == 1 {
 		return checkSplit(v, offer.Leaves)
 	}
