@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -286,6 +287,25 @@ func (s *Swarm) JoinSN(via string) string {
 	s.order = append(s.order, n)
 	s.must(n.start(false))
 	return n.id.name
+}
+
+// Entries returns what each entry of raft's log is, in order: a command's type, or raft's own name of it.
+func (s *Swarm) Entries() []string {
+	s.t.Helper()
+	n := s.sn(s.Leader())
+	var all []string
+	for i := uint64(1); i <= n.group.Index(); i++ {
+		var entry raft.Log
+		s.must(n.log.GetLog(i, &entry))
+		what := entry.Type.String()
+		if entry.Type == raft.LogCommand {
+			c, err := state.DecodeCommand(entry.Data)
+			s.must(err)
+			what = c.Type()
+		}
+		all = append(all, what)
+	}
+	return all
 }
 
 // ProposeAgain proposes every command of the log once more, as an old leader would whose messages were on their way for
