@@ -25,6 +25,9 @@ const (
 	silentTime = 5 * time.Second
 	// unprovenAge is how long a handshake is left alone when others of addresses that have as many wait for its place.
 	unprovenAge = time.Second
+	// siteShare is how many connections of one site, a /48, weigh as much as one of a source: that is, how many networks in it may
+	// have as many connections as another source before they give way to that.
+	siteShare = 8
 	// gateNotice is how often a crowded gate says so.
 	gateNotice = time.Minute
 )
@@ -40,7 +43,8 @@ type GateConfig struct {
 
 // Gate is a listener that bounds the connections whose peers are not proven yet: anybody can open those. It accepts all at
 // once, so that nobody fills the kernel's queue, and shares its places fairly among source addresses (IPv4 addresses, and
-// IPv6 networks of 64 bits):
+// IPv6 networks of 64 bits). Such a network has as many connections as are its own, but at least an eighth of those of the 48
+// bits it lies in: a site has 65,536 of them to itself.
 //
 //   - A connection is handed on when its peer has spoken: both our protocols begin with the dialler. While it is silent it
 //     gives way at once when there are too many in all, first the oldest one of the address that has most.
@@ -60,6 +64,7 @@ type Gate struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	sources map[netip.Prefix]*gateSource
+	sites   map[netip.Prefix]*gateSite
 	count   [gatePhases]int
 	turns   uint64
 	ready   []*GatedConn // have a place and wait for Accept
@@ -83,6 +88,19 @@ const (
 // gateSource is what there is of one source address, by phase, oldest first.
 type gateSource struct {
 	open [gatePhases][]*GatedConn
+	site *gateSite
+}
+
+// gateSite counts what there is of the sources of one site, by phase.
+type gateSite struct {
+	prefix  netip.Prefix
+	count   [gatePhases]int
+	sources int
+}
+
+// load is how many connections in a phase a source counts for, if it had that many more.
+func (s *gateSource) load(p gatePhase, more int) int {
+	return max(len(s.open[p])+more, (s.site.count[p]+more+siteShare-1)/siteShare)
 }
 
 // NewGate bounds l, which it owns. Whoever proves a peer calls Proven of its connection.
@@ -95,7 +113,7 @@ func NewGate(l net.Listener, cfg GateConfig) *Gate {
 	}
 	return &Gate{
 		Listener: l, cfg: cfg, came: make(chan struct{}, 1), trouble: make(chan error), closed: make(chan struct{}),
-		sources: map[netip.Prefix]*gateSource{},
+		sources: map[netip.Prefix]*gateSource{}, sites: map[netip.Prefix]*gateSite{},
 	}
 }
 
@@ -235,13 +253,14 @@ func (g *Gate) serve() (out []*GatedConn) {
 	for g.count[gateWaiting] > 0 {
 		c := g.neediest()
 		if g.count[gateHandshake] >= g.cfg.Handshakes {
-			most := g.largest(gateHandshake).open[gateHandshake]
+			most := g.largest(gateHandshake)
+			oldest := most.open[gateHandshake][0]
 			// Strictly fewer after the change too: two busy addresses would else push out each other's for ever.
-			if wait := unprovenAge - time.Since(most[0].since); wait > 0 && len(g.sources[c.source].open[gateHandshake])+1 >= len(most) {
+			if wait := unprovenAge - time.Since(oldest.since); wait > 0 && g.sources[c.source].load(gateHandshake, 1) >= most.load(gateHandshake, 0) {
 				g.lookAgain(wait)
 				break
 			}
-			out = append(out, g.out(most[0])...)
+			out = append(out, g.out(oldest)...)
 		}
 		_ = c.SetReadDeadline(time.Time{})
 		g.put(c, gateHandshake)
@@ -259,7 +278,7 @@ func (g *Gate) neediest() *GatedConn {
 		if len(s.open[gateWaiting]) == 0 {
 			continue
 		}
-		c, n := s.open[gateWaiting][0], len(s.open[gateHandshake])
+		c, n := s.open[gateWaiting][0], s.load(gateHandshake, 0)
 		if best == nil || n < fewest || n == fewest && c.turn < best.turn {
 			best, fewest = c, n
 		}
@@ -270,10 +289,13 @@ func (g *Gate) neediest() *GatedConn {
 // largest returns the address that has the most in this phase, of several the one whose oldest is oldest.
 func (g *Gate) largest(p gatePhase) *gateSource {
 	var most *gateSource
+	highest := 0
 	for _, s := range g.sources {
-		if n := len(s.open[p]); n > 0 && (most == nil || n > len(most.open[p]) ||
-			n == len(most.open[p]) && s.open[p][0].turn < most.open[p][0].turn) {
-			most = s
+		if len(s.open[p]) == 0 {
+			continue
+		}
+		if n := s.load(p, 0); most == nil || n > highest || n == highest && s.open[p][0].turn < most.open[p][0].turn {
+			most, highest = s, n
 		}
 	}
 	return most
@@ -324,7 +346,8 @@ func (g *Gate) lookAgain(after time.Duration) {
 func (g *Gate) put(c *GatedConn, to gatePhase) {
 	s := g.sources[c.source]
 	if s == nil {
-		s = &gateSource{}
+		s = &gateSource{site: g.siteOf(c.source)}
+		s.site.sources++
 		g.sources[c.source] = s
 	}
 	if c.phase < gatePhases {
@@ -332,12 +355,14 @@ func (g *Gate) put(c *GatedConn, to gatePhase) {
 		i := slices.Index(list, c)
 		s.open[c.phase] = slices.Delete(list, i, i+1)
 		g.count[c.phase]--
+		s.site.count[c.phase]--
 	}
 	g.turns++
 	c.phase, c.since, c.turn = to, time.Now(), g.turns
 	if to < gatePhases {
 		s.open[to] = append(s.open[to], c)
 		g.count[to]++
+		s.site.count[to]++
 		return
 	}
 	for _, list := range s.open {
@@ -346,6 +371,21 @@ func (g *Gate) put(c *GatedConn, to gatePhase) {
 		}
 	}
 	delete(g.sources, c.source)
+	if s.site.sources--; s.site.sources == 0 {
+		delete(g.sites, s.site.prefix)
+	}
+}
+
+// siteOf returns the site of a source: of an IPv4 address that itself. The caller holds mu.
+func (g *Gate) siteOf(source netip.Prefix) *gateSite {
+	prefix := source
+	if source.Addr().Is6() {
+		prefix, _ = source.Addr().Prefix(48)
+	}
+	if g.sites[prefix] == nil {
+		g.sites[prefix] = &gateSite{prefix: prefix}
+	}
+	return g.sites[prefix]
 }
 
 // Close closes the listener and what Accept has not returned; other connections stay open.

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -245,6 +246,33 @@ func TestGateSharesHandshakesAmongAddresses(t *testing.T) {
 		synctest.Wait()
 		if len(accepted) != 8 {
 			t.Errorf("%d were let in, want 8: who waits gets its turn after a second", len(accepted))
+		}
+	})
+}
+
+// TestGateCountsSitesToo: who has a network of 48 bits has 65,536 of 64, and takes a place from each.
+func TestGateCountsSitesToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := make(pipes)
+		accepted := serveGate(t, l, identity.GateConfig{Handshakes: 20})
+		var honest []net.Conn
+		for i := range 4 {
+			honest = append(honest, l.dial(fmt.Sprintf("2001:db8:%x::1", i+1)))
+		}
+		for i := range 90 { // with those who wait
+			time.Sleep(50 * time.Millisecond)
+			l.dial(fmt.Sprintf("2001:db8:aaaa:%x::1", i))
+		}
+		time.Sleep(time.Minute)
+		late := len(accepted)
+		honest = append(honest, l.dial("2001:db8:9::1"), l.dial("192.0.2.1"))
+		if len(accepted) != late+2 {
+			t.Errorf("of two newcomers of other sites %d were let in", len(accepted)-late)
+		}
+		for _, c := range honest {
+			if closed(c) {
+				t.Error("an honest connection gave way to a site that floods")
+			}
 		}
 	})
 }

@@ -12,7 +12,8 @@ type Report struct {
 	Session  string
 	Contract string
 	Run      uint64
-	Node     string    // name of the node that reported, proven by the caller's token
+	Node     string    // name of the node that reported, proven by its signature
+	Number   uint64    // counts up as the node has other things to say
 	Ready    *Ready    // set while the session waits for a round
 	Done     *Done     // set after an exchange until it is committed or superseded
 	Failed   *Failed   // set after a failed exchange until superseded
@@ -91,12 +92,13 @@ type Reports struct {
 // NewReports returns an empty store.
 func NewReports() *Reports { return &Reports{by: map[string]Report{}} }
 
-// Record replaces the session's report by r, received at the given time.
+// Record replaces the session's report by r, received at the given time, unless r is from before it: overtaken, or repeated by who
+// passes reports on.
 func (rs *Reports) Record(r Report, at time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	old, had := rs.by[r.Session]
-	if had && old.Node != r.Node || !had && len(rs.by) >= maxReports {
+	if had && (old.Node != r.Node || r.Number < old.Number) || !had && len(rs.by) >= maxReports {
 		return // The session belongs to who opened it; its first report was checked against the state by the caller.
 	}
 	r.At = at

@@ -214,7 +214,7 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 
 // reportFromProto takes what a session of the node reports.
 func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
-	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node}
+	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber()}
 	if r := x.GetReady(); r != nil {
 		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(), Refuses: refusedFromProto(r.GetRefuses())}
 	}

@@ -134,12 +134,13 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
+		Number:   20, Signature: []byte{21},
 	}
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
 		full(t, m) // so that a new field is not forgotten above
 	}
 	want := lead.Report{
-		Session: "s", Contract: "c", Run: 1, Node: "n",
+		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
 		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
 		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}},
 		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},

@@ -1,6 +1,10 @@
 package rpc
 
-import "connectrpc.com/connect"
+import (
+	"connectrpc.com/connect"
+
+	"github.com/swarmd/swarmd/identity"
+)
 
 // What the tests of package rpc_test must see.
 var (
@@ -34,6 +38,11 @@ func (r *rates) TakeLayout(node string, bytes int) error { return r.takeLayout(n
 func (r *rates) TakeProposal(node string) error          { return r.takeProposal(node) }
 func (r *rates) Size() int                               { return len(r.taken) }
 
+// TakeRegistration counts that of a new key.
+func (r *rates) TakeRegistration(id identity.ID, peerID string) error {
+	return r.takeRegistration(id, peerID, false)
+}
+
 // OwnErrors are the sentinels of this package: a new one must be added here and in the list of rows.
 func OwnErrors() []error {
 	return []error{
@@ -42,6 +51,9 @@ func OwnErrors() []error {
 		ErrBadRequest, ErrTooFast, ErrBusy, ErrStopping,
 	}
 }
+
+// RatesOf returns what has been taken at a server.
+func RatesOf(s *Server) *rates { return s.rates }
 
 // Charged returns what the calls that are served now have taken, in bytes.
 func Charged(s *Server) int64 {

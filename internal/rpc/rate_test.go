@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/rpc"
 )
 
@@ -45,6 +48,41 @@ func TestANodeCanNotFloodTheLog(t *testing.T) {
 	flood()
 	if proposed < 38 || proposed > 42 {
 		t.Errorf("%d proposals in 10 s, want 40", proposed)
+	}
+}
+
+// TestAKnownKeyRegistersInAFlood: nodes register again whenever their SVIDs are renewed, also while others use up what their shared
+// entry has of new registrations.
+func TestAKnownKeyRegistersInAFlood(t *testing.T) {
+	s := newSwarm(t)
+	p := s.as("/swarm/sl")
+	key := nodeKey(t)
+	p.register(t, "sl-known", key)
+	s.later.Store(int64(30 * time.Second)) // a flood so late that for as long no slow machine gets anything back
+	entry := must(identity.ParseIDString("spiffe://hospital.example/swarm/sl"))(t)
+	for n := 0; ; n++ {
+		if err := rpc.RatesOf(s.server).TakeRegistration(entry, fmt.Sprint("fake-", n)); err != nil {
+			wantReason(t, "the flood's last", rpc.ToConnect(err), "TOO_FAST")
+			break
+		}
+		if n > 1<<16 {
+			t.Fatal("a shared entry has no bound")
+		}
+	}
+	s.later.Store(0)
+	try := func(by *peer, name string, key p2pcrypto.PrivKey) error {
+		_, err := by.nodes().Register(t.Context(), with(by, by.registration(t, name, identity.RoleSL, key)))
+		return err
+	}
+	wantReason(t, "a new key", try(p, "sl-new", nodeKey(t)), "TOO_FAST")
+	wantReason(t, "the known key, for another node", try(p, "sl-other", key), "TOO_FAST")
+	for range 3 {
+		if err := try(s.as("/swarm/sl"), "sl-known", key); err != nil {
+			t.Errorf("the known key, for its node: %v", err)
+		}
+	}
+	if err := try(s.as("/swarm/sl/sl-own"), "sl-own", nodeKey(t)); err != nil {
+		t.Errorf("a node with an entry of its own: %v", err)
 	}
 }
 

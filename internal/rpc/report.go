@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -80,15 +81,15 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			!boundedClaims(x.GetDone().GetClaims()), len(x.GetDone().GetReportSignature()) > maxSignatureBytes, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
 			len(x.GetFailed().GetHeardFrom()) > maxShortText, len(x.GetFailed().GetCode()) > maxShortText,
-			len(x.GetProgress().GetPhase()) > maxShortText:
+			len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
 			return fmt.Errorf("%w: report of session %.64q is out of bounds", ErrBadRequest, x.GetSession())
 		}
 	}
 	return nil
 }
 
-// LeadReport takes a heartbeat on the leader; it is the handler of KindReport. Every Done is recorded only if the node
-// signed it; a report with a bad one counts but for that.
+// LeadReport takes a heartbeat on the leader; it is the handler of KindReport. What a session says counts only if its node signed
+// it. A Done has signatures of its own: a report with a bad one counts but for that.
 func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error) {
 	m := &swarmv1.ForwardedReport{}
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -123,6 +124,11 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 		}
 		if c.Sessions[x.GetSession()].Node != node.Name {
 			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
+			continue
+		}
+		if !s.seals.valid(node.PeerID, session.ReportMessage(node.Name, x), x.GetSignature()) {
+			bad = fmt.Errorf("%w: node %s did not sign what is reported of its session of %s", ErrSignature, node.Name, x.GetContract())
+			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", m.GetSn(), "err", bad)
 			continue
 		}
 		r := reportFromProto(node.Name, x)

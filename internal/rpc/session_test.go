@@ -227,6 +227,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 		},
 	}}}
 	send := func(p *peer) error {
+		signReport(t, "sl-a", key, msg)
 		_, err := p.sessions().Report(t.Context(), with(p, msg))
 		return err
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	ExpectedPeers uint32
 	// Trust judges by itself what the swarm's views say of other nodes; nil: they are taken at their word.
 	Trust *trust.Guard
+	// Sign signs with the node key; nil: reports have no signature, and no swarm takes them.
+	Sign func(msg []byte) ([]byte, error)
 	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.
 	Patience Patience
 	// Heartbeat is the interval between reports when nothing changes. Default 1 s.

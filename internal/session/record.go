@@ -46,6 +46,8 @@ type Saved struct {
 	StateTurn int     `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
 	Offered   *Offer  `json:"offered,omitempty"`
 	Sent      *Sent   `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
+	Begun     *Begun  `json:"begun,omitempty"`
+	Spoken    uint64  `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
 	LastSeq   uint64  `json:"last_seq"`
 	Last      *Result `json:"last,omitempty"` // the answer to LastSeq
 	Closing   bool    `json:"closing,omitempty"`
@@ -151,7 +153,7 @@ func (r *Saved) check() error {
 	if r.Held.Digest != "" && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
 		return errors.New("it contradicts itself")
 	}
-	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.check(), checkText(r.Local), checkText(r.HeldSlot))
+	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.check(), r.Begun.check(), checkText(r.Local), checkText(r.HeldSlot))
 }
 
 // check bounds what goes to the program again.
@@ -184,7 +186,8 @@ func (s *session) recordLocked() {
 	r := &Saved{
 		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.GetIndex(), s.known), Open: s.openJSON, Progress: pack(s.progress),
 		Base: s.base.name(), Held: s.held.name(), HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
-		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName, Sent: s.sent,
+		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName, Sent: s.sent, Begun: s.begun,
+		Spoken: s.spoken.number,
 	}
 	if s.method != nil {
 		r.Method = s.method.String()

@@ -19,8 +19,9 @@ func (e *Engine) Resume(r *Saved) {
 	s := &session{
 		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: r.open, openJSON: r.Open, layout: r.layout, method: r.method,
 		changed: make(chan struct{}), progress: r.progress, localName: r.Local, base: r.Base.model(), lastSeq: r.LastSeq, last: r.Last,
-		sent: r.Sent, closing: r.Closing, finished: r.Finished, final: r.Final,
+		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
+	s.spoken.number = r.Spoken + livesApart
 	if r.Offered != nil {
 		s.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}
 	}
@@ -106,6 +107,7 @@ func (s *session) goOnLocked(life context.Context) {
 		}
 		return
 	}
+	s.recordLocked() // another life must number its reports on from this one's
 	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.phaseLocked(),
 		"round", s.held.round)
 	s.spawnLocked(func() { e.watch(s) })

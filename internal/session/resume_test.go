@@ -35,8 +35,11 @@ type lives struct {
 	mu     sync.Mutex
 	events int
 	life   *life
-	fresh  chan struct{} // closed and replaced when a new life has begun
+	signed map[[2]uint64]int // the last life that took part in an attempt, by round and number
+	fresh  chan struct{}     // closed and replaced when a new life has begun
 	old    sync.WaitGroup
+
+	numbers map[string]uint64 // of the last report, by session
 }
 
 // life is one daemon. It reaches the swarm until it is killed.
@@ -46,10 +49,11 @@ type life struct {
 	engine *session.Engine
 	cancel context.CancelFunc
 	dead   bool
+	spoke  bool // it has reported
 }
 
 func newLives(t *testing.T, w *ledSwarm, killAt int) *lives {
-	l := &lives{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, fresh: make(chan struct{})}
+	l := &lives{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, signed: map[[2]uint64]int{}, fresh: make(chan struct{}), numbers: map[string]uint64{}}
 	for _, name := range []string{"local", "merged-0", "merged-1"} {
 		l.files[name] = &memory{make([]byte, 4*floats)}
 	}
@@ -73,6 +77,7 @@ func (l *lives) begin(number int) {
 	open := func(turn int) (session.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
 	n.engine = session.New(session.Config{
 		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Walls: "container, no network",
+		Sign:     func(msg []byte) ([]byte, error) { return msg[:8], nil },
 		NewSlots: func(int64) (session.Slots, error) { return open(0) },
 		OpenSlots: func(_ int64, local, committed string) (session.Slots, error) {
 			if local != "local" {
@@ -159,6 +164,15 @@ func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 	if err := n.step(ctx); err != nil {
 		return err
 	}
+	for _, r := range req.GetSessions() { // a leader drops what is older than what it has heard
+		n.mu.Lock()
+		first := !n.spoke
+		if last := n.numbers[r.Session]; r.Number < last || first && r.Number == last {
+			n.t.Errorf("life %d of the daemon numbers a report %d, after %d", n.number, r.Number, last)
+		}
+		n.numbers[r.Session], n.spoke = r.Number, true
+		n.mu.Unlock()
+	}
 	return errors.Join(n.w.Report(ctx, req), n.step(ctx))
 }
 
@@ -174,6 +188,7 @@ func (n *life) Waiting(ctx context.Context, c string) (string, error) { return n
 func (n *life) SentBytes() uint64                                     { return 0 }
 
 func (n *life) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	n.signs([2]uint64{job.Plan.Round, job.Plan.Attempt})
 	b := make([]byte, job.Layout.Bytes())
 	_, _ = job.Source.ReadAt(b, 0)
 	half := len(b) / 2
@@ -187,6 +202,16 @@ func (n *life) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swar
 		return nil, nil
 	}
 	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+}
+
+// signs notes that this life takes part in an attempt, and what it is given by then it signs.
+func (n *life) signs(attempt [2]uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if before, ok := n.signed[attempt]; ok && before != n.number {
+		n.t.Errorf("attempt %d of round %d: life %d takes part, and life %d did", attempt[1], attempt[0], n.number, before)
+	}
+	n.signed[attempt] = n.number
 }
 
 func (n *life) Fetch(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
@@ -235,12 +260,6 @@ func (w *ledSwarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*sw
 	return w.now(), nil
 }
 
-func (w *ledSwarm) now() *swarmv1.ContractView {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.view
-}
-
 func (w *ledSwarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
 	w.update(func(v *swarmv1.ContractView) {
 		for _, s := range v.Sessions { // the other node has finished too
@@ -263,8 +282,13 @@ func (w *ledSwarm) Report(ctx context.Context, req *swarmv1.ReportRequest) error
 	case r.Done != nil && v.Plan != nil && r.Done.Round == v.Plan.Round:
 		w.update(func(v *swarmv1.ContractView) {
 			commit(v, r.Done.Round, v.Plan.Participants[0].Seq, r.Done.ModelDigest)
+			v.Committed.Attempt = r.Done.Attempt
 			v.Plan = nil
 			v.Over = v.Sessions[0].State == "closed"
+		})
+	case r.Failed != nil && v.Plan != nil && r.Failed.Round == v.Plan.Round && r.Failed.Attempt == v.Plan.Attempt:
+		w.update(func(v *swarmv1.ContractView) {
+			plan(v, v.Plan.Round, v.Plan.Attempt+1, v.Plan.Participants[0].Seq)
 		})
 	case r.Ready != nil && v.Plan == nil && !v.Over && r.Ready.BaseRound == v.GetCommitted().GetRound():
 		w.update(func(v *swarmv1.ContractView) {

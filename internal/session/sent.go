@@ -169,25 +169,27 @@ func checkRuns(runs []SentRun, most int) error {
 	return nil
 }
 
-// journalLocked keeps to whom leaves go in an attempt, before it begins. If a leaf would go to a third owner the attempt is
-// not begun, and the leader is told so.
+// journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or a leaf
+// would go to a third owner, the attempt is not begun, and the leader is told so.
 func (s *session) journalLocked(job Job) bool {
-	p := job.Plan
-	if p.Participants[job.Self].Weight == 0 || s.publicLocked() {
-		return true // Nothing goes out that the others have not got.
+	p, sent, code := job.Plan, s.sent, ""
+	begun, err := s.begun.after(p.Round, p.Attempt)
+	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
+		seq := s.lastSeq
+		if !s.closed {
+			seq = s.offered.seq
+		}
+		if sent, err = s.sent.after(seq, p, job.Self); err != nil {
+			code = state.ReasonThirdOwner
+		}
 	}
-	seq := s.lastSeq
-	if !s.closed {
-		seq = s.offered.seq
-	}
-	sent, err := s.sent.after(seq, p, job.Self)
 	if err == nil {
-		s.sent = sent
+		s.begun, s.sent = begun, sent
 		s.recordLocked()
 		return true
 	}
 	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{
-		Round: p.Round, Attempt: p.Attempt, Code: state.ReasonThirdOwner, Reason: err.Error(),
+		Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error(),
 	}}
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
 	signal(s.engine.beat)

@@ -66,6 +66,7 @@ type session struct {
 	norm      norm
 	offered   *offer
 	sent      *Sent // what may have gone to whom of what is offered, or frozen
+	begun     *Begun
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
 	closing   bool    // the program called Close
@@ -84,6 +85,7 @@ type session struct {
 	missed    error             // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil
+	spoken    spoken            // what the last report has signed
 }
 
 // Result is the answer to a Sync or Close.
@@ -189,6 +191,7 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
 		r.Done, r.Failed = s.attempt.done, s.attempt.failed
 	}
+	s.signLocked(r)
 	return r
 }
 

@@ -52,6 +52,7 @@ type swarm struct {
 	models  map[string][]byte // by digest: what other nodes hold
 	refuses bool              // other nodes say that they do not hold what is asked for
 	merges  int
+	signed  int
 
 	modelDir   string
 	scratchDir string
@@ -78,13 +79,20 @@ func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
 	w.changed = make(chan struct{})
 }
 
+// now is the newest view.
+func (w *swarm) now() *swarmv1.ContractView {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view
+}
+
 func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
 	w.opened = req
 	w.update(func(v *swarmv1.ContractView) {
 		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
 			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})
 	})
-	return w.view, nil
+	return w.now(), nil
 }
 
 func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
@@ -97,7 +105,7 @@ func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swa
 		}
 	}
 	w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State = "closed" })
-	return w.view, nil
+	return w.now(), nil
 }
 
 func (w *swarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
@@ -127,6 +135,22 @@ func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) error {
 		w.report = req.Sessions[0]
 	}
 	return nil
+}
+
+// sign stands in for the node key.
+func (w *swarm) sign(msg []byte) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.signed++
+	d := merge.Sum(msg)
+	return d[:], nil
+}
+
+// signs is how many signatures were made.
+func (w *swarm) signs() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.signed
 }
 
 // count is how many reports have come.
@@ -219,7 +243,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
-		Patience: w.patience,
+		Patience: w.patience, Sign: w.sign,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

@@ -16,6 +16,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/modelfile"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -190,7 +191,7 @@ func getOne(ctx context.Context, s *Session, args Args, api API, older int) erro
 	if err != nil {
 		return fmt.Errorf("get model of %q: %w", name, err)
 	}
-	job := &modelFetch{session: s, opts: args.Opts, model: m, meta: modelMeta{
+	job := &modelFetch{session: s, opts: args.Opts, model: m, meta: modelfile.Meta{
 		Swarm: swarm.GetSwarmId(), Contract: name, Run: list.GetRun(), Round: m.GetRound(), Digest: m.GetDigest(), Method: list.GetMethod(),
 		Final: m.GetFinal(), Layout: layout,
 	}}
@@ -278,10 +279,10 @@ func verifyModel(ctx context.Context, s *Session, args Args) error {
 		return exit.New(exit.NotFound, "swarmctl get model writes one", "verify model: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	m, err := readTensorHeader(f)
+	m, err := modelfile.ReadHeader(f)
 	var got string
 	if err == nil {
-		got, err = digestTensors(f, m.Layout)
+		got, err = modelfile.DigestTensors(f, m.Layout)
 	}
 	if err == nil && got != m.Digest {
 		err = fmt.Errorf("its tensors have digest %s, its metadata say %s: it was changed", got, m.Digest)
@@ -324,7 +325,7 @@ func failed(err error) error {
 }
 
 // committedBy finds out whether the model was committed, and names who says so; empty: nobody could be asked.
-func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelMeta) (string, error) {
+func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelfile.Meta) (string, error) {
 	if !s.knowsSwarm(opts) {
 		return "", nil
 	}

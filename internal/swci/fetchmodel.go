@@ -16,6 +16,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/swci/modelfile"
 )
 
 // fetchTries is how often all holders are asked before a fetch is given up.
@@ -26,13 +27,13 @@ type modelFetch struct {
 	session *Session
 	opts    *cli.Context
 	model   *swarmv1.Model
-	meta    modelMeta
+	meta    modelfile.Meta
 	from    string // holder that gave the last byte
 }
 
 // run writes the whole file. A holder that breaks off is followed by the next one, from the byte that is due.
 func (j *modelFetch) run(ctx context.Context, out io.Writer) error {
-	head, err := tensorHeader(j.meta)
+	head, err := j.meta.Header()
 	if err != nil {
 		return err
 	}
@@ -59,26 +60,26 @@ func (j *modelFetch) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = host.Close() }()
-	vector := newVectorWriter(j.meta.Layout, out)
+	vector := modelfile.NewWriter(j.meta.Layout, out)
 	if err := j.fetch(ctx, host, vector); err != nil {
 		return err
 	}
-	if got := vector.digest.sum(); got != j.meta.Digest {
+	if got := vector.Digest(); got != j.meta.Digest {
 		return fmt.Errorf("what came has digest %.16s…, committed is %.16s…: try again, with fewer nodes up if it stays so", got, j.meta.Digest)
 	}
 	return nil
 }
 
 // fetch asks the holders in turn until all bytes are there.
-func (j *modelFetch) fetch(ctx context.Context, host *p2p.Host, vector *vectorWriter) error {
+func (j *modelFetch) fetch(ctx context.Context, host *p2p.Host, vector *modelfile.Writer) error {
 	size := j.meta.Layout.Bytes()
 	progress := j.session.meter("fetching the model", size)
 	defer progress.end()
 	var errs []error
 	for range fetchTries {
 		for _, h := range j.model.GetHolders() {
-			err := j.from1(ctx, host, h, io.MultiWriter(vector, progress), vector.at)
-			if err == nil && vector.at == size {
+			err := j.from1(ctx, host, h, io.MultiWriter(vector, progress), vector.Written())
+			if err == nil && vector.Written() == size {
 				j.from = h.GetNode()
 				return nil
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/swci/modelfile"
 )
 
 // madeJSON is how a model came to be, in `verify model FILE --ledger LEDGER -o json`.
@@ -45,7 +46,7 @@ type found struct {
 
 // inLedger holds all that a file says of its model to a copy of the ledger, and that to an audit. Without certificates it takes the
 // chain alone.
-func inLedger(opts *cli.Context, m modelMeta) (*found, error) {
+func inLedger(opts *cli.Context, m modelfile.Meta) (*found, error) {
 	path := opts.String("ledger")
 	o := audit.Options{Unsigned: !opts.IsSet("bundle")}
 	var err error
@@ -94,7 +95,7 @@ func notGoodHint(o audit.Options) string {
 }
 
 // differences says in words what a file claims and the ledger has otherwise.
-func differences(report *audit.Report, run *audit.Run, m modelMeta) error {
+func differences(report *audit.Report, run *audit.Run, m modelfile.Meta) error {
 	committed := run.Model(m.Round)
 	if committed == nil || committed.Digest != m.Digest {
 		same := run.With(m.Digest)

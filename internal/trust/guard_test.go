@@ -256,6 +256,8 @@ func TestPlan(t *testing.T) {
 	}{
 		{"good", func(*swarmv1.ContractView) {}, ""},
 		{"whose contribution counts 0", func(v *swarmv1.ContractView) { v.Plan.Participants[0].Weight = 0 }, ""},
+		{"a plan of an earlier run", func(v *swarmv1.ContractView) { v.Run = 2 }, "the plan is of run 1, the contract is in run 2"},
+		{"a plan of a later run", func(v *swarmv1.ContractView) { v.Plan.Run = 2 }, "the plan is of run 2, the contract is in run 1"},
 		{"a participant without a session", func(v *swarmv1.ContractView) { v.Sessions = v.Sessions[:1] }, "has no session"},
 		{"another's address", func(v *swarmv1.ContractView) { v.Plan.Participants[1].PeerId = peerID(t) }, "what its session does not"},
 		{"one twice", func(v *swarmv1.ContractView) {

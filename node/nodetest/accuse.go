@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
 )
 
 // Accuse has an SL, until Honest, report of each attempt that it has merged that it could not go on with the first other
@@ -29,6 +30,7 @@ func (n *sl) slander(req *swarmv1.ReportRequest) *swarmv1.ReportRequest {
 			r.Failed = &swarmv1.Failed{
 				Round: done.Round, Attempt: done.Attempt, Blamed: n.victim(done), Reason: "no byte came in time",
 			}
+			r.Signature, _ = n.id.key.Sign(session.ReportMessage(n.id.name, r)) // Ed25519: never fails
 		}
 	}
 	return told

@@ -68,8 +68,8 @@ func (n *sl) start() error {
 	}
 	guard := node.NewGuard(api, n.id.source, domains, n.swarm.cfg.AllowPeers[n.id.name], log)
 	engine := session.New(session.Config{
-		Trust: guard,
-		Peer:  n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
+		Trust: guard, Sign: n.id.key.Sign,
+		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps, guard}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
 	})

@@ -2037,15 +2037,18 @@ func (x *ForwardedReport) GetReport() *ReportRequest {
 
 // SessionReport is everything the leader may need to know of one session, now.
 type SessionReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Contract      string                 `protobuf:"bytes,2,opt,name=contract,proto3" json:"contract,omitempty"`
-	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
-	Ready         *Ready                 `protobuf:"bytes,4,opt,name=ready,proto3" json:"ready,omitempty"`   // set while the session waits for a round
-	Done          *Done                  `protobuf:"bytes,5,opt,name=done,proto3" json:"done,omitempty"`     // set after an exchange, until the round is committed or superseded
-	Failed        *Failed                `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"` // set after a failed exchange, until superseded
-	Progress      *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
-	Held          []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Session  string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Contract string                 `protobuf:"bytes,2,opt,name=contract,proto3" json:"contract,omitempty"`
+	Run      uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
+	Ready    *Ready                 `protobuf:"bytes,4,opt,name=ready,proto3" json:"ready,omitempty"`   // set while the session waits for a round
+	Done     *Done                  `protobuf:"bytes,5,opt,name=done,proto3" json:"done,omitempty"`     // set after an exchange, until the round is committed or superseded
+	Failed   *Failed                `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"` // set after a failed exchange, until superseded
+	Progress *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
+	Held     []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
+	// Counts up with each change of what the signature covers, across lives of the node: an older one says nothing any more.
+	Number        uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
+	Signature     []byte `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"` // node key over session.ReportMessage: all of this but done, which has its own, and progress
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2132,6 +2135,20 @@ func (x *SessionReport) GetProgress() *Progress {
 func (x *SessionReport) GetHeld() []*HeldModel {
 	if x != nil {
 		return x.Held
+	}
+	return nil
+}
+
+func (x *SessionReport) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SessionReport) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
 	}
 	return nil
 }
@@ -5214,7 +5231,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
-	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xa5\x02\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xdb\x02\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -5223,7 +5240,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04done\x18\x05 \x01(\v2\x0e.swarm.v1.DoneR\x04done\x12(\n" +
 	"\x06failed\x18\x06 \x01(\v2\x10.swarm.v1.FailedR\x06failed\x12.\n" +
 	"\bprogress\x18\a \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12'\n" +
-	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\"\\\n" +
+	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\x12\x16\n" +
+	"\x06number\x18\t \x01(\x04R\x06number\x12\x1c\n" +
+	"\tsignature\x18\n" +
+	" \x01(\fR\tsignature\"\\\n" +
 	"\tHeldModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +

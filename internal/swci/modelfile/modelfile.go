@@ -1,4 +1,6 @@
-package swci
+// Package modelfile reads and writes the model files of swarmctl get model: safetensors, with what is known of the model beside
+// its tensors. A file is whatever somebody gave; it has one form, and anything else is refused.
+package modelfile
 
 import (
 	"bufio"
@@ -26,8 +28,8 @@ var tensorTypes = map[merge.DType]string{
 	merge.Bool: "BOOL",
 }
 
-// modelMeta is what a model file says about itself.
-type modelMeta struct {
+// Meta is what a model file says about itself.
+type Meta struct {
 	Swarm, Contract string
 	Run, Round      uint64
 	Digest, Method  string // digest in hex
@@ -36,17 +38,17 @@ type modelMeta struct {
 }
 
 // texts are the metadata as safetensors has them.
-func (m modelMeta) texts() map[string]string {
+func (m Meta) texts() map[string]string {
 	return map[string]string{
-		"format": "swarmd model 1", "swarm": m.Swarm, "contract": m.Contract, "run": utoa(m.Run), "round": utoa(m.Round),
+		"format": "swarmd model 1", "swarm": m.Swarm, "contract": m.Contract, "run": strconv.FormatUint(m.Run, 10), "round": strconv.FormatUint(m.Round, 10),
 		"digest": m.Digest, "method": m.Method, "final": strconv.FormatBool(m.Final), "layout_digest": m.Layout.Digest().String(),
 		"layout": string(m.Layout.Canonical()),
 	}
 }
 
 // parseMeta reads what texts gave, and holds it together.
-func parseMeta(t map[string]string) (modelMeta, error) {
-	m := modelMeta{Swarm: t["swarm"], Contract: t["contract"], Digest: t["digest"], Method: t["method"], Final: t["final"] == "true"}
+func parseMeta(t map[string]string) (Meta, error) {
+	m := Meta{Swarm: t["swarm"], Contract: t["contract"], Digest: t["digest"], Method: t["method"], Final: t["final"] == "true"}
 	if t["format"] != "swarmd model 1" {
 		return m, errors.New("it is no model that swarmctl get model wrote: it lacks the metadata of one")
 	}
@@ -64,8 +66,8 @@ func parseMeta(t map[string]string) (modelMeta, error) {
 	return m, nil
 }
 
-// tensorHeader is the beginning of a safetensors file: a length and JSON, the tensors in the layout's order without gaps.
-func tensorHeader(m modelMeta) ([]byte, error) {
+// Header is the beginning of the file: a length and JSON, the tensors in the layout's order without gaps.
+func (m Meta) Header() ([]byte, error) {
 	meta, err := json.Marshal(m.texts())
 	if err != nil {
 		return nil, err
@@ -97,33 +99,33 @@ func tensorHeader(m modelMeta) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b...), nil
 }
 
-// readTensorHeader reads and checks the beginning of a file that may be anything.
-func readTensorHeader(r io.Reader) (modelMeta, error) {
+// ReadHeader reads and checks the beginning of a file that may be anything.
+func ReadHeader(r io.Reader) (Meta, error) {
 	var size [8]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return modelMeta{}, errors.New("it is no safetensors file: it is too short")
+		return Meta{}, errors.New("it is no safetensors file: it is too short")
 	}
 	n := binary.LittleEndian.Uint64(size[:])
 	if n > maxTensorHeader {
-		return modelMeta{}, fmt.Errorf("it is no safetensors file: its header would have %d bytes", n)
+		return Meta{}, fmt.Errorf("it is no safetensors file: its header would have %d bytes", n)
 	}
 	head, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err != nil {
-		return modelMeta{}, err
+		return Meta{}, err
 	}
 	var entries map[string]json.RawMessage
 	if uint64(len(head)) < n || json.Unmarshal(head, &entries) != nil {
-		return modelMeta{}, errors.New("it is no safetensors file: its header is no JSON object")
+		return Meta{}, errors.New("it is no safetensors file: its header is no JSON object")
 	}
 	var texts map[string]string
 	if err := json.Unmarshal(entries[metadataKey], &texts); err != nil {
-		return modelMeta{}, errors.New("it is no model that swarmctl get model wrote: it has no metadata")
+		return Meta{}, errors.New("it is no model that swarmctl get model wrote: it has no metadata")
 	}
 	m, err := parseMeta(texts)
 	if err != nil {
 		return m, err
 	}
-	want, err := tensorHeader(m)
+	want, err := m.Header()
 	if err != nil {
 		return m, err
 	}
@@ -166,8 +168,8 @@ func (d *vectorDigest) sum() string {
 	return merge.Combine(d.leaves).String()
 }
 
-// vectorWriter takes a flat vector from its beginning and writes its tensors without the padding between them.
-type vectorWriter struct {
+// Writer takes a flat vector from its beginning and writes its tensors without the padding between them.
+type Writer struct {
 	layout *merge.Layout
 	out    io.Writer
 	at     int64 // in the vector
@@ -175,12 +177,13 @@ type vectorWriter struct {
 	digest vectorDigest
 }
 
-func newVectorWriter(l *merge.Layout, out io.Writer) *vectorWriter {
-	return &vectorWriter{layout: l, out: out, digest: vectorDigest{layout: l}}
+// NewWriter returns a writer of the tensors behind a header.
+func NewWriter(l *merge.Layout, out io.Writer) *Writer {
+	return &Writer{layout: l, out: out, digest: vectorDigest{layout: l}}
 }
 
 // Write implements io.Writer.
-func (w *vectorWriter) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	if int64(len(p)) > w.layout.Bytes()-w.at {
 		return 0, fmt.Errorf("the model is longer than %d bytes", w.layout.Bytes())
 	}
@@ -203,9 +206,15 @@ func (w *vectorWriter) Write(p []byte) (int, error) {
 	return done, nil
 }
 
+// Written is how many bytes of the vector have come.
+func (w *Writer) Written() int64 { return w.at }
+
+// Digest is that of the whole vector, once it has come, in hex.
+func (w *Writer) Digest() string { return w.digest.sum() }
+
 // span is where the next tensor lies that has bytes left. Behind the last one only padding is left, as a tensor without
 // elements can make it.
-func (w *vectorWriter) span() (begin, end int64) {
+func (w *Writer) span() (begin, end int64) {
 	for ; w.tensor < w.layout.Len(); w.tensor++ {
 		t := w.layout.Tensor(w.tensor)
 		begin = w.layout.Offset(w.tensor)
@@ -216,8 +225,8 @@ func (w *vectorWriter) span() (begin, end int64) {
 	return w.layout.Bytes(), w.layout.Bytes()
 }
 
-// digestTensors reads the tensors of a model behind its header and returns the digest of the flat vector that they make.
-func digestTensors(r io.Reader, l *merge.Layout) (string, error) {
+// DigestTensors reads the tensors of a model behind its header and returns the digest of the flat vector that they make.
+func DigestTensors(r io.Reader, l *merge.Layout) (string, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	d := vectorDigest{layout: l}
 	at := int64(0)
