@@ -257,7 +257,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
 			}
 			return bridgeSlots{slots}, nil
 		},
-		Walls: noWalls, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign,
+		Walls: noWalls, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	if s.program != nil {

@@ -133,12 +133,17 @@ func (c *Client) moveFrom(sn string) int {
 	defer c.mu.Unlock()
 	if c.current == sn && len(c.sns) > 1 {
 		i := slices.Index(c.sns, sn)
-		c.current = c.sns[(i+1)%len(c.sns)]
-		c.refresh = true
-		close(c.moved)
-		c.moved = make(chan struct{})
+		c.goLocked(c.sns[(i+1)%len(c.sns)])
 	}
 	return len(c.sns)
+}
+
+// goLocked goes to an SN.
+func (c *Client) goLocked(sn string) {
+	c.current = sn
+	c.refresh = true
+	close(c.moved)
+	c.moved = make(chan struct{})
 }
 
 // doubtAgain is the least time between two SNs that are left because their word does not hold.

@@ -27,8 +27,8 @@ import (
 )
 
 // TestSLGivesARogueSNNothing has an SL begin at an SN that lies about the plan: it names itself, with a node key and an SVID
-// that it has, as the owner of the whole model. The SL says what is wrong, sends not a byte of its parameters, and others
-// train on.
+// that it has, as the owner of the whole model. The SL says what is wrong, sends not a byte of its parameters, opens its session
+// anew at an SN that does not lie, and trains with the others, who need it.
 func TestSLGivesARogueSNNothing(t *testing.T) {
 	e2etest.NeedPython(t)
 	t.Parallel()
@@ -37,13 +37,13 @@ func TestSLGivesARogueSNNothing(t *testing.T) {
 	w.SN(1).Sees(apiMarker)
 	r := startRogueSN(t, w)
 	at := func(sl, sn int) *e2etest.Proc {
-		return e2etest.Start(t, fmt.Sprintf("sl-%d", sl), w.Dir, nil, append(w.SLArgs(sl, "CONTRACT=lie", "MIN_PEERS=2"), "--sn-ip", w.Addr(sn))...)
+		return e2etest.Start(t, fmt.Sprintf("sl-%d", sl), w.Dir, nil, append(w.SLArgs(sl, "CONTRACT=lie", "MIN_PEERS=3"), "--sn-ip", w.Addr(sn))...)
 	}
 	honest, victim := at(2, 1), at(1, r.address)
 	victim.Sees("plan of a round refused; nothing was sent", "evil: the swarm shows no registration that its own SVID has signed (SN "+w.Addr(r.address)+":30304 says so)")
-	finish(t, honest, at(3, 1))
-	w.Agree(2, 3)
-	victim.Kill()
+	victim.Sees("the swarm did not know this session; it was opened anew")
+	finish(t, honest, victim, at(3, 1))
+	w.Agree(1, 2, 3)
 	if n := r.stolen.Load(); n > 0 {
 		t.Errorf("the rogue got %d bytes over merge streams", n)
 	}

@@ -11,5 +11,7 @@
 //   - nothing is handed to the program before its round is committed;
 //   - a committed model that this node did not merge itself is fetched from a node that did, and checked against the
 //     committed digest, before the program sees it or the node contributes again;
+//   - a session that an SN does not show is opened anew there, which does no harm if it is open: what one SN says is no proof that
+//     the swarm has it;
 //   - the weights that a program offered are dropped if the swarm went on without them.
 package session

@@ -40,6 +40,9 @@ type Config struct {
 	ExpectedPeers uint32
 	// Trust judges by itself what the swarm's views say of other nodes; nil: they are taken at their word.
 	Trust *trust.Guard
+	// Compare asks other SNs than the one in use for their view of a contract. If more show another one, or as many and tie is set, it
+	// goes to one of those and returns the name of the SN that it has left. It blocks; nil: SNs are not compared.
+	Compare func(ctx context.Context, contract string, same func(*swarmv1.ContractView) bool, tie bool) string
 	// Sign signs with the node key; nil: reports have no signature, and no swarm takes them.
 	Sign func(msg []byte) ([]byte, error)
 	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.

@@ -70,6 +70,7 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 	s.recordLocked()
 	s.spawnLocked(func() { e.watch(s) })
 	s.spawnLocked(func() { e.endure(s) })
+	s.spawnLocked(func() { e.compare(s) })
 	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.layout.Bytes())
 	e.poke()
 	s.spawnLocked(func() { s.lookForCopies(view.Run) })
@@ -124,17 +125,28 @@ func (e *Engine) replace(old *session) {
 
 // watch follows the contract until the session's end.
 func (e *Engine) watch(s *session) {
-	err := e.cfg.Control.Watch(s.ctx, s.contract, func(v *swarmv1.ContractView) {
+	for {
+		err := e.cfg.Control.Watch(s.ctx, s.contract, func(v *swarmv1.ContractView) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			s.viewLocked(v)
+			s.notifyLocked()
+			signal(e.wake)
+		})
+		if err == nil || s.ctx.Err() != nil {
+			return
+		}
 		e.mu.Lock()
-		defer e.mu.Unlock()
-		s.viewLocked(v)
-		s.notifyLocked()
-		signal(e.wake)
-	})
-	if err != nil && s.ctx.Err() == nil {
-		e.mu.Lock()
-		s.terminateLocked(reasoned(err, "CONTRACT_LOST"))
+		again := s.unknownLocked(err)
+		if !again {
+			s.terminateLocked(reasoned(err, "CONTRACT_LOST"))
+		}
 		e.mu.Unlock()
+		if !again {
+			return
+		}
+		pause(s.ctx, reopenAfter)
+		e.reopen(s)
 	}
 }
 
@@ -244,7 +256,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	}
 	s.recordLocked()
 	committed := s.closed
-	req := &swarmv1.CloseSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
+	req := s.closeRequest()
 	e.mu.Unlock()
 	if !committed {
 		view, err := e.cfg.Control.Close(ctx, req)
@@ -272,6 +284,10 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 		e.finishLocked(s, r)
 	}
 	return r, err
+}
+
+func (s *session) closeRequest() *swarmv1.CloseSessionRequest {
+	return &swarmv1.CloseSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
 }
 
 // Abort ends the session because the program says that it can not go on.

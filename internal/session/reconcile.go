@@ -44,6 +44,9 @@ func (s *session) reconcileLocked() {
 // otherwise. A node in the middle of its training does not fetch: the model may be outdated when it is needed.
 func (s *session) adoptLocked() {
 	want := s.committedLocked()
+	if want.round == 0 && !s.held.exists() && !s.base.exists() {
+		s.held, s.base = want, want // rounds without a model were another SN's word
+	}
 	if s.held == want || want.round == 0 {
 		return
 	}

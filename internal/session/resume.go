@@ -112,6 +112,7 @@ func (s *session) goOnLocked(life context.Context) {
 		"round", s.held.round)
 	s.spawnLocked(func() { e.watch(s) })
 	s.spawnLocked(func() { e.endure(s) })
+	s.spawnLocked(func() { e.compare(s) })
 	if s.finished {
 		s.tellFinishedLocked()
 	}

@@ -86,6 +86,9 @@ type session struct {
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil
 	spoken    spoken            // what the last report has signed
+	shown     bool              // the newest view shows this session
+	reopening bool              // it is being opened anew
+	doubted   bool              // an SN has told what does not hold, or what others do not
 }
 
 // Result is the answer to a Sync or Close.
@@ -154,6 +157,10 @@ func (s *session) answeredLocked(v *swarmv1.ContractView) {
 // viewLocked takes a view of the contract as the next one. Their order is the client's matter, as far as it rests on what SNs
 // say; an SN that lags must not take back the session's run, or a model that this node has.
 func (s *session) viewLocked(v *swarmv1.ContractView) {
+	s.shown = shows(v, s.id)
+	if s.missingLocked(v) {
+		return
+	}
 	if v.Run < s.run || v.Run == s.run && s.held.exists() && v.GetCommitted().GetRound() < s.held.round || !s.recognisedLocked(v) {
 		return
 	}

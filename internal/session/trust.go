@@ -77,6 +77,7 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	if err == nil || errors.Is(err, trust.ErrUnknown) {
 		return err == nil
 	}
+	s.doubted = s.doubted || !errors.Is(err, trust.ErrNotAllowed)
 	reason := err.Error()
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{

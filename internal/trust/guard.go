@@ -33,8 +33,8 @@ const (
 // ErrUnknown says that a node can't be judged before Learn has asked for its proof.
 var ErrUnknown = errors.New("its registration has not been checked yet")
 
-// errNotAllowed says that this node's owner has not named a peer.
-var errNotAllowed = errors.New("--allow-peer of this node does not name it")
+// ErrNotAllowed says that this node's owner has not named a peer.
+var ErrNotAllowed = errors.New("--allow-peer of this node does not name it")
 
 // Config is what a Guard works with.
 type Config struct {
@@ -94,7 +94,7 @@ func (g *Guard) Allowed(spiffeID string) error {
 	if g == nil || len(g.cfg.Allow) == 0 || g.cfg.Allow.Match(spiffeID) {
 		return nil
 	}
-	return fmt.Errorf("%w: it is %.256q", errNotAllowed, spiffeID)
+	return fmt.Errorf("%w: it is %.256q", ErrNotAllowed, spiffeID)
 }
 
 // judgeLocked holds a session to the proof that its node has shown.

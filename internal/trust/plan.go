@@ -23,7 +23,7 @@ type Offer struct {
 // the split that all can compute; in later attempts each leaf must have one owner.
 func (g *Guard) Plan(v *swarmv1.ContractView, offer Offer) error {
 	err := g.plan(v, offer)
-	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, errNotAllowed) || g.cfg.Doubt == nil {
+	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, ErrNotAllowed) || g.cfg.Doubt == nil {
 		return err // no SN need know yet whom this node's owner accepts
 	}
 	return fmt.Errorf("%w (SN %s says so)", err, g.cfg.Doubt())

@@ -68,7 +68,7 @@ func (n *sl) start() error {
 	}
 	guard := node.NewGuard(api, n.id.source, domains, n.swarm.cfg.AllowPeers[n.id.name], log)
 	engine := session.New(session.Config{
-		Trust: guard, Sign: n.id.key.Sign,
+		Trust: guard, Sign: n.id.key.Sign, Compare: api.Compare,
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps, guard}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
@@ -323,7 +323,7 @@ func (s *Swarm) client(id nodeID, h *host) (*client.Client, error) {
 		sns = append(sns, net.JoinHostPort(s.order[(i+id.index)%len(s.order)].id.name, strconv.Itoa(portAPI)))
 	}
 	return client.New(client.Config{
-		SNs: sns[:1], SwarmID: swarmID, Source: id.source, Log: s.log.With("client", id.name), Transport: t,
+		SNs: sns[:1], SwarmID: SwarmID, Source: id.source, Log: s.log.With("client", id.name), Transport: t,
 		Exporter: func() ([]byte, error) { return []byte(exporter), nil },
 	})
 }

@@ -166,7 +166,7 @@ func (n *sn) enter(ctx context.Context, group *consensus.Group, found bool) erro
 		TokenHash: hex.EncodeToString(token[:]), AtMS: time.Now().UnixMilli(),
 	}
 	if found && !group.HasState() {
-		return group.Bootstrap(ctx, state.InitSwarm{SwarmID: swarmID, AtMS: time.Now().UnixMilli()}, register)
+		return group.Bootstrap(ctx, state.InitSwarm{SwarmID: SwarmID, AtMS: time.Now().UnixMilli()}, register)
 	}
 	var via []string
 	for _, other := range n.swarm.order {
@@ -174,7 +174,7 @@ func (n *sn) enter(ctx context.Context, group *consensus.Group, found bool) erro
 			via = append(via, other.address())
 		}
 	}
-	return group.Join(ctx, via, consensus.JoinRequest{Name: n.id.name, Address: n.address(), SwarmID: swarmID, Register: register})
+	return group.Join(ctx, via, consensus.JoinRequest{Name: n.id.name, Address: n.address(), SwarmID: SwarmID, Register: register})
 }
 
 // connKey finds the stream of a request.
@@ -183,8 +183,12 @@ type connKey struct{}
 // serve answers API calls until ctx ends.
 func (n *sn) serve(ctx context.Context, server *rpc.Server, log *slog.Logger) {
 	ln := n.host.listen(serviceAPI)
+	handler := server.Handler()
+	if before := n.swarm.cfg.API[n.id.name]; before != nil {
+		handler = before(handler)
+	}
 	srv := &http.Server{
-		Handler: server.Handler(), Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: handler, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: 1000},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}

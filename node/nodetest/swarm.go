@@ -26,7 +26,8 @@ import (
 // Contract is the contract of all programs that name no other.
 const Contract = "c"
 
-const swarmID = "0123456789abcdef0123456789abcdef"
+// SwarmID is of all swarms.
+const SwarmID = "0123456789abcdef0123456789abcdef"
 
 // Config says what a swarm is made of. Zero fields take their default.
 type Config struct {
@@ -43,6 +44,8 @@ type Config struct {
 	Containers bool
 	// AllowPeers says by the name of an SL whose nodes it takes part with; none: all.
 	AllowPeers map[string]pattern.List
+	// API stands in front of an SN's API, by the SN's name; none: nothing does.
+	API map[string]func(genuine http.Handler) http.Handler
 	// Program changes what the SL with this index runs. The default adds 3·(i+1) in every step to an initial 30·(i+1).
 	Program func(i int, p *Program)
 }

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+const (
+	// reopenAfter is how long an SN may show a contract without this session before it is opened anew: one that lags shows it soon.
+	reopenAfter = 2 * time.Second
+	// reopenLimit bounds the call that opens it.
+	reopenLimit = 30 * time.Second
+	// A session that waits and gets no model compares its SN with others, first after compareAfter, then after twice as long and
+	// so on to compareMost.
+	compareAfter = 10 * time.Second
+	compareMost  = 5 * time.Minute
+
+	// codeContractUnknown is the reason of the API.
+	codeContractUnknown = "CONTRACT_UNKNOWN"
+)
+
+// shows tells whether a view shows a session.
+func shows(v *swarmv1.ContractView, id string) bool { return standingIn(v, id).state != "" }
+
+// freshLocked tells whether this session has nothing yet that belongs to a run: then it may be of another run than the SN said at
+// which it was opened.
+func (s *session) freshLocked() bool { return !s.held.exists() && s.begun == nil }
+
+// missingLocked has a session opened anew that a view does not show: the SN that said it was opened may have lied, or the swarm has
+// lost it. It tells whether the view says nothing to this session.
+func (s *session) missingLocked(v *swarmv1.ContractView) bool {
+	if s.resumed || s.ended() || s.engine.current != s || s.shown || v.Run != s.run && !s.freshLocked() {
+		return false
+	}
+	if !s.reopening {
+		s.reopening = true
+		s.spawnLocked(func() {
+			pause(s.ctx, reopenAfter)
+			s.engine.reopen(s)
+		})
+	}
+	return v.Run != s.run
+}
+
+// reopen opens a session once more, at the SN that is in use now, unless that has shown it meanwhile. To do so is no harm if it is
+// open. It blocks.
+func (e *Engine) reopen(s *session) {
+	e.mu.Lock()
+	over := s.ended() || s.ctx.Err() != nil || s.shown
+	s.reopening = !over
+	e.mu.Unlock()
+	if over {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, reopenLimit)
+	defer cancel()
+	view, err := e.cfg.Control.Open(ctx, s.open)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.reopening = false
+	switch {
+	case ctx.Err() != nil && err != nil: // the next view without it calls for another try
+	case err != nil:
+		e.cfg.Log.Warn("the swarm does not know this session, and takes it no more", "contract", s.contract, "session", s.id, "err", err)
+		s.terminateLocked(reasoned(err, "OPEN_REFUSED"))
+	case shows(view, s.id):
+		s.reopenedLocked(view)
+	}
+	s.notifyLocked()
+	e.poke()
+}
+
+// reopenedLocked goes on with a session that was opened anew.
+func (s *session) reopenedLocked(v *swarmv1.ContractView) {
+	e := s.engine
+	if m, err := methodOf(s.open, v); err == nil && m.String() != s.method.String() {
+		err := fmt.Errorf("it was opened with method %s, and the contract has %s", s.method, m)
+		s.terminateLocked(&Error{"TERMS_MISMATCH", err.Error(), "start the program again"})
+		return
+	}
+	e.cfg.Log.Warn("the swarm did not know this session; it was opened anew", "contract", s.contract, "session", s.id, "run", v.Run)
+	if s.freshLocked() { // what was said of a model, and of rounds without one, was not of this run
+		s.run, s.held, s.base = v.Run, model{}, model{}
+	}
+	if !s.attempt.running() {
+		s.attempt = attemptState{}
+	}
+	s.missed, s.closed = nil, false
+	s.view = nil // its order is another SN's
+	s.viewLocked(v)
+	s.recordLocked()
+	if s.closing && !s.closed && !s.ended() {
+		s.spawnLocked(func() { e.closeAnew(s) })
+	}
+}
+
+// unknownLocked has a session opened anew whose contract an SN does not know, if there is reason to doubt the SN that knew it. It is
+// false if the session is to end: the contract was deleted.
+func (s *session) unknownLocked(err error) bool {
+	var r interface{ Reason() string }
+	if s.ended() || !s.doubted || !s.freshLocked() || !errors.As(err, &r) || r.Reason() != codeContractUnknown {
+		return false
+	}
+	s.shown = false
+	return true
+}
+
+// closeAnew tells the contract once more that the session's training has ended.
+func (e *Engine) closeAnew(s *session) {
+	e.mu.Lock()
+	req := s.closeRequest()
+	e.mu.Unlock()
+	view, err := e.cfg.Control.Close(s.ctx, req)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+	case err != nil:
+		s.terminateLocked(reasoned(err, "CLOSE_REFUSED"))
+	default:
+		s.closed = true
+		s.answeredLocked(view)
+	}
+	e.poke()
+}
+
+// standing is what a view says that a waiting session goes by.
+type standing struct {
+	state   string // of the session; empty: it is not shown
+	live    bool
+	run     uint64
+	round   uint64
+	digest  string
+	attempt uint64 // that runs with the session; 0: none
+}
+
+func standingIn(v *swarmv1.ContractView, id string) standing {
+	st := standing{run: v.GetRun(), round: v.GetCommitted().GetRound(), digest: v.GetCommitted().GetDigest()}
+	for _, m := range v.GetSessions() {
+		if m.GetId() == id {
+			st.state, st.live = m.GetState(), m.GetLive()
+		}
+	}
+	for _, p := range v.GetPlan().GetParticipants() {
+		if p.GetSession() == id {
+			st.attempt = v.GetPlan().GetAttempt()
+		}
+	}
+	return st
+}
+
+// compare has the SN in use compared with others while the session waits in vain: one that withholds rounds, or that has never
+// opened the session, tells nothing by which it could be found out. It blocks until the session ends.
+func (e *Engine) compare(s *session) {
+	if e.cfg.Compare == nil {
+		return
+	}
+	after := compareAfter
+	had, waited := model{}, false
+	for !pausedOut(s.ctx, after) {
+		e.mu.Lock()
+		waits := !s.ended() && (s.offered != nil || s.closing)
+		vain := waits && waited && s.held == had
+		had, waited = s.held, waits
+		fresh := s.freshLocked()
+		e.mu.Unlock()
+		if !vain {
+			after = compareAfter
+			continue
+		}
+		after = min(2*after, compareMost)
+		same := func(v *swarmv1.ContractView) bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			equal := s.view == nil || standingIn(v, s.id) == standingIn(s.view, s.id)
+			s.doubted = s.doubted || !equal
+			return equal
+		}
+		if sn := e.cfg.Compare(s.ctx, s.contract, same, fresh); sn != "" {
+			e.cfg.Log.Warn("an SN shows another contract than others do; left it", "contract", s.contract, "sn", sn)
+			after = compareAfter
+		}
+	}
+}
+
+// pausedOut waits, and tells whether ctx has ended.
+func pausedOut(ctx context.Context, d time.Duration) bool {
+	pause(ctx, d)
+	return ctx.Err() != nil
+}
