@@ -61,6 +61,8 @@ func New() (*Net, error) {
 		run("ip", "netns", "add", n.name),
 		n.at("ip", "link", "add", "switch", "type", "bridge"),
 		n.at("ip", "link", "set", "switch", "up"),
+		n.at("ip", "link", "add", "island", "type", "bridge"),
+		n.at("ip", "link", "set", "island", "up"),
 		n.at("ip", "link", "set", "lo", "up"),
 	)
 }
@@ -146,6 +148,11 @@ func (h *Host) Limit(bits int64) error {
 	return errors.Join(h.at(tbf("eth0")...), h.net.at(tbf(h.port)...))
 }
 
+// Unlimit ends Limit.
+func (h *Host) Unlimit() error {
+	return errors.Join(h.at("tc", "qdisc", "delete", "dev", "eth0", "root"), h.net.at("tc", "qdisc", "delete", "dev", h.port, "root"))
+}
+
 // Cut drops all packets between two hosts, silently, as a firewall or a dead line would.
 func (h *Host) Cut(o *Host) error {
 	return errors.Join(h.filter("-A", o), o.filter("-A", h))
@@ -155,6 +162,22 @@ func (h *Host) Cut(o *Host) error {
 func (h *Host) Heal(o *Host) error {
 	return errors.Join(h.filter("-D", o), o.filter("-D", h))
 }
+
+// Deafen drops what o sends to the host, which o does not learn; what the host sends to o arrives.
+func (h *Host) Deafen(o *Host) error { return h.ear("-A", o) }
+
+// Hear ends Deafen.
+func (h *Host) Hear(o *Host) error { return h.ear("-D", o) }
+
+func (h *Host) ear(how string, o *Host) error {
+	return h.at("iptables", "-w", how, "INPUT", "-s", o.Addr, "-j", "DROP")
+}
+
+// Part moves the host's cable to a second switch, which has no link to the first: hosts there reach only one another.
+func (h *Host) Part() error { return h.net.at("ip", "link", "set", h.port, "master", "island") }
+
+// Rejoin ends Part.
+func (h *Host) Rejoin() error { return h.net.at("ip", "link", "set", h.port, "master", "switch") }
 
 func (h *Host) filter(how string, o *Host) error {
 	return errors.Join(

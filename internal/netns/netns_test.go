@@ -124,6 +124,35 @@ func TestHostsReachEachOtherUntilCut(t *testing.T) {
 	}
 }
 
+// TestHostsHearOnlyWhomTheyShall deafens one to another, and moves two to a switch of their own.
+func TestHostsHearOnlyWhomTheyShall(t *testing.T) {
+	n := network(t)
+	a, b, c := add(t, n), add(t, n), add(t, n)
+	at := greeter(t, b)
+	steps := []struct {
+		name         string
+		do           []func() error
+		fromA, fromC bool // whether a and c reach b
+	}{
+		{"b deaf to a", []func() error{func() error { return b.Deafen(a) }}, false, true},
+		{"b hears a", []func() error{func() error { return b.Hear(a) }}, true, true},
+		{"b apart", []func() error{b.Part}, false, false},
+		{"b and c apart", []func() error{c.Part}, false, true},
+		{"all together", []func() error{b.Rejoin, c.Rejoin}, true, true},
+		{"limited and not", []func() error{func() error { return b.Limit(1_000_000) }, b.Unlimit}, true, true},
+	}
+	for _, s := range steps {
+		for _, do := range s.do {
+			if err := do(); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		if gotA, gotC := hears(a, at), hears(c, at); gotA != s.fromA || gotC != s.fromC {
+			t.Errorf("%s: a reaches b: %t, c does: %t; want %t and %t", s.name, gotA, gotC, s.fromA, s.fromC)
+		}
+	}
+}
+
 func TestNothingIsLeft(t *testing.T) {
 	n := network(t)
 	h := add(t, n)
