@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"path/filepath"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
+)
+
+// Kinds are what waves are made of for root.
+func Kinds() []Kind { return waveKinds(true, nil) }
+
+// Story is a judge with what it reads, for tests.
+type Story struct {
+	*judge
+	Dir string
+}
+
+// NewStory has SNs sn-1 and sn-2 and SLs sl-1 and sl-2, in a folder.
+func NewStory(dir string, floats int) (*Story, error) {
+	layout, err := layoutOf(floats)
+	if err != nil {
+		return nil, err
+	}
+	var sns, sls []*node
+	for i := range 2 {
+		sns = append(sns, &node{name: snName(i), state: filepath.Join(dir, snName(i))})
+		sls = append(sls, &node{name: slName(i)})
+	}
+	return &Story{newJudge(dir, layout, sns, sls), dir}, nil
+}
+
+// Look reads all that is new and returns what is wrong so far.
+func (s *Story) Look() (found []string, err error) {
+	err = s.look()
+	for _, v := range s.found {
+		found = append(found, v.What)
+	}
+	return found, err
+}
+
+// Computed is how many rounds were computed again, and how many models found in the ledger.
+func (s *Story) Computed() (rounds, taken int) { return s.computed, s.took }
+
+// Offer is what a peer offers.
+func (s *Story) Offer(peer string, round uint64, base []byte) []byte {
+	b := make([]byte, s.layout.Bytes())
+	offer(b, peer, round, base)
+	return b
+}
+
+// Mean merges what both peers offer.
+func (s *Story) Mean(round uint64, base []byte) (model []byte, digest string, err error) {
+	a, b := slName(0), slName(1)
+	model, err = mergeOf(s.layout, []uint32{weightOf(a), weightOf(b)}, [][]byte{s.Offer(a, round, base), s.Offer(b, round, base)})
+	return model, digestOf(s.layout, model), err
+}
+
+// Part is a participant as the ledger has it.
+func Part(peer, session string) ledger.Participant {
+	return ledger.Participant{Node: peer, Session: session, Weight: weightOf(peer)}
+}
+
+// Digest names a model.
+func (s *Story) Digest(model []byte) string { return digestOf(s.layout, model) }
+
+// Taint says that a peer's files are changed from a time on.
+func (s *Story) Taint(peer string, at int64) { s.taint(peer, at) }
+
+// Clean ends Taint.
+func (s *Story) Clean(peer string, at int64) { s.clean(peer, at) }

@@ -1,0 +1,301 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/netns"
+)
+
+// nothing ends a fault that is over when it is done.
+func nothing() error { return nil }
+
+func kill(c *cluster, f Fault) (func() error, error) {
+	c.node(f.Node).signal(syscall.SIGKILL)
+	return nothing, nil
+}
+
+// away stops a node as an operator does, who starts it later.
+func away(c *cluster, f Fault) (func() error, error) {
+	n := c.node(f.Node)
+	return started(n), n.stop(syscall.SIGTERM)
+}
+
+func started(nodes ...*node) func() error {
+	return func() error {
+		for _, n := range nodes {
+			n.start()
+		}
+		return nil
+	}
+}
+
+func freeze(c *cluster, f Fault) (func() error, error) {
+	n := c.node(f.Node)
+	daemon, _ := n.pids()
+	return freezePID(daemon)
+}
+
+func freezePID(pid int) (func() error, error) {
+	if pid == 0 {
+		return nothing, nil
+	}
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // It may just have ended.
+	return func() error {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+		return nil
+	}, nil
+}
+
+// fillDisk leaves no byte on the node's disk.
+func fillDisk(c *cluster, f Fault) (func() error, error) {
+	ballast := filepath.Join(c.node(f.Node).state, "ballast")
+	end := func() error { return os.Remove(ballast) }
+	file, err := os.Create(ballast)
+	if err != nil {
+		return nothing, err
+	}
+	defer file.Close()
+	var at int64
+	for piece := int64(64 << 20); piece >= 4096; {
+		if err := unix.Fallocate(int(file.Fd()), 0, at, piece); err != nil {
+			piece /= 2
+			continue
+		}
+		at += piece
+	}
+	return end, nil
+}
+
+// wipe takes a node's disk. When it is back with an empty one an operator frees its name.
+func wipe(c *cluster, f Fault) (func() error, error) {
+	n := c.node(f.Node)
+	err := n.stop(syscall.SIGKILL)
+	entries, readErr := os.ReadDir(n.state)
+	err = errors.Join(err, readErr)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(n.state, e.Name())))
+	}
+	return func() error {
+		var join []string
+		other := c.sns[0]
+		for _, sn := range c.sns {
+			if sn != n {
+				other = sn
+				join = append(join, "--join", sn.addr)
+			}
+		}
+		if !strings.HasPrefix(n.name, "sn") {
+			join = nil
+		}
+		var out string
+		err := poll(patience, func() (err error) {
+			out, err = c.swarmctl(10*time.Second, other, "forget", "node", n.name)
+			return err
+		})
+		n.start(join...)
+		if err != nil {
+			return fmt.Errorf("forget node %s: %w: %s", n.name, err, strings.TrimSpace(out))
+		}
+		return nil
+	}, err
+}
+
+// poll repeats what may fail for a while.
+func poll(limit time.Duration, do func() error) error {
+	for deadline := time.Now().Add(limit); ; {
+		err := do()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+}
+
+// slow gives a node's link 1 to 20 Mbit/s.
+func slow(c *cluster, f Fault) (func() error, error) {
+	h := c.node(f.Node).host
+	return h.Unlimit, h.Limit(int64(1+f.Draw%20) * 1_000_000)
+}
+
+func killLeader(c *cluster, _ Fault) (func() error, error) {
+	c.leader().signal(syscall.SIGKILL)
+	return nothing, nil
+}
+
+func isolateLeader(c *cluster, _ Fault) (func() error, error) { return part(c.leader()) }
+
+// isolateMajority leaves the SN that leads alone with the SLs; the others reach nobody but one another.
+func isolateMajority(c *cluster, _ Fault) (func() error, error) {
+	var others []*node
+	leader := c.leader()
+	for _, n := range c.sns {
+		if n != leader {
+			others = append(others, n)
+		}
+	}
+	return part(others...)
+}
+
+func unplug(c *cluster, f Fault) (func() error, error) {
+	nodes := []*node{c.node(f.Node)}
+	if f.Peer != "" {
+		nodes = append(nodes, c.node(f.Peer))
+	}
+	return part(nodes...)
+}
+
+func part(nodes ...*node) (func() error, error) {
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, n.host.Part())
+	}
+	return func() error {
+		var errs []error
+		for _, n := range nodes {
+			errs = append(errs, n.host.Rejoin())
+		}
+		return errors.Join(errs...)
+	}, errors.Join(errs...)
+}
+
+func killSNs(c *cluster, _ Fault) (func() error, error) {
+	for _, n := range c.sns {
+		n.signal(syscall.SIGKILL)
+	}
+	return nothing, nil
+}
+
+func awaySNs(c *cluster, _ Fault) (func() error, error) {
+	var errs []error
+	for _, n := range c.sns {
+		errs = append(errs, n.stop(syscall.SIGTERM))
+	}
+	return started(c.sns...), errors.Join(errs...)
+}
+
+// join has one more SL take part for a while.
+func join(c *cluster, f Fault) (func() error, error) {
+	n := c.node(f.Node)
+	n.start()
+	return func() error { return n.stop(syscall.SIGTERM) }, nil
+}
+
+func killProgram(c *cluster, f Fault) (func() error, error) {
+	return signalProgram(c, f, syscall.SIGKILL)
+}
+
+func termProgram(c *cluster, f Fault) (func() error, error) {
+	return signalProgram(c, f, syscall.SIGTERM)
+}
+
+func signalProgram(c *cluster, f Fault, s syscall.Signal) (func() error, error) {
+	if _, program := c.node(f.Node).pids(); program > 0 {
+		_ = syscall.Kill(program, s) // It may just have ended.
+	}
+	return nothing, nil
+}
+
+func freezeProgram(c *cluster, f Fault) (func() error, error) {
+	_, program := c.node(f.Node).pids()
+	return freezePID(program)
+}
+
+// slots does something to weight files of a node. One that is not there is left alone.
+func slots(c *cluster, f Fault, names []string, do func(path string, size int64) error) error {
+	for _, name := range names {
+		path := filepath.Join(c.node(f.Node).bridge, name)
+		info, err := os.Stat(path)
+		if err == nil {
+			err = do(path, info.Size())
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func truncate(names ...string) func(*cluster, Fault) (func() error, error) {
+	return func(c *cluster, f Fault) (func() error, error) {
+		return nothing, slots(c, f, names, func(path string, size int64) error {
+			return os.Truncate(path, int64(f.Draw%uint64(max(size, 1)))) //nolint:gosec // below size
+		})
+	}
+}
+
+func extend(names ...string) func(*cluster, Fault) (func() error, error) {
+	return func(c *cluster, f Fault) (func() error, error) {
+		return nothing, slots(c, f, names, func(path string, size int64) error {
+			return os.Truncate(path, size+1+int64(f.Draw%10_000)) //nolint:gosec // small
+		})
+	}
+}
+
+func removeSlots(c *cluster, f Fault) (func() error, error) {
+	return nothing, slots(c, f, []string{"local", "merged-0", "merged-1"}, func(path string, _ int64) error { return os.Remove(path) })
+}
+
+// garble writes random bytes into weight files again and again until the fault ends.
+func garble(names ...string) func(*cluster, Fault) (func() error, error) {
+	return func(c *cluster, f Fault) (func() error, error) {
+		quit, done := make(chan struct{}), make(chan error, 1)
+		rng := rand.New(rand.NewPCG(f.Draw, 0)) //nolint:gosec // garbage is no secret
+		go func() {
+			for {
+				err := slots(c, f, names, func(path string, size int64) error { return scribble(rng, path, size) })
+				select {
+				case <-quit:
+					done <- err
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+		}()
+		return func() error {
+			close(quit)
+			return <-done
+		}, nil
+	}
+}
+
+// scribble changes the lowest byte of some floats, which stay finite.
+func scribble(rng *rand.Rand, path string, size int64) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for range 8 {
+		if _, err := file.WriteAt([]byte{byte(rng.IntN(256))}, rng.Int64N(max(size/4, 1))*4); err != nil { //nolint:gosec // a byte
+			return err
+		}
+	}
+	return nil
+}
+
+func cut(c *cluster, f Fault) (func() error, error) {
+	return between(c, f, (*netns.Host).Cut, (*netns.Host).Heal)
+}
+
+func deafen(c *cluster, f Fault) (func() error, error) {
+	return between(c, f, (*netns.Host).Deafen, (*netns.Host).Hear)
+}
+
+func between(c *cluster, f Fault, begin, end func(a, b *netns.Host) error) (func() error, error) {
+	a, b := c.node(f.Node).host, c.node(f.Peer).host
+	return func() error { return end(a, b) }, begin(a, b)
+}
+
+// killAuthority takes for a while what identities come from.
+func killAuthority(c *cluster, _ Fault) (func() error, error) {
+	return started(c.authority), c.authority.stop(syscall.SIGKILL)
+}

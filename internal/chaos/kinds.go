@@ -1,0 +1,130 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+)
+
+// Kind names what goes wrong.
+type Kind string
+
+// scope is whom a kind of fault hits.
+type scope int
+
+const (
+	oneSN scope = iota
+	oneSL
+	lateSL // the SL beside those that the contract expects
+	twoSLs
+	twoSNs
+	slAndSN
+	allSNs // also where one is meant that shows only then, such as the leader
+	nobody // no node: what they need
+)
+
+// spec is all about one kind of fault. begin does it and returns what ends it.
+type spec struct {
+	kind        Kind
+	scope       scope
+	links       bool // needs network namespaces
+	disks       bool // needs file systems of its own
+	least, most time.Duration
+	begin       func(c *cluster, f Fault) (end func() error, err error)
+}
+
+// known are the kinds after which swarmd is known not to recover yet, and why. They are left out unless asked for: a
+// line goes when what it names is mended.
+var known = map[Kind]string{
+	"sn-wipe":         "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
+	"merged-truncate": "the fetch of a committed model tries again for ever",
+	"merged-extend":   "the fetch of a committed model tries again for ever",
+	"merged-garble":   "a slot that is being merged can be changed by the program: all peers can take what it wrote",
+	"sl-kill-at-end":  "who was killed at the very end gets ContractOverError for ever",
+}
+
+// atEnd are kinds that are no part of waves: they hit a training's end.
+var atEnd = []Kind{"sl-kill-at-end"}
+
+const (
+	brief = 500 * time.Millisecond
+	while = 6 * time.Second
+)
+
+// specs are all kinds of faults.
+var specs = index([]*spec{
+	// SNs.
+	{kind: "sn-kill", scope: oneSN, most: brief, begin: kill},
+	{kind: "sn-term", scope: oneSN, least: brief, most: while, begin: away},
+	{kind: "sn-stop", scope: oneSN, least: brief, most: while, begin: freeze},
+	{kind: "sn-disk-full", scope: oneSN, disks: true, least: brief, most: while, begin: fillDisk},
+	{kind: "sn-wipe", scope: oneSN, least: brief, most: while, begin: wipe},
+	{kind: "sn-slow", scope: oneSN, links: true, least: brief, most: while, begin: slow},
+	{kind: "leader-kill", scope: allSNs, most: brief, begin: killLeader},
+	{kind: "leader-isolated", scope: allSNs, links: true, least: brief, most: while, begin: isolateLeader},
+	{kind: "majority-isolated", scope: allSNs, links: true, least: brief, most: while, begin: isolateMajority},
+	{kind: "all-sns-kill", scope: allSNs, most: brief, begin: killSNs},
+	{kind: "all-sns-term", scope: allSNs, least: brief, most: 3 * time.Second, begin: awaySNs},
+	// SLs.
+	{kind: "sl-kill", scope: oneSL, most: brief, begin: kill},
+	{kind: "sl-away", scope: oneSL, least: brief, most: while, begin: away},
+	{kind: "sl-stop", scope: oneSL, least: brief, most: while, begin: freeze},
+	{kind: "sl-disk-full", scope: oneSL, disks: true, least: brief, most: while, begin: fillDisk},
+	{kind: "sl-wipe", scope: oneSL, least: brief, most: while, begin: wipe},
+	{kind: "sl-slow", scope: oneSL, links: true, least: brief, most: while, begin: slow},
+	{kind: "sl-joins-late", scope: lateSL, least: 3 * time.Second, most: 2 * while, begin: join},
+	// Programs.
+	{kind: "program-kill", scope: oneSL, most: brief, begin: killProgram},
+	{kind: "program-term", scope: oneSL, most: brief, begin: termProgram},
+	{kind: "program-stop", scope: oneSL, least: brief, most: while, begin: freezeProgram},
+	// Weight files.
+	{kind: "local-truncate", scope: oneSL, most: brief, begin: truncate("local")},
+	{kind: "local-extend", scope: oneSL, most: brief, begin: extend("local")},
+	{kind: "local-garble", scope: oneSL, least: brief, most: while, begin: garble("local")},
+	{kind: "merged-truncate", scope: oneSL, most: brief, begin: truncate("merged-0", "merged-1")},
+	{kind: "merged-extend", scope: oneSL, most: brief, begin: extend("merged-0", "merged-1")},
+	{kind: "merged-garble", scope: oneSL, least: brief, most: while, begin: garble("merged-0", "merged-1")},
+	{kind: "slots-removed", scope: oneSL, most: brief, begin: removeSlots},
+	// Links.
+	{kind: "link-sl-sl", scope: twoSLs, links: true, least: brief, most: while, begin: cut},
+	{kind: "link-sl-sl-one-way", scope: twoSLs, links: true, least: brief, most: while, begin: deafen},
+	{kind: "link-sl-sn", scope: slAndSN, links: true, least: brief, most: while, begin: cut},
+	{kind: "link-sn-sn", scope: twoSNs, links: true, least: brief, most: while, begin: cut},
+	{kind: "link-sn-sn-one-way", scope: twoSNs, links: true, least: brief, most: while, begin: deafen},
+	{kind: "sl-unplugged", scope: oneSL, links: true, least: brief, most: while, begin: unplug},
+	{kind: "sl-and-sn-split", scope: slAndSN, links: true, least: brief, most: while, begin: unplug},
+	// What nodes need.
+	{kind: "authority-kill", scope: nobody, least: brief, most: while, begin: killAuthority},
+	// A training's end.
+	{kind: "sl-kill-at-end", scope: oneSL, most: brief, begin: kill},
+})
+
+func index(list []*spec) map[Kind]*spec {
+	out := map[Kind]*spec{}
+	for _, s := range list {
+		out[s.kind] = s
+	}
+	return out
+}
+
+// Known returns the kinds that are left out unless asked for, sorted.
+func Known() []Kind {
+	var out []Kind
+	for k := range known {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// waveKinds are the kinds that waves are made of here, sorted: a seed means the same everywhere where the same can be done.
+func waveKinds(root bool, also []Kind) []Kind {
+	var out []Kind
+	for k, s := range specs {
+		_, left := known[k]
+		if (!left || slices.Contains(also, k)) && !slices.Contains(atEnd, k) && (root || !s.links && !s.disks) {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
