@@ -79,6 +79,9 @@ func (g *Group) ReadLedger(offset uint64) ([]byte, error) {
 	return g.book.read(n, maxLedgerChunk)
 }
 
+// LedgerAfter is ReadLedger from behind the first n records.
+func (g *Group) LedgerAfter(n uint64) ([]byte, error) { return g.book.read(n, maxLedgerChunk) }
+
 // ledgerLoop fetches what is missing of the ledger, as a server needs that has joined from a snapshot.
 func (g *Group) ledgerLoop(ctx context.Context) {
 	said, from := time.Time{}, ""

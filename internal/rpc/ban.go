@@ -31,17 +31,7 @@ func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNo
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, proposeTimeout)
-	defer cancel()
-	c, err := s.orderedCommand(req.Msg)
-	if err != nil {
-		return nil, err
-	}
-	ban, ok := c.(state.BanNode)
-	if !ok {
-		return nil, fmt.Errorf("%w: it bans nobody", ErrBadRequest)
-	}
-	if _, err := s.cfg.Core.Ban(within, ban); err != nil {
+	if _, err := s.orderBy(ctx, req.Msg, s.proposeBan); err != nil {
 		return nil, err
 	}
 	out := &swarmv1.Ban{}
@@ -58,16 +48,24 @@ func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNo
 	return connect.NewResponse(&swarmv1.BanNodeResponse{Ban: out}), nil
 }
 
+// proposeBan is propose for a ban.
+func (s *Server) proposeBan(ctx context.Context, c state.Command) (state.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	ban, ok := c.(state.BanNode)
+	if !ok {
+		return state.Result{}, fmt.Errorf("%w: it bans nobody", ErrBadRequest)
+	}
+	return s.cfg.Core.Ban(ctx, ban)
+}
+
 // UnbanNode lets a node key in again.
 func (s *Server) UnbanNode(ctx context.Context, req *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	peerID, err := toUnban(s.cfg.Core.View(), req.Msg.GetName())
-	if err != nil {
-		return nil, err
-	}
+	peerID, _ := toUnban(s.cfg.Core.View(), req.Msg.GetName()) // For the log; why there is none the order says, or has done.
 	res, err := s.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err

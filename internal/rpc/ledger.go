@@ -15,6 +15,10 @@ import (
 type Ledger interface {
 	// ReadLedger returns whole records from an offset in bytes, none at the end.
 	ReadLedger(offset uint64) ([]byte, error)
+	// LedgerAfter is ReadLedger from behind the first n records.
+	LedgerAfter(n uint64) ([]byte, error)
+	// Barrier waits until this SN has applied everything that was committed before the call.
+	Barrier(ctx context.Context) error
 }
 
 var _ Ledger = (*consensus.Group)(nil)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -71,18 +72,44 @@ func (s *Server) LeadChallenge(_ context.Context, from consensus.Peer, _ []byte)
 
 // order carries out what an operator asks for, after a look at its form. Whether it is genuine the leader finds out.
 func (s *Server) order(ctx context.Context, m asking) (state.Result, error) {
-	c, err := s.orderedCommand(m)
+	return s.orderBy(ctx, m, s.propose)
+}
+
+// orderBy is order by another way than to propose. An order that was carried out is no failure, though the leader could not say
+// so before it lost its leadership, and a second try finds its nonce used up or nothing left to do.
+func (s *Server) orderBy(
+	ctx context.Context, m asking, propose func(context.Context, state.Command) (state.Result, error),
+) (state.Result, error) {
+	signed, o, err := readOrder(m)
 	if err != nil {
 		return state.Result{}, err
 	}
-	return s.propose(ctx, c)
+	var res state.Result
+	c, err := commandOf(s.cfg.Core.View(), signed, o, s.nowMS())
+	if err == nil {
+		res, err = propose(ctx, c)
+	}
+	if err == nil || s.cfg.Ledger == nil || errors.Is(err, consensus.ErrNoLeader) { // Who hears of no leader tries again.
+		return res, err
+	}
+	within, cancel := context.WithTimeout(ctx, seeWithin)
+	defer cancel()
+	if s.cfg.Ledger.Barrier(within) != nil {
+		return res, err
+	}
+	done, ok := ledger.Find(o, s.cfg.Ledger.LedgerAfter)
+	if !ok {
+		return res, err
+	}
+	s.cfg.Log.InfoContext(ctx, "an order was carried out, though it was answered otherwise", "order", o.Method, "answer", err)
+	return state.Result{Changed: true, Contract: done.Contract, Run: done.Run}, nil
 }
 
-// orderedCommand makes the command that a request asks for.
-func (s *Server) orderedCommand(m asking) (state.Command, error) {
+// readOrder returns what was signed of a request, which must be the same.
+func readOrder(m asking) (asking, *ledger.Order, error) {
 	w := m.GetOrder()
 	if len(w.GetSignature()) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrOrderMissing, methodOf(m))
+		return nil, nil, fmt.Errorf("%w: %s", ErrOrderMissing, methodOf(m))
 	}
 	o := &ledger.Order{
 		Method: methodOf(m), Request: w.GetRequest(), AskedMS: w.GetAskedUnixMs(), Nonce: w.GetNonce(),
@@ -90,14 +117,14 @@ func (s *Server) orderedCommand(m asking) (state.Command, error) {
 	}
 	signed, err := readAsking(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	plain := proto.CloneOf(m)
 	plain.ProtoReflect().Clear(plain.ProtoReflect().Descriptor().Fields().ByName("order"))
 	if !proto.Equal(plain, signed) {
-		return nil, fmt.Errorf("%w: another request than this was signed", ErrOrderRefused)
+		return nil, nil, fmt.Errorf("%w: another request than this was signed", ErrOrderRefused)
 	}
-	return commandOf(s.cfg.Core.View(), signed, o, s.nowMS())
+	return signed, o, nil
 }
 
 // readAsking reads the request that was signed. It has one form only, so that the ledger keeps the bytes.

@@ -1,8 +1,10 @@
 package rpc_test
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,4 +247,76 @@ func TestAFetchIsItsHoldersWord(t *testing.T) {
 	if _, err := s.server.Vet(fetch); rpc.ReasonOf(err) != "BAD_REQUEST" {
 		t.Errorf("by no operator: %v", err)
 	}
+}
+
+// interrupted is a core whose leader changes behind what it has committed: its answer is lost, and the next leader, which is asked
+// again, knows nothing of the nonce.
+type interrupted struct{ *rpctest.Core }
+
+func (c interrupted) Propose(ctx context.Context, cmd state.Command) (state.Result, error) {
+	res, err := c.Core.Propose(ctx, cmd)
+	if o, ok := cmd.(state.Ordered); err == nil && ok && o.OrderOf() != nil {
+		return c.Core.Propose(ctx, cmd)
+	}
+	return res, err
+}
+
+func (c interrupted) Ban(ctx context.Context, cmd state.BanNode) (state.Result, error) {
+	return c.Propose(ctx, cmd)
+}
+
+// ReadLedger implements rpc.Ledger.
+func (c interrupted) ReadLedger(uint64) ([]byte, error) { return nil, nil }
+
+// LedgerAfter implements rpc.Ledger.
+func (c interrupted) LedgerAfter(n uint64) ([]byte, error) {
+	lines := c.Records()
+	return slices.Concat(lines[min(n, uint64(len(lines))):]...), nil
+}
+
+// Barrier implements rpc.Ledger.
+func (c interrupted) Barrier(context.Context) error { return nil }
+
+// TestOrdersAreDoneThoughTheLeaderChanged: forget and unban said then that there is no such node. Who gave up on an SN and sends
+// the same order to another, which knows of it already, hears the same.
+func TestOrdersAreDoneThoughTheLeaderChanged(t *testing.T) {
+	s := startSwarm(t, rpc.Config{}, func(cfg *rpc.Config) {
+		cfg.Core = interrupted{cfg.Core.(*rpctest.Core)}
+		cfg.Ledger = cfg.Core.(interrupted)
+	})
+	must(s.core.Propose(t.Context(), state.BundleOf("hospital.example", [][]byte{{1}}, 1)))(t)
+	s.as("/swarm/sl").register(t, "sl-a", nodeKey(t))
+	key := s.core.View().Nodes["sl-a"].PeerID
+	p := s.as("/swarm/swci")
+	ban := signed(p, &swarmv1.BanNodeRequest{Name: "sl-a", Reason: "copied"})
+	forget := signed(p, &swarmv1.ForgetNodeRequest{Name: "sl-a"})
+	unban := signed(p, &swarmv1.UnbanNodeRequest{Name: key})
+	byName := signed(p, &swarmv1.UnbanNodeRequest{Name: "sl-a"})
+	reset := signed(p, &swarmv1.ResetContractRequest{Contract: state.DefaultContract})
+	for range 2 {
+		if res := must(p.nodes().BanNode(t.Context(), ban))(t); res.Msg.GetBan().GetPeerId() != key {
+			t.Errorf("banned %v", res.Msg)
+		}
+	}
+	for range 2 {
+		must(p.nodes().ForgetNode(t.Context(), forget))(t)
+	}
+	for range 2 {
+		must(p.nodes().UnbanNode(t.Context(), byName))(t)
+	}
+	if v := s.core.View(); v.Nodes["sl-a"] != nil || v.Banned(key) != nil {
+		t.Error("nothing was done")
+	}
+	for range 2 {
+		if res := must(p.contracts().ResetContract(t.Context(), reset))(t); res.Msg.GetRun() != 2 {
+			t.Errorf("reset to run %d, want 2", res.Msg.GetRun())
+		}
+	}
+	// An order of which nothing is known stays refused: the nonce of one that is used up is no permit.
+	unban.Msg.Order.Nonce = byName.Msg.GetOrder().GetNonce()
+	if _, err := p.nodes().UnbanNode(t.Context(), unban); err == nil {
+		t.Error("an order with another's nonce is done")
+	}
+	_, err := p.nodes().ForgetNode(t.Context(), signed(p, &swarmv1.ForgetNodeRequest{Name: "sl-a"}))
+	wantReason(t, "forgotten a second time", err, "NODE_UNKNOWN")
 }

@@ -49,7 +49,8 @@ func newSwarmWith(t testing.TB, l rpc.Limits) *swarm {
 
 func newSwarmPatient(t testing.TB) *swarm { return startSwarm(t, rpc.Config{}) }
 
-func startSwarm(t testing.TB, cfg rpc.Config) *swarm {
+// startSwarm has an SN whose configuration may be changed when it is whole.
+func startSwarm(t testing.TB, cfg rpc.Config, change ...func(*rpc.Config)) *swarm {
 	t.Helper()
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
 	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
@@ -57,6 +58,9 @@ func startSwarm(t testing.TB, cfg rpc.Config) *swarm {
 	cfg.Source = s.source("/swarm/sn")
 	cfg.Health = s.health.Load
 	cfg.Now = func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
+	for _, fn := range change {
+		fn(&cfg)
+	}
 	s.server = must(rpc.New(cfg))(t)
 	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 1_800_000_000_000})
 	s.core.Handle(rpc.KindReport, s.server.LeadReport)
