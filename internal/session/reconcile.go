@@ -68,13 +68,13 @@ func (s *session) adoptLocked() {
 	}
 	s.fetching = true
 	s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
-	holders := s.accepted(s.holdersLocked())
+	holders, unjudged := s.accepted(s.holdersLocked())
 	e, dst := s.engine, s.slots.Merging()
 	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, State: want.state, Bytes: s.bytes()}
 	s.spawnLocked(func() {
 		var err error
 		if !s.own(dst, req) {
-			err = s.fetch(s.ctx, holders, req, dst)
+			err = s.fetch(s.ctx, holders, unjudged, req, dst)
 		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
@@ -118,10 +118,13 @@ func (s *session) holdersLocked() []*swarmv1.Session {
 	return append(first, second...)
 }
 
-// fetch tries each holder once and checks what it got.
-func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, req FetchRequest, dst Slot) error {
-	nowhere := fmt.Errorf("%w of round %d", errNowhere, req.Round)
-	var errs []error
+// fetch tries each holder once and checks what it got. Those that are not judged yet may have the model.
+func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, unjudged []error, req FetchRequest, dst Slot) error {
+	var nowhere error
+	if len(unjudged) == 0 {
+		nowhere = fmt.Errorf("%w of round %d", errNowhere, req.Round)
+	}
+	errs := slices.Clip(unjudged)
 	for _, h := range holders {
 		err := s.engine.cfg.Exchange.Fetch(ctx, h, req, dst)
 		if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
 	"google.golang.org/protobuf/proto"
 )
@@ -57,6 +58,7 @@ type swarm struct {
 	modelDir   string
 	scratchDir string
 	patience   session.Patience
+	trust      *trust.Guard
 	method     string // that the program asks for; start's default is the mean
 	opened     *swarmv1.OpenSessionRequest
 	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
@@ -243,7 +245,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
-		Patience: w.patience, Sign: w.sign,
+		Patience: w.patience, Sign: w.sign, Trust: w.trust,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

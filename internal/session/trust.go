@@ -77,7 +77,7 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	if err == nil || errors.Is(err, trust.ErrUnknown) {
 		return err == nil
 	}
-	s.doubted = s.doubted || !errors.Is(err, trust.ErrNotAllowed)
+	s.doubted = s.doubted || trust.Doubtful(err)
 	reason := err.Error()
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{
@@ -100,19 +100,21 @@ func (s *session) sameWitnessesLocked(n uint32) error {
 	return nil
 }
 
-// accepted are the sessions whose nodes this one shares models with.
-func (s *session) accepted(sessions []*swarmv1.Session) []*swarmv1.Session {
+// accepted are the sessions whose nodes this one shares models with. With unjudged some more may be, once Learn has asked for them.
+func (s *session) accepted(sessions []*swarmv1.Session) (out []*swarmv1.Session, unjudged []error) {
 	t := s.engine.cfg.Trust
 	if t == nil {
-		return sessions
+		return sessions, nil
 	}
-	var out []*swarmv1.Session
 	for _, m := range sessions {
-		if t.Peer(m) == nil {
+		switch err := t.Peer(m); {
+		case err == nil:
 			out = append(out, m)
+		case errors.Is(err, trust.ErrUnknown) || errors.Is(err, trust.ErrNotShown):
+			unjudged = append(unjudged, err)
 		}
 	}
-	return out
+	return out, unjudged
 }
 
 // refusedLocked names the nodes that the leader should not plan with this one.

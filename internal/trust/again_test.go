@@ -1,6 +1,7 @@
 package trust_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/trust"
 )
 
 func TestAWrongRegistrationIsAskedForAgain(t *testing.T) {
@@ -58,6 +60,70 @@ func TestAGapInTheBundleEnds(t *testing.T) {
 		}
 		if err := g.Peer(m); err != nil {
 			t.Errorf("an honest SN has shown the true one since: %v", err)
+		}
+	})
+}
+
+// TestAnEndedSVIDIsItsOwnersMatter: a peer that has not renewed its SVID is refused, and the SN that plans it is not left for that.
+func TestAnEndedSVIDIsItsOwnersMatter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		doubts := 0
+		w.doubt = func() string { doubts++; return "sn:1" }
+		me, b := session("me", "spiffe://a.example/swarm/sl/me", peerID(t), "d"), session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
+		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
+		part := func(m *swarmv1.Session, first uint64) *swarmv1.Participant {
+			return &swarmv1.Participant{Session: m.Id, Node: m.Node, PeerId: m.PeerId, SpiffeId: m.SpiffeId, Weight: 1, ShardFirst: first, ShardLeaves: 2}
+		}
+		v := &swarmv1.ContractView{Run: 1, Sessions: []*swarmv1.Session{me, b}, Plan: &swarmv1.Plan{
+			Run: 1, Round: 1, Attempt: 1, Participants: []*swarmv1.Participant{part(me, 0), part(b, 2)},
+		}}
+		offer := trust.Offer{Weight: 1, Leaves: 4}
+		g, later := w.guard(), w.guard() // the second one has never seen it good
+		g.Learn(t.Context(), v.Sessions)
+		if err := g.Plan(v, offer); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(13 * time.Hour)
+		later.Learn(t.Context(), v.Sessions)
+		for _, g := range []*trust.Guard{g, later} {
+			if err := g.Plan(v, offer); !errors.Is(err, trust.ErrEnded) {
+				t.Errorf("after its SVID had ended: %v", err)
+			}
+			if got := g.Refused(v.Sessions, "me"); len(got) != 1 || got[0] != "b" {
+				t.Errorf("refuses %v", got)
+			}
+		}
+		if doubts > 0 {
+			t.Errorf("an SN was left %d times", doubts)
+		}
+		b.PeerId, v.Plan.Participants[1].PeerId = peerID(t), "another"
+		if err := g.Plan(v, offer); err == nil || doubts != 1 {
+			t.Errorf("%d doubts in a plan that contradicts itself: %v", doubts, err)
+		}
+	})
+}
+
+// TestAnotherKeyUnderANameTakesNothing: what an SN makes up under a node's name neither takes the node's proof away nor has this node ask
+// without end.
+func TestAnotherKeyUnderANameTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
+		made := session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
+		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
+		g := w.guard()
+		for _, all := range [][]*swarmv1.Session{{b, made}, {made, b}} {
+			g.Learn(t.Context(), all)
+			if left := g.Unknown(all); len(left) > 0 {
+				t.Errorf("still to be asked for: %v", left)
+			}
+			if err := g.Peer(b); err != nil {
+				t.Error(err)
+			}
+			if err := g.Peer(made); err == nil || errors.Is(err, trust.ErrUnknown) {
+				t.Errorf("made up: %v", err)
+			}
 		}
 	})
 }

@@ -33,6 +33,18 @@ const (
 // ErrUnknown says that a node can't be judged before Learn has asked for its proof.
 var ErrUnknown = errors.New("its registration has not been checked yet")
 
+// ErrNotShown says that a node has been asked for, and that no SN has shown yet what it has signed: another one may.
+var ErrNotShown = errors.New("the SN gives no registration that its own SVID has signed")
+
+// notShown says why ErrNotShown is.
+type notShown struct{ error }
+
+// Is makes it an ErrNotShown.
+func (notShown) Is(target error) bool { return target == ErrNotShown }
+
+// ErrEnded says that the SVID of a node has ended: its own matter, and no SN's.
+var ErrEnded = errors.New("its SVID has ended")
+
 // ErrNotAllowed says that this node's owner has not named a peer.
 var ErrNotAllowed = errors.New("--allow-peer of this node does not name it")
 
@@ -56,21 +68,26 @@ type Guard struct {
 	cfg Config
 
 	mu    sync.Mutex
-	known map[string]*known // by node name
+	known map[who]*known
 }
+
+// who is a node as a view shows it. Another node key under a name that is known is another node, which takes nothing from the one
+// that is.
+type who struct{ name, spiffeID, peerID string }
+
+func whoIs(m *swarmv1.Session) who { return who{m.GetNode(), m.GetSpiffeId(), m.GetPeerId()} }
 
 // known is what a node has shown.
 type known struct {
-	digest           string // of the proof, as a view named it
-	spiffeID, peerID string // that are proven
-	proof            *swarmv1.NodeProof
-	ends, checked    time.Time
-	err              error     // why it proves nothing; nil: it does
-	again            time.Time // when to ask again although the digest is the same; zero: never
+	digest        string // of the proof, as a view named it
+	proof         *swarmv1.NodeProof
+	ends, checked time.Time
+	err           error     // why it proves nothing; nil: it does
+	again         time.Time // when to ask again although the digest is the same; zero: never
 }
 
 // New returns a guard that knows nobody yet.
-func New(cfg Config) *Guard { return &Guard{cfg: cfg, known: map[string]*known{}} }
+func New(cfg Config) *Guard { return &Guard{cfg: cfg, known: map[who]*known{}} }
 
 // Peer returns why this node shares nothing with the one of a session, nil if it may. An error that wraps ErrUnknown says that
 // Learn must be called first.
@@ -99,8 +116,8 @@ func (g *Guard) Allowed(spiffeID string) error {
 
 // judgeLocked holds a session to the proof that its node has shown.
 func (g *Guard) judgeLocked(m *swarmv1.Session) error {
-	k, now := g.known[m.GetNode()], time.Now()
-	if k == nil || k.peerID != m.GetPeerId() || k.spiffeID != m.GetSpiffeId() {
+	k, now := g.known[whoIs(m)], time.Now()
+	if k == nil {
 		if m.GetProof() == "" {
 			return errors.New("the swarm shows no registration that its own SVID has signed")
 		}
@@ -120,13 +137,15 @@ func (g *Guard) judgeLocked(m *swarmv1.Session) error {
 	case k.err != nil:
 		return k.err
 	}
-	return fmt.Errorf("the SVID that signed its registration ended at %s, and it has not signed with a newer one", k.ends.UTC().Format(time.RFC3339))
+	return fmt.Errorf("%w at %s, and it has not signed its registration with a newer one", ErrEnded, k.ends.UTC().Format(time.RFC3339))
 }
 
 // verify checks a proof against this node's own bundle and clock.
 func (g *Guard) verify(k *known, m *swarmv1.Session) {
 	id, leaf, err := identity.VerifySVID(k.proof.GetChain(), g.cfg.Source, g.cfg.Domains, identity.RoleSL)
 	switch {
+	case err != nil && hasEnded(k.proof.GetChain()):
+		err = fmt.Errorf("%w: %w", ErrEnded, err)
 	case err != nil:
 		err = fmt.Errorf("its registration was not signed by an SVID that this node accepts: %w", err)
 	case id.String() != m.GetSpiffeId():
@@ -145,6 +164,12 @@ func (g *Guard) verify(k *known, m *swarmv1.Session) {
 	}
 }
 
+// hasEnded tells whether an SVID is past its time.
+func hasEnded(raw [][]byte) bool {
+	chain, err := identity.ParseChain(raw)
+	return err == nil && len(chain) > 0 && time.Now().After(chain[0].NotAfter)
+}
+
 // Unknown returns the sessions that can't be judged, or whose nodes have signed anew.
 func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
 	g.mu.Lock()
@@ -154,8 +179,8 @@ func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
 		if m.GetState() == "ended" || m.GetProof() == "" || g.Allowed(m.GetSpiffeId()) != nil {
 			continue
 		}
-		k := g.known[m.GetNode()]
-		if k == nil || k.digest != m.GetProof() || k.peerID != m.GetPeerId() || k.spiffeID != m.GetSpiffeId() ||
+		k := g.known[whoIs(m)]
+		if k == nil || k.digest != m.GetProof() ||
 			!k.again.IsZero() && !time.Now().Before(k.again) {
 			out = append(out, m)
 		}
@@ -187,24 +212,24 @@ func (g *Guard) Learn(ctx context.Context, sessions []*swarmv1.Session) {
 }
 
 func (g *Guard) learnLocked(m *swarmv1.Session, proofs []*swarmv1.NodeProof, err error) {
-	k := &known{digest: m.GetProof(), spiffeID: m.GetSpiffeId(), peerID: m.GetPeerId()}
+	k := &known{digest: m.GetProof()}
 	i := slices.IndexFunc(proofs, func(p *swarmv1.NodeProof) bool { return p.GetName() == m.GetNode() })
 	switch {
 	case err != nil:
-		k.err, k.again = fmt.Errorf("its registration can't be checked: %w", err), time.Now().Add(askAgain)
+		k.err, k.again = notShown{fmt.Errorf("its registration can't be checked: %w", err)}, time.Now().Add(askAgain)
 	case i < 0:
-		k.err, k.again = errors.New("the SN gives no registration that its own SVID has signed"), time.Now().Add(askAgain)
+		k.err, k.again = ErrNotShown, time.Now().Add(askAgain)
 	default:
 		k.proof = proofs[i]
 		if g.verify(k, m); k.err != nil {
 			k.again = time.Now().Add(recheck) // another SN may have the true one
 		}
 	}
-	old := g.known[m.GetNode()]
-	if k.err != nil && old != nil && old.err == nil && old.peerID == k.peerID && old.spiffeID == k.spiffeID && time.Now().Before(old.ends) {
+	old := g.known[whoIs(m)]
+	if k.err != nil && old != nil && old.err == nil && time.Now().Before(old.ends) {
 		k.proof, k.ends, k.checked, k.err = old.proof, old.ends, old.checked, nil // what it has shown before still holds
 	}
-	g.known[m.GetNode()] = k
+	g.known[whoIs(m)] = k
 }
 
 // Refused names the nodes of the sessions with which this one shares nothing, sorted, at most MaxRefused. Those that can't be

@@ -30,10 +30,11 @@ type world struct {
 	proofs    map[string]*swarmv1.NodeProof // by node name
 	asked     []string
 	err       error
+	doubt     func() string
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, proofs: map[string]*swarmv1.NodeProof{}}
+	w := &world{t: t, proofs: map[string]*swarmv1.NodeProof{}, doubt: func() string { return "sn:1" }}
 	var err error
 	if w.authority, err = rpctest.NewAuthority("a.example"); err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func (w *world) guard(allow ...string) *trust.Guard {
 			}
 			return out, w.err
 		},
-		Doubt: func() string { return "sn:1" },
+		Doubt: func() string { return w.doubt() },
 	})
 }
 

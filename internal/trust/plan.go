@@ -23,11 +23,15 @@ type Offer struct {
 // the split that all can compute; in later attempts each leaf must have one owner.
 func (g *Guard) Plan(v *swarmv1.ContractView, offer Offer) error {
 	err := g.plan(v, offer)
-	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, ErrNotAllowed) || g.cfg.Doubt == nil {
-		return err // no SN need know yet whom this node's owner accepts
+	if err == nil || errors.Is(err, ErrUnknown) || !Doubtful(err) || g.cfg.Doubt == nil {
+		return err
 	}
 	return fmt.Errorf("%w (SN %s says so)", err, g.cfg.Doubt())
 }
+
+// Doubtful tells whether an SN need not have shown what Plan refused. None need know yet whom this node's owner accepts, nor can it
+// help that a node has not renewed its SVID.
+func Doubtful(err error) bool { return !errors.Is(err, ErrNotAllowed) && !errors.Is(err, ErrEnded) }
 
 func (g *Guard) plan(v *swarmv1.ContractView, offer Offer) error {
 	p := v.GetPlan()
