@@ -33,6 +33,7 @@ func TestEveryCommandIsForwardedOrNot(t *testing.T) {
 		{state.CommitRound{}, false},
 		{state.FinishContract{}, false},
 		{state.ResetContract{}, true},
+		{state.DeleteContract{}, true},
 		{state.CreateContract{}, true},
 		{state.FailContract{}, false},
 		{state.SkipRound{}, false},

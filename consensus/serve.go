@@ -141,6 +141,7 @@ var forwarded = map[string]bool{
 	state.CreateContract{}.Type(): true,
 	state.RecordFetch{}.Type():    true,
 	state.ResetContract{}.Type():  true,
+	state.DeleteContract{}.Type(): true,
 }
 
 func mayForward(c state.Command) bool {

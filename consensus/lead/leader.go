@@ -182,8 +182,8 @@ func (l *Leader) step(ctx context.Context) {
 	maps.DeleteFunc(l.contracts, func(name string, _ *contract) bool { return view.Contracts[name] == nil })
 	l.mu.Unlock()
 	for _, name := range view.ContractNames() {
-		if view.Contracts[name].Unused(now.UnixMilli()) {
-			if !l.propose(ctx, state.ExpireContract{Contract: name, AtMS: now.UnixMilli()}) {
+		if c := view.Contracts[name]; c.Unused(now.UnixMilli()) {
+			if !l.propose(ctx, state.ExpireContract{Contract: name, Run: c.Run, AtMS: now.UnixMilli()}) {
 				return
 			}
 			l.log.Info("an unused contract is gone", "contract", name)

@@ -27,6 +27,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	Unban{}.Kind():        decodeAs[Unban],
 	Rules{}.Kind():        decodeAs[Rules],
 	Fetch{}.Kind():        decodeAs[Fetch],
+	Deleted{}.Kind():      decodeAs[Deleted],
 }
 
 func decodeAs[B Body](raw []byte) (Body, error) {
@@ -178,6 +179,17 @@ type Reset struct {
 
 // Kind implements Body.
 func (Reset) Kind() string { return "reset" }
+
+// Deleted ends a contract. If there is one of its name again it begins with a run behind those of all that were deleted.
+type Deleted struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`               // its last
+	Expired  bool   `json:"expired,omitempty"` // it went by itself: nobody used it, and it never had a model
+	Order    *Order `json:"order,omitempty"`   // the operator's; none if it went by itself
+}
+
+// Kind implements Body.
+func (Deleted) Kind() string { return "deleted" }
 
 // LostModel says that nobody held a model any more and training went back to an older one.
 type LostModel struct {

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -96,8 +97,12 @@ func TestStateThatIsFull(t *testing.T) {
 	} {
 		if _, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonStateFull {
 			t.Errorf("%s: %v", c.Type(), err)
+		} else if e, ok := errors.AsType[*state.Error](err); !ok || !strings.Contains(e.Remedy, "swarmctl delete contract NAME") {
+			t.Errorf("%s: the remedy is %q", c.Type(), e.Remedy)
 		}
 	}
+	freed := mustApply(t, s, state.DeleteContract{Contract: "study-node-1", Force: true})
+	mustApply(t, freed, state.CreateContract{Contract: "one-more"})
 	for _, line := range []string{
 		"register sl-0", "register sn-9 role=sn", "commit", "plan with=1,2", "commit", "dead sl-1", "live sl-1", "close 1", "close 2", "plan with=1,2 final=true", "commit",
 		"end 1", "end 2", "ban key-node-0", "reset contract=study-node-1 force=true", "reset",

@@ -45,6 +45,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	CommitRound{}.Type():    decodeAs[CommitRound],
 	FinishContract{}.Type(): decodeAs[FinishContract],
 	ResetContract{}.Type():  decodeAs[ResetContract],
+	DeleteContract{}.Type(): decodeAs[DeleteContract],
 	CreateContract{}.Type(): decodeAs[CreateContract],
 	FailContract{}.Type():   decodeAs[FailContract],
 	ExpireContract{}.Type(): decodeAs[ExpireContract],

@@ -102,6 +102,8 @@ var everyCommand = []state.Command{
 		Signature: []byte{1}, Chain: [][]byte{{2}, {3}}, KeepProof: true,
 	},
 	state.CreateContract{Contract: "study", Rules: state.Rules{Allow: []string{"spiffe://s/swarm/sl/*"}}, AtMS: 5},
+	state.DeleteContract{Contract: "study", Run: 3, Force: true, AtMS: 32, Order: anOrder("DeleteContract")},
+	state.ExpireContract{Contract: "study", Run: 2, AtMS: 33},
 }
 
 func anOrder(method string) *ledger.Order {

@@ -21,7 +21,7 @@ const (
 // Contract is one training contract in its current run.
 type Contract struct {
 	Name      string `json:"name"`
-	Run       uint64 `json:"run"` // from 1; RESET begins the next
+	Run       uint64 `json:"run"` // from 1, or behind State.RunFloor; RESET begins the next
 	CreatedMS int64  `json:"created_ms"`
 	// MadeBy is the node whose session made the contract; empty: somebody did by hand, or it is older than this field.
 	MadeBy string `json:"made_by,omitempty"`

@@ -6,14 +6,17 @@ const UnusedMS = 30 * 24 * 3600 * 1000
 // Unused tells whether the contract goes by itself at a time: a session made it, no operator has touched it since, it has neither an
 // open session nor a model, and nobody has opened or ended a session for UnusedMS.
 func (c *Contract) Unused(atMS int64) bool {
-	return c.MadeBy != "" && c.Run == 1 && c.Committed == nil && c.Plan == nil && c.Due == nil && c.Skips == nil && len(c.Active()) == 0 && c.Name != DefaultContract &&
+	return c.MadeBy != "" && c.Committed == nil && c.Plan == nil && c.Due == nil && c.Skips == nil && len(c.Active()) == 0 && c.Name != DefaultContract &&
 		atMS-max(c.CreatedMS, c.UsedMS) >= UnusedMS
 }
 
-// ExpireContract removes a contract that is unused. Nothing of it was ever committed, so that another of its name may begin as it did.
+// ExpireContract removes a contract that is unused. Nothing of it was ever committed, but its nodes may remember attempts of its first
+// round: another of its name begins with another run.
 type ExpireContract struct {
 	Contract string `json:"contract"`
-	AtMS     int64  `json:"at_ms"`
+	// Run is the contract's. 0, in logs of before it was kept: another of the name began with run 1 again.
+	Run  uint64 `json:"run,omitempty"`
+	AtMS int64  `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -24,9 +27,13 @@ func (e ExpireContract) apply(s *State) (Result, error) {
 	if c == nil {
 		return Result{}, nil
 	}
-	if !c.Unused(e.AtMS) {
+	if e.Run != 0 && e.Run != c.Run || !c.Unused(e.AtMS) {
 		return Result{}, reject(ReasonStalePlan, "", "contract %s is used", c.Name)
 	}
-	s.forgetContract(c.Name)
-	return Result{Changed: true}, nil
+	floor := s.RunFloor
+	s.forgetContract(c)
+	if e.Run == 0 {
+		s.RunFloor = floor
+	}
+	return Result{Changed: true, Contract: c.Name, Run: c.Run}, nil
 }

@@ -28,7 +28,7 @@ func TestUnusedContractsGo(t *testing.T) {
 			if got := c.Unused(tt.after); got != tt.gone {
 				t.Fatalf("unused: %t", got)
 			}
-			next, _, err := s.Apply(state.ExpireContract{Contract: "study", AtMS: tt.after})
+			next, _, err := s.Apply(state.ExpireContract{Contract: "study", Run: c.Run, AtMS: tt.after})
 			if (err == nil) != tt.gone || (next.Contracts["study"] == nil) != tt.gone {
 				t.Fatalf("gone: %t, %v", next.Contracts["study"] == nil, err)
 			}

@@ -86,6 +86,9 @@ func runScript(t *testing.T, script string) string {
 func show(s *state.State, name string) string {
 	var b strings.Builder
 	c := s.Contracts[name]
+	if c == nil {
+		return "> gone\n"
+	}
 	fmt.Fprintf(&b, "> %s run %d round %d attempt %d", c.Phase(), c.Run, c.Round(), c.Attempt)
 	if c.Terms != nil {
 		fmt.Fprintf(&b, " terms %s", c.Terms)
@@ -270,6 +273,10 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 		return l
 	case "finish":
 		return state.FinishContract{Contract: contract, Run: run, Round: number(t, line, "round", c.Round()), Reason: "nobody came", AtMS: at}
+	case "delete":
+		return state.DeleteContract{Contract: contract, Run: number(t, line, "run", 0), Force: field(line, "force", "") == "true", AtMS: at}
+	case "expire":
+		return state.ExpireContract{Contract: contract, Run: number(t, line, "run", 0), AtMS: at + state.UnusedMS}
 	case "reset":
 		return state.ResetContract{Contract: contract, Run: number(t, line, "run", 0), Force: field(line, "force", "") == "true", AtMS: at}
 	}

@@ -72,14 +72,14 @@ func (c RecordBundle) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
-// hasTrained tells whether rounds have been committed, or runs begun anew.
+// hasTrained tells whether rounds have been committed, or runs begun anew, or may have been in contracts that are gone.
 func (s *State) hasTrained() bool {
 	for _, c := range s.Contracts {
 		if c.Committed != nil || c.Run > 1 {
 			return true
 		}
 	}
-	return false
+	return s.RunFloor > 0
 }
 
 func total(parts [][]byte) int {
@@ -155,6 +155,13 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 		return c.AtMS, nil
 	case ResetContract:
 		return c.AtMS, []ledger.Body{ledger.Reset{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}
+	case DeleteContract:
+		return c.AtMS, []ledger.Body{ledger.Deleted{Contract: c.Contract, Run: s.Contracts[c.Contract].Run, Order: c.Order}}
+	case ExpireContract:
+		if c.Run > 0 { // those of before left no record, and the runs of their names began at 1 again
+			bodies = []ledger.Body{ledger.Deleted{Contract: c.Contract, Run: c.Run, Expired: true}}
+		}
+		return c.AtMS, bodies
 	case CreateContract:
 		if c.Order != nil { // logs of before rules were recorded have none
 			bodies = []ledger.Body{ledger.Rules{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}

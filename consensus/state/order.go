@@ -20,13 +20,16 @@ type Ordered interface {
 	OrderOf() *ledger.Order
 }
 
-var _ = []Ordered{CreateContract{}, ResetContract{}, ForgetNode{}, BanNode{}, UnbanNode{}}
+var _ = []Ordered{CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}}
 
 // OrderOf implements Ordered.
 func (o CreateContract) OrderOf() *ledger.Order { return o.Order }
 
 // OrderOf implements Ordered.
 func (r ResetContract) OrderOf() *ledger.Order { return r.Order }
+
+// OrderOf implements Ordered.
+func (d DeleteContract) OrderOf() *ledger.Order { return d.Order }
 
 // OrderOf implements Ordered.
 func (c ForgetNode) OrderOf() *ledger.Order { return c.Order }

@@ -30,11 +30,11 @@ func (o OpenSession) within(s *State, c *Contract, known bool) error {
 		return reject(ReasonBadCommand, "wait until others have ended", "contract %s has %d open sessions already", c.Name, MaxParticipants)
 	}
 	if !known && (use.Contracts >= MaxContractsMade || s.sums.made >= MaxMadeInAll) {
-		return reject(ReasonQuota, "use an existing contract, or ask an operator: swarmctl create contract "+c.Name,
+		return reject(ReasonQuota, "use an existing contract, or ask an operator to make this one, or to delete others: swarmctl create contract "+c.Name+", swarmctl delete contract NAME",
 			"node %s has made %d contracts, at most %d, and all nodes have made %d, at most %d", o.Node, use.Contracts, MaxContractsMade, s.sums.made, MaxMadeInAll)
 	}
 	if use.Bytes+layoutField(o.Terms.Layout) > MaxNodeBytes && !c.HoldsLayout(o.Terms.LayoutDigest) {
-		return reject(ReasonQuota, "end sessions that are done, or ask an operator to reset contracts that are no longer used",
+		return reject(ReasonQuota, "end sessions that are done, or ask an operator to delete contracts that are no longer used: swarmctl delete contract NAME",
 			"sessions and layouts of node %s hold %d of %d bytes", o.Node, use.Bytes, MaxNodeBytes)
 	}
 	return nil

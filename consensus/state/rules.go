@@ -265,9 +265,11 @@ func (s *State) ensureContract(name string, atMS int64) (known bool, err error) 
 		return true, nil
 	}
 	if len(s.Contracts) >= maxContracts {
-		return false, reject(ReasonBadCommand, "use one of the existing contracts", "the swarm has %d contracts already", maxContracts)
+		return false, reject(ReasonBadCommand, "use one of the existing contracts, or delete one that is no longer used: swarmctl delete contract NAME", "the swarm has %d contracts already", maxContracts)
 	}
-	s.setContract(newContract(name, atMS))
+	c := newContract(name, atMS)
+	c.Run = s.RunFloor + 1
+	s.setContract(c)
 	return false, nil
 }
 

@@ -23,6 +23,9 @@ type State struct {
 	Ledger *ledger.Head `json:"ledger,omitempty"`
 	// Bundles are the digests of the trust bundles that the ledger recorded last, by trust domain; at most MaxBundles.
 	Bundles map[string]string `json:"bundles,omitempty"`
+	// RunFloor is the highest run of all contracts that are gone: one that is made begins behind it. So no name has a run twice, and
+	// who still knows what stood under it before takes nothing old for new.
+	RunFloor uint64 `json:"run_floor,omitempty"`
 
 	sums sums
 	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.
@@ -113,7 +116,7 @@ func (s *State) checkRoom(c Command, old *State) error {
 	if s.sums.size <= room || s.sums.size <= old.sums.size || !adds(c, old) {
 		return nil
 	}
-	return reject(ReasonStateFull, "reset contracts and forget nodes that are no longer used: swarmctl reset contract NAME, swarmctl forget node NAME",
+	return reject(ReasonStateFull, "delete contracts and forget nodes that are no longer used: swarmctl delete contract NAME, swarmctl forget node NAME",
 		"the swarm's state holds %d of %d bytes: nothing more can be added", old.sums.size, room)
 }
 
@@ -199,9 +202,11 @@ func (s *State) setContract(c *Contract) {
 	s.Contracts[c.Name] = c
 }
 
-func (s *State) forgetContract(name string) {
-	s.touchContract(name)
-	delete(s.Contracts, name)
+// forgetContract removes a contract with all that belongs to it, but for the number of its run.
+func (s *State) forgetContract(c *Contract) {
+	s.touchContract(c.Name)
+	delete(s.Contracts, c.Name)
+	s.RunFloor = max(s.RunFloor, c.Run)
 }
 
 func (s *State) touchContract(name string) {

@@ -106,7 +106,7 @@ func (s *State) count(old *State) error {
 		return c.err
 	}
 	base, err := seal(snapshotType, &State{
-		SwarmID: s.SwarmID, Nodes: map[string]*Node{}, Contracts: map[string]*Contract{}, Ledger: s.Ledger, Bundles: s.Bundles,
+		SwarmID: s.SwarmID, Nodes: map[string]*Node{}, Contracts: map[string]*Contract{}, Ledger: s.Ledger, Bundles: s.Bundles, RunFloor: s.RunFloor,
 	})
 	if err != nil {
 		return err

@@ -137,16 +137,11 @@ func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarm
 // ResetContract begins a new run of a contract and returns its number. It names the run that it ends, so that repeating
 // it does no harm.
 func (c *Client) ResetContract(ctx context.Context, contract string, force bool) (uint64, error) {
-	all, err := c.ListContracts(ctx)
+	run, err := c.runOf(ctx, contract)
 	if err != nil {
 		return 0, err
 	}
-	req := &swarmv1.ResetContractRequest{Contract: contract, Force: force}
-	for _, x := range all {
-		if x.GetName() == contract {
-			req.Run = x.GetRun()
-		}
-	}
+	req := &swarmv1.ResetContractRequest{Contract: contract, Force: force, Run: run}
 	res, err := ordered(ctx, c, manner{once: req.GetRun() == 0}, req, func(o *swarmv1.Order) { req.Order = o },
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
 			return s.contract.ResetContract(ctx, r)

@@ -54,6 +54,7 @@ func AccessTable() map[string]Access {
 		swarmv1connect.ContractServiceListContractsProcedure:     {Roles: all, Answer: 1 << 20},
 		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all, Answer: 4 << 20},
 		swarmv1connect.ContractServiceResetContractProcedure:     {Roles: control},
+		swarmv1connect.ContractServiceDeleteContractProcedure:    {Roles: control},
 		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control, Message: 256 << 10},
 
 		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all, Answer: 8 << 20},

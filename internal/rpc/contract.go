@@ -77,6 +77,19 @@ func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1
 	return connect.NewResponse(&swarmv1.ResetContractResponse{Run: res.Run}), nil
 }
 
+// DeleteContract removes a contract.
+func (s *Server) DeleteContract(ctx context.Context, req *connect.Request[swarmv1.DeleteContractRequest]) (*connect.Response[swarmv1.DeleteContractResponse], error) {
+	name := req.Msg.GetContract()
+	if !state.ValidContractName(name) {
+		return nil, badContractName(name)
+	}
+	res, err := s.order(ctx, req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&swarmv1.DeleteContractResponse{Run: res.Run}), nil
+}
+
 // CreateContract sets a contract's rules.
 func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
 	name := req.Msg.GetContract()

@@ -33,8 +33,8 @@ type asking interface {
 func askings() map[string]asking {
 	all := map[string]asking{}
 	for _, m := range []asking{
-		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.ForgetNodeRequest{}, &swarmv1.BanNodeRequest{},
-		&swarmv1.UnbanNodeRequest{},
+		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.DeleteContractRequest{}, &swarmv1.ForgetNodeRequest{},
+		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{},
 	} {
 		all[methodOf(m)] = m
 	}
@@ -156,6 +156,8 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 		return state.CreateContract{Contract: m.GetContract(), Rules: rules, AtMS: atMS, Order: o}, err
 	case *swarmv1.ResetContractRequest:
 		return state.ResetContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
+	case *swarmv1.DeleteContractRequest:
+		return state.DeleteContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ForgetNodeRequest:
 		if view.Nodes[m.GetName()] == nil {
 			return nil, &state.Error{

@@ -152,6 +152,7 @@ func TestAnSNCanChangeNothingOfAnOrder(t *testing.T) {
 	for _, c := range []state.Command{
 		state.CreateContract{Contract: "c"},
 		state.ResetContract{Contract: "c"},
+		state.DeleteContract{Contract: "c"},
 		state.ForgetNode{Node: "sl-a"},
 		state.BanNode{PeerID: "x"},
 		state.UnbanNode{PeerID: "x"},
@@ -180,6 +181,7 @@ func TestOrdersStandInTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(p.nodes().ForgetNode(t.Context(), signed(p, &swarmv1.ForgetNodeRequest{Name: "sl-a"})))(t)
+	must(p.contracts().DeleteContract(t.Context(), signed(p, &swarmv1.DeleteContractRequest{Contract: "study"})))(t)
 	var kinds []string
 	for _, line := range s.core.Records() {
 		r, body, err := ledger.Parse(line)
@@ -201,6 +203,8 @@ func TestOrdersStandInTheLedger(t *testing.T) {
 			o = b.Order
 		case ledger.Forget:
 			o = b.Order
+		case ledger.Deleted:
+			o = b.Order
 		default:
 			continue
 		}
@@ -213,7 +217,7 @@ func TestOrdersStandInTheLedger(t *testing.T) {
 			t.Errorf("%s by %s: %v", r.Kind, o.By, err)
 		}
 	}
-	if got := strings.Join(kinds, " "); got != "rules reset ban unban forget" {
+	if got := strings.Join(kinds, " "); got != "rules reset ban unban forget deleted" {
 		t.Errorf("recorded: %s", got)
 	}
 }

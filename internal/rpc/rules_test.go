@@ -148,3 +148,56 @@ func TestPatienceOfASession(t *testing.T) {
 		t.Errorf("waits %d and %d", q, g)
 	}
 }
+
+// TestDeleteContract: a contract goes by an operator's order, which says how many sessions stand in its way; another of its name begins
+// behind its run.
+func TestDeleteContract(t *testing.T) {
+	s := newSwarm(t)
+	admin := s.as("/swarm/swci/admin")
+	must(create(t, admin, &swarmv1.Rules{MinPeers: 2, Export: true}))(t)
+	sl, _ := newLearner(t, s, "sl-a")
+	must(sl.open(t, idA, wireTerms(layout(t, 100), 2)))(t)
+	remove := func(p *peer, name string, run uint64, force bool) error {
+		_, err := p.contracts().DeleteContract(t.Context(), signed(p, &swarmv1.DeleteContractRequest{Contract: name, Run: run, Force: force}))
+		return err
+	}
+	err := remove(admin, "study", 1, false)
+	wantReason(t, "with an open session", err, "OPEN_SESSIONS")
+	if !strings.Contains(err.Error(), "contract study has 1 open sessions, of sl-a") {
+		t.Error(err)
+	}
+	wantReason(t, "unsigned", func() error {
+		_, err := admin.contracts().DeleteContract(t.Context(), with(admin, &swarmv1.DeleteContractRequest{Contract: "study", Force: true}))
+		return err
+	}(), "ORDER_MISSING")
+	wantReason(t, "by an SL", func() error {
+		_, err := sl.contracts().DeleteContract(t.Context(), with(sl, &swarmv1.DeleteContractRequest{Contract: "study", Force: true}))
+		return err
+	}(), "ROLE_DENIED")
+	wantReason(t, "of no name", remove(admin, "no such?", 0, false), "BAD_REQUEST")
+	wantReason(t, "the default", remove(admin, state.DefaultContract, 0, true), "BAD_COMMAND")
+	stream := must(sl.sessions().WatchContract(t.Context(), with(sl, &swarmv1.WatchContractRequest{Contract: "study"})))(t)
+	defer stream.Close()
+	if !stream.Receive() || stream.Msg().GetRun() != 1 {
+		t.Fatalf("watch: %v, %v", stream.Msg(), stream.Err())
+	}
+	if err := remove(admin, "study", 1, true); err != nil {
+		t.Fatal(err)
+	}
+	for stream.Receive() { // what was sent before
+	}
+	wantReason(t, "watch", stream.Err(), "CONTRACT_UNKNOWN")
+	if err := remove(admin, "study", 1, true); err != nil {
+		t.Errorf("asked again: %v", err)
+	}
+	wantReason(t, "without a run, again", remove(admin, "study", 0, true), "CONTRACT_UNKNOWN")
+	_, err = admin.contracts().GetContractStatus(t.Context(), with(admin, &swarmv1.GetContractStatusRequest{Contract: "study"}))
+	wantReason(t, "status", err, "CONTRACT_UNKNOWN")
+	_, err = sl.sessions().EndSession(t.Context(), with(sl, &swarmv1.EndSessionRequest{Session: idA, Contract: "study", Run: 1, Reason: "finished"}))
+	wantReason(t, "end", err, "SESSION_UNKNOWN")
+	view := must(create(t, admin, &swarmv1.Rules{MinPeers: 2}))(t)
+	if view.GetRun() != 2 {
+		t.Errorf("the new contract is in run %d", view.GetRun())
+	}
+	wantReason(t, "the run before", remove(admin, "study", 1, true), "STALE_RUN")
+}

@@ -45,6 +45,14 @@ func contractCommands() []*Command {
 			JSON:    resetJSON{},
 			Run:     resetContract,
 		},
+		{
+			Pattern: "delete contract NAME [force]", Group: "Contracts", Shell: true,
+			Summary: "Remove a contract and its rules",
+			Details: "Removes the contract from the swarm, with its rules and the record of its sessions; models that nodes have on disk stay there. Refused while sessions are open; with force they end, and their programs are told that the contract was deleted. The default contract can't be deleted.\n\nThe name is free then, for operators and for sessions: an SL that is started again makes the contract anew, without its rules. Its run has a number that no run under the name had before. The ledger keeps who deleted what.",
+			Example: "delete contract study",
+			JSON:    deletedJSON{},
+			Run:     deleteContract,
+		},
 	}
 }
 
@@ -59,10 +67,16 @@ type resetJSON struct {
 	Run  uint64 `json:"run" doc:"number of the run that begins, from 1"`
 }
 
+// deletedJSON is `delete contract NAME -o json`.
+type deletedJSON struct {
+	Name string `json:"name" doc:"the contract's"`
+	Run  uint64 `json:"run" doc:"number of its last run; later ones under the name have higher ones"`
+}
+
 // contractJSON is one element of `list contracts -o json`.
 type contractJSON struct {
 	Name          string  `json:"name" doc:"the contract's"`
-	Run           uint64  `json:"run" doc:"number of the run, from 1"`
+	Run           uint64  `json:"run" doc:"number of the run, from 1; higher from the start if contracts were deleted before"`
 	Phase         string  `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
 	Round         uint64  `json:"round" doc:"last committed round of this run, 0 before the first"`
 	MinPeers      uint32  `json:"min_peers" doc:"least number of peers of a round, 0 before the first session"`
@@ -99,7 +113,7 @@ func listContracts(ctx context.Context, s *Session, args Args) error {
 // statusJSON is `get contract status NAME -o json`.
 type statusJSON struct {
 	Name          string        `json:"name" doc:"the contract's"`
-	Run           uint64        `json:"run" doc:"number of the run, from 1"`
+	Run           uint64        `json:"run" doc:"number of the run, from 1; higher from the start if contracts were deleted before"`
 	Phase         string        `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
 	Over          bool          `json:"over" doc:"training is over"`
 	Method        string        `json:"method" doc:"how models are merged, empty before the first session"`
@@ -275,6 +289,21 @@ func resetContract(ctx context.Context, s *Session, args Args) error {
 			return printJSON(s.Env.Stdout, resetJSON{name, run})
 		}
 		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", oneLine(name), run)
+		return nil
+	})
+}
+
+func deleteContract(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name := args.Value("NAME")
+		run, err := api.DeleteContract(ctx, name, args.Has("force"))
+		if err != nil {
+			return fmt.Errorf("delete contract %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, deletedJSON{name, run})
+		}
+		fmt.Fprintf(s.Env.Stdout, "contract %s is deleted, in run %d\n", oneLine(name), run)
 		return nil
 	})
 }

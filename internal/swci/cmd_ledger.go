@@ -302,6 +302,15 @@ type auditedContractJSON struct {
 	Runs         []auditedRunJSON   `json:"runs" doc:"with rounds, in order"`
 	Rules        []ruleSetJSON      `json:"rules" doc:"that operators gave it, in order"`
 	Fetches      []fetchedByJSON    `json:"fetches" doc:"of its models by operators, in order"`
+	Deletions    []deletionJSON     `json:"deletions" doc:"of contracts of the name, in order"`
+	Deleted      bool               `json:"deleted" doc:"and not used again since"`
+}
+
+type deletionJSON struct {
+	Record uint64  `json:"record" doc:"number of the ledger's record"`
+	At     *string `json:"at" doc:"when, by the SN that led; RFC 3339, UTC"`
+	Run    uint64  `json:"run" doc:"its last"`
+	By     string  `json:"by" doc:"SPIFFE ID of the operator; empty: it went by itself, as nobody used it"`
 }
 
 type auditedRunJSON struct {
@@ -353,9 +362,12 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 		out.Backwards = append(out.Backwards, backwardsJSON{b.Record, stamp(b.AtMS), stamp(b.LatestMS)})
 	}
 	for _, c := range r.Contracts {
-		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}}
+		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}, Deletions: []deletionJSON{}, Deleted: c.Deleted}
 		for _, f := range c.Fetches {
 			x.Fetches = append(x.Fetches, fetchedByJSON{f.Record, stamp(f.AtMS), f.Run, f.Round, f.Node, f.By})
+		}
+		for _, d := range c.Deletions {
+			x.Deletions = append(x.Deletions, deletionJSON{d.Record, stamp(d.AtMS), d.Run, d.By})
 		}
 		for _, run := range c.Runs {
 			x.Runs = append(x.Runs, auditedRunJSON{run.Number, run.Rounds, stamp(run.FirstMS), stamp(run.LastMS), run.Over, sharesToJSON(run.Participants)})
@@ -366,6 +378,33 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 		out.Problems = append(out.Problems, ledgerProblemJSON(p))
 	}
 	return out
+}
+
+// deletedBy says how a contract went.
+func deletedBy(operator string) string {
+	if operator == "" {
+		return "went by itself, as nobody used it"
+	}
+	return "was deleted by " + oneLine(operator)
+}
+
+// printOrders says what operators did to contracts.
+func printOrders(w io.Writer, r *audit.Report) {
+	for _, c := range r.Contracts {
+		for _, x := range c.Rules {
+			fmt.Fprintf(w, "rules of %s from run %d on: %s (record %d, %s, by %s)\n", oneLine(c.Name), x.Run, oneLine(first(rulesText(x.Rules), "none")), x.Record, dated(x.AtMS), oneLine(x.By))
+		}
+	}
+	for _, c := range r.Contracts {
+		for _, x := range c.Fetches {
+			fmt.Fprintf(w, "model of round %d of %s, run %d, fetched from %s by %s (record %d, %s)\n", x.Round, oneLine(c.Name), x.Run, oneLine(x.Node), oneLine(x.By), x.Record, dated(x.AtMS))
+		}
+	}
+	for _, c := range r.Contracts {
+		for _, x := range c.Deletions {
+			fmt.Fprintf(w, "contract %s, run %d, %s (record %d, %s)\n", oneLine(c.Name), x.Run, deletedBy(x.By), x.Record, dated(x.AtMS))
+		}
+	}
 }
 
 func printVerified(w io.Writer, r *audit.Report) error {
@@ -381,6 +420,8 @@ func printVerified(w io.Writer, r *audit.Report) error {
 			switch {
 			case run.Over:
 				state = "over"
+			case slices.ContainsFunc(c.Deletions, func(d audit.Deletion) bool { return d.Run == run.Number }):
+				state = "deleted"
 			case run.Number != c.Run:
 				state = "reset"
 			}
@@ -399,16 +440,7 @@ func printVerified(w io.Writer, r *audit.Report) error {
 			return err
 		}
 	}
-	for _, c := range r.Contracts {
-		for _, x := range c.Rules {
-			fmt.Fprintf(w, "rules of %s from run %d on: %s (record %d, %s, by %s)\n", oneLine(c.Name), x.Run, oneLine(first(rulesText(x.Rules), "none")), x.Record, dated(x.AtMS), oneLine(x.By))
-		}
-	}
-	for _, c := range r.Contracts {
-		for _, x := range c.Fetches {
-			fmt.Fprintf(w, "model of round %d of %s, run %d, fetched from %s by %s (record %d, %s)\n", x.Round, oneLine(c.Name), x.Run, oneLine(x.Node), oneLine(x.By), x.Record, dated(x.AtMS))
-		}
-	}
+	printOrders(w, r)
 	for _, b := range r.Backwards {
 		fmt.Fprintf(w, "record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record\n", b.Record, dated(b.AtMS), dated(b.LatestMS))
 	}

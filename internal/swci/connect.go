@@ -170,6 +170,11 @@ func (r remote) ResetContract(ctx context.Context, name string, force bool) (uin
 	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.ResetContract(ctx, name, force) })
 }
 
+// DeleteContract implements API.
+func (r remote) DeleteContract(ctx context.Context, name string, force bool) (uint64, error) {
+	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.DeleteContract(ctx, name, force) })
+}
+
 // reasonCodes maps reasons of the API to exit codes where the RPC's code says too little.
 var reasonCodes = map[string]int{
 	client.ReasonUnreachable: exit.Unreachable,

@@ -71,7 +71,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 // fakeAPI is a swarm of two nodes with one contract.
-type fakeAPI struct{ reset []string }
+type fakeAPI struct{ reset, deleted []string }
 
 func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 	return &swarmv1.GetSwarmResponse{SwarmId: "s"}, nil
@@ -161,6 +161,14 @@ func (f *fakeAPI) ResetContract(_ context.Context, name string, force bool) (uin
 	}
 	f.reset = append(f.reset, name)
 	return 2, nil
+}
+
+func (f *fakeAPI) DeleteContract(_ context.Context, name string, force bool) (uint64, error) {
+	if !force {
+		return 0, exit.New(exit.Conflict, "wait until they end", "2 sessions are open")
+	}
+	f.deleted = append(f.deleted, name)
+	return 3, nil
 }
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
@@ -302,6 +310,7 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"ban of the only SN", "ban node sn-0 " + sn, `ban node "sn-0": node sn-0 is the only SN`, "start another", exit.Conflict},
 		{"unban of nobody", "unban node x " + sn, `unban node "x": no node "x"`, "list nodes", exit.NotFound},
 		{"conflict", "reset contract c " + sn, "2 sessions are open", "use force", exit.Conflict},
+		{"sessions are open", "delete contract c " + sn, "2 sessions are open", "wait until they end", exit.Conflict},
 		{"rules under sessions", "create contract busy " + sn, `create contract "busy": contract busy has 2 open sessions`, "wait until", exit.Conflict},
 		{"unknown method", "create contract c --method guess " + sn, "--method", "mean", exit.Usage},
 		{"parameter of a method", "create contract c --method krum(f=-1) " + sn, "--method", "", exit.Usage},

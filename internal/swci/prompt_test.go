@@ -50,6 +50,7 @@ switch context Example
 list contexts
 RESET CONTRACT defaultbb.cqdb.sml.hpe
 reset contract c FORCE
+DELETE CONTRACT c force
 get contract status d
 lst nodes
 help HELP
@@ -90,27 +91,29 @@ ERROR : reset contract "defaultbb.cqdb.sml.hpe": 2 sessions are open
     hint: use force
 SWCI:6 > reset contract c FORCE
     contract c begins run 2
-SWCI:7 > get contract status d
+SWCI:7 > DELETE CONTRACT c force
+    contract c is deleted, in run 3
+SWCI:8 > get contract status d
 ERROR : get contract status of "d": no contract "d"
     hint: list contracts shows what there is
-SWCI:8 > lst nodes
+SWCI:9 > lst nodes
 ERROR : unknown command "lst nodes"
     hint: did you mean "list nodes"?
-SWCI:9 > help HELP
+SWCI:10 > help HELP
 
 HELP [command:string]
 
 Without words it lists all commands and the options that each of them takes. With the words of a
 command it explains that one. The option --help does the same.
 
-SWCI:10 > help exit on failure
+SWCI:11 > help exit on failure
 
 EXIT ON FAILURE [state:string]
 
 STATE is on, the default, or off. While it is on the first command that fails ends script and prompt
 with exit code 1. It is off at first.
 
-SWCI:11 > exit
+SWCI:12 > exit
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("transcript (-want +got):\n%s", diff)
@@ -118,6 +121,7 @@ SWCI:11 > exit
 	wantTargets := []string{
 		"[first:1] /run/agent.sock", "[first:1] /run/agent.sock", "[node-sn:30304] /run/agent.sock",
 		"[node-sn:30304] /run/agent.sock", "[node-sn:30304] /run/agent.sock", "[node-sn:30304] /run/agent.sock",
+		"[node-sn:30304] /run/agent.sock",
 	}
 	if diff := cmp.Diff(wantTargets, targets); diff != "" {
 		t.Errorf("who was asked (-want +got):\n%s", diff)

@@ -32,6 +32,7 @@ type ContractAPI interface {
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
+	DeleteContract(ctx context.Context, name string, force bool) (run uint64, err error)
 }
 
 // NodeAPI is the part of API that is about nodes.

@@ -77,10 +77,8 @@ func inLedger(opts *cli.Context, m modelfile.Meta) (*found, error) {
 	}
 	out := &found{model: run.Model(m.Round), history: run.History(m.Round), signed: !o.Unsigned}
 	for _, c := range report.Contracts {
-		for _, r := range c.Rules {
-			if c.Name == m.Contract && r.Record < out.model.Record {
-				out.rules = append(out.rules, r)
-			}
+		if c.Name == m.Contract {
+			out.rules = c.RulesAt(out.model.Record)
 		}
 	}
 	return out, nil

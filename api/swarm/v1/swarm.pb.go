@@ -5027,6 +5027,118 @@ func (x *ResetContractResponse) GetRun() uint64 {
 	return 0
 }
 
+type DeleteContractRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	Run           uint64                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"` // the run to delete, so that a repeated call does no harm; 0: whichever it is
+	Order         *Order                 `protobuf:"bytes,4,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteContractRequest) Reset() {
+	*x = DeleteContractRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteContractRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteContractRequest) ProtoMessage() {}
+
+func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
+func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *DeleteContractRequest) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *DeleteContractRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *DeleteContractRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *DeleteContractRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type DeleteContractResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteContractResponse) Reset() {
+	*x = DeleteContractResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteContractResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteContractResponse) ProtoMessage() {}
+
+func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
+func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *DeleteContractResponse) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
 // ErrorReason travels as an error detail: clients match on it and never on text.
 type ErrorReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5038,7 +5150,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5050,7 +5162,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5063,7 +5175,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -5496,6 +5608,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x03 \x01(\x04R\x03run\x12%\n" +
 	"\x05order\x18\x04 \x01(\v2\x0f.swarm.v1.OrderR\x05order\")\n" +
 	"\x15ResetContractResponse\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\"\x82\x01\n" +
+	"\x15DeleteContractRequest\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\x04R\x03run\x12%\n" +
+	"\x05order\x18\x04 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"*\n" +
+	"\x16DeleteContractResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
@@ -5519,12 +5638,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rWatchContract\x12\x1e.swarm.v1.WatchContractRequest\x1a\x16.swarm.v1.ContractView0\x01\x12M\n" +
 	"\fCloseSession\x12\x1d.swarm.v1.CloseSessionRequest\x1a\x1e.swarm.v1.CloseSessionResponse\x12G\n" +
 	"\n" +
-	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse2\xe8\x02\n" +
+	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse2\xbd\x03\n" +
 	"\x0fContractService\x12P\n" +
 	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\x12\\\n" +
 	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\x12S\n" +
 	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\x12P\n" +
-	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse2\xa3\x01\n" +
+	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse\x12S\n" +
+	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse2\xa3\x01\n" +
 	"\fModelService\x12G\n" +
 	"\n" +
 	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse\x12J\n" +
@@ -5545,7 +5665,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -5617,7 +5737,9 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*LedgerChunk)(nil),               // 67: swarm.v1.LedgerChunk
 	(*ResetContractRequest)(nil),      // 68: swarm.v1.ResetContractRequest
 	(*ResetContractResponse)(nil),     // 69: swarm.v1.ResetContractResponse
-	(*ErrorReason)(nil),               // 70: swarm.v1.ErrorReason
+	(*DeleteContractRequest)(nil),     // 70: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 71: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 72: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -5664,55 +5786,58 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	65, // 41: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
 	45, // 42: swarm.v1.Model.holders:type_name -> swarm.v1.Session
 	9,  // 43: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 44: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 45: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 46: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 47: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 48: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 49: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 50: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 51: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	22, // 52: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	24, // 53: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	27, // 54: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	29, // 55: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	40, // 56: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	50, // 57: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	52, // 58: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	54, // 59: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	57, // 60: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	59, // 61: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	68, // 62: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	63, // 63: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	61, // 64: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	66, // 65: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 66: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 67: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 68: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 69: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 70: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 71: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 72: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 73: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	23, // 74: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	25, // 75: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	28, // 76: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	30, // 77: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	41, // 78: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	51, // 79: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	53, // 80: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	55, // 81: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	58, // 82: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	60, // 83: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	69, // 84: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	64, // 85: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	62, // 86: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	67, // 87: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	66, // [66:88] is the sub-list for method output_type
-	44, // [44:66] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	9,  // 44: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 45: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 46: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 47: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 48: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 49: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 50: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 51: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 52: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	22, // 53: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	24, // 54: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	27, // 55: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	29, // 56: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	40, // 57: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	50, // 58: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	52, // 59: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	54, // 60: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	57, // 61: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	59, // 62: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	68, // 63: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	70, // 64: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	63, // 65: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	61, // 66: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	66, // 67: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 68: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 69: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 70: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 71: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 72: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 73: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 74: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 75: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	23, // 76: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	25, // 77: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	28, // 78: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	30, // 79: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	41, // 80: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	51, // 81: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	53, // 82: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	55, // 83: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	58, // 84: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	60, // 85: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	69, // 86: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	71, // 87: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	64, // 88: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	62, // 89: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	67, // 90: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	68, // [68:91] is the sub-list for method output_type
+	45, // [45:68] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -5726,7 +5851,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   71,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

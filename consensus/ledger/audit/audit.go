@@ -82,6 +82,8 @@ type Contract struct {
 	Rules        []RuleSet
 	Runs         []*Run // with rounds, in order
 	Fetches      []Fetched
+	Deletions    []Deletion
+	Deleted      bool // and not made again since, as far as the ledger tells
 }
 
 // RuleSet are rules that an operator gave a contract.
@@ -195,6 +197,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.over(b)
 	case ledger.Reset:
 		a.reset(b)
+	case ledger.Deleted:
+		a.deleted(b)
 	case ledger.LostModel:
 		a.lost(b)
 	case ledger.Ban:

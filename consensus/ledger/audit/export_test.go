@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 
@@ -38,6 +39,7 @@ func (a *auditor) clone() *auditor {
 	c.report = &report
 	c.bundles = x509bundle.NewSet(a.bundles.Bundles()...)
 	c.nodes, c.banned, c.nonces = maps.Clone(a.nodes), maps.Clone(a.banned), maps.Clone(a.nonces)
+	c.floors = slices.Clone(a.floors)
 	c.contracts = map[string]*course{}
 	for name, x := range a.contracts {
 		shown := *x.shown
@@ -47,7 +49,9 @@ func (a *auditor) clone() *auditor {
 			run.models = maps.Clone(r.models)
 			shown.Runs = append(shown.Runs, &run)
 		}
-		c.contracts[name] = &course{shown: &shown, models: maps.Clone(x.models), shares: maps.Clone(x.shares), runShares: maps.Clone(x.runShares)}
+		c.contracts[name] = &course{
+			shown: &shown, models: maps.Clone(x.models), shares: maps.Clone(x.shares), runShares: maps.Clone(x.runShares), records: x.records, floor: x.floor,
+		}
 	}
 	return &c
 }

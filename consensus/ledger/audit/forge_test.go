@@ -221,6 +221,11 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 	b.add(r)
 }
 
+// deletes has an operator delete the contract in a run.
+func (o *operator) deletes(b *book, run uint64) ledger.Deleted {
+	return ledger.Deleted{Contract: study, Run: run, Order: o.asks(b, &swarmv1.DeleteContractRequest{Contract: study, Run: run})}
+}
+
 // genuine is a ledger with records of every kind; all but the last are some round's past.
 func genuine(t *testing.T) (*book, audit.Options) {
 	t.Helper()
@@ -249,6 +254,9 @@ func genuine(t *testing.T) (*book, audit.Options) {
 	b.add(ledger.Over{Contract: study, Run: 1, Round: 4, Model: digestOf("model1 4").String()})
 	b.add(ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.ResetContractRequest{Contract: study, Run: 1})})
 	b.round(2, 1, 1, nodes[:2])
+	b.add(op.deletes(b, 2))
+	b.add(ledger.Deleted{Contract: "unused", Run: 3, Expired: true})
+	b.round(4, 1, 1, nodes[:2])
 	return b, audit.Options{Authorities: []*x509.Certificate{old.cert}}
 }
 
@@ -268,15 +276,18 @@ func TestGenuineLedgerIsGood(t *testing.T) {
 	if !r.Good() {
 		t.Fatalf("problems: %v", r.Problems)
 	}
-	if r.Records != b.head.Length || r.Rounds != 4 || r.Registrations != 4 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 1 {
+	if r.Records != b.head.Length || r.Rounds != 5 || r.Registrations != 4 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
 		t.Errorf("report: %+v", r)
 	}
 	c := r.Contracts[0]
-	if c.Run != 2 || c.Rounds != 4 || c.LastRound != 1 || c.Over || len(c.Participants) != 3 {
+	if c.Run != 4 || c.Rounds != 5 || c.LastRound != 1 || c.Over || len(c.Participants) != 3 {
 		t.Errorf("contract: %+v", c)
 	}
-	// Weights are 1 and 2 in four rounds, and 3 in one.
-	if s := c.Participants[1]; s.Node != "sl-1" || s.Rounds != 4 || s.Weight != 8 || s.Share < 0.533 || s.Share > 0.534 {
+	if d := c.Deletions; c.Deleted || len(d) != 1 || d[0].Run != 2 || d[0].By != "spiffe://a.example/swarm/swci/dr-who" || len(c.RulesAt(b.head.Length)) != 0 {
+		t.Errorf("deletions: %+v", c)
+	}
+	// Weights are 1 and 2 in five rounds, and 3 in one.
+	if s := c.Participants[1]; s.Node != "sl-1" || s.Rounds != 5 || s.Weight != 10 || s.Share < 0.555 || s.Share > 0.556 {
 		t.Errorf("share: %+v", s)
 	}
 }
@@ -417,7 +428,7 @@ func TestEveryForgedFieldIsFound(t *testing.T) {
 			check("at_ms", entry{e.atMS + 1, e.body})
 		}
 	}
-	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch"} {
+	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch", "deleted"} {
 		if forged[kind] == 0 {
 			t.Errorf("no field of kind %s was forged", kind)
 		}

@@ -40,13 +40,14 @@ type auditor struct {
 	ordered   uint64            // the first record with an order; 0: there was none
 	contracts map[string]*course
 	order     []string // of contracts
+	floors    []uint64 // 0, and then the runs that each higher than all before were deleted
 	witnessed uint64   // records that participants of a later round signed as their past
 }
 
 func newAuditor(o Options) *auditor {
 	return &auditor{
 		opts: o, report: &Report{}, bundles: x509bundle.NewSet(), nodes: map[string]*ledger.Registration{},
-		banned: map[string]string{}, nonces: map[string]uint64{}, contracts: map[string]*course{},
+		banned: map[string]string{}, nonces: map[string]uint64{}, contracts: map[string]*course{}, floors: []uint64{0},
 	}
 }
 

@@ -100,6 +100,20 @@ func TestOrdersThatNobodyGave(t *testing.T) {
 		{"of a run that is over", "the operator asked to reset run 7", func(b *book, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.ResetContractRequest{Contract: study, Run: 7})}
 		}},
+		{"a deletion", "", func(b *book, _ *ledger.Order) ledger.Body { return op.deletes(b, 1) }},
+		{"a deletion that nobody signed", "order: it is missing", func(*book, *ledger.Order) ledger.Body { return ledger.Deleted{Contract: study, Run: 1} }},
+		{"a deletion of another run", "contract study is in run 1, not 2", func(b *book, _ *ledger.Order) ledger.Body { return op.deletes(b, 2) }},
+		{"a deletion of another contract", `the operator asked to delete run 0 of contract "other"`, func(b *book, _ *ledger.Order) ledger.Body {
+			return ledger.Deleted{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.DeleteContractRequest{Contract: "other"})}
+		}},
+		{"a deletion that is made out to be none", "nobody orders what goes by itself", func(b *book, _ *ledger.Order) ledger.Body {
+			d := op.deletes(b, 1)
+			d.Expired = true
+			return d
+		}},
+		{"a contract that operators made and nobody deleted", "was used, or made by an operator", func(*book, *ledger.Order) ledger.Body {
+			return ledger.Deleted{Contract: study, Run: 1, Expired: true}
+		}},
 		{"of an SL", "is no operator", func(b *book, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: svidOf(t, ca, "sl/sl-0").asks(b, &swarmv1.ResetContractRequest{Contract: study})}
 		}},

@@ -18,19 +18,22 @@ type course struct {
 	shares map[string]*Share // by node
 	// runShares are those of the run that is under way.
 	runShares map[string]*Share
+	records   int // that told of it since it was made
+	floor     int // what was the last of floors when one of its name was deleted
 }
 
-// course returns a contract's, begun if it is new.
+// course returns a contract's for a record that tells of one of its runs, begun if it is new or was deleted.
 func (a *auditor) course(name string, run uint64) *course {
 	c := a.contracts[name]
 	if c == nil {
-		c = &course{shown: &Contract{Name: name, Run: 1}, models: map[uint64]string{}, shares: map[string]*Share{}, runShares: map[string]*Share{}}
-		if a.report.Late {
-			c.shown.Run = run
-		}
+		c = &course{shown: &Contract{Name: name}, shares: map[string]*Share{}}
 		a.contracts[name] = c
 		a.order = append(a.order, name)
+		a.begin(c, run)
+	} else if c.shown.Deleted {
+		a.begin(c, run)
 	}
+	c.records++
 	return c
 }
 
@@ -204,8 +207,7 @@ func (a *auditor) reset(r ledger.Reset) {
 	if r.Run != c.shown.Run+1 {
 		a.bad("run", "contract %s is in run %d, so %d begins, not %d", r.Contract, c.shown.Run, c.shown.Run+1, r.Run)
 	}
-	c.shown.Run, c.shown.LastRound, c.shown.Model, c.shown.Over = r.Run, 0, "", false
-	c.models, c.runShares = map[uint64]string{}, map[string]*Share{}
+	c.goTo(r.Run)
 }
 
 func (a *auditor) lost(l ledger.LostModel) {

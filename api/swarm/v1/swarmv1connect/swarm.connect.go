@@ -94,6 +94,9 @@ const (
 	// ContractServiceResetContractProcedure is the fully-qualified name of the ContractService's
 	// ResetContract RPC.
 	ContractServiceResetContractProcedure = "/swarm.v1.ContractService/ResetContract"
+	// ContractServiceDeleteContractProcedure is the fully-qualified name of the ContractService's
+	// DeleteContract RPC.
+	ContractServiceDeleteContractProcedure = "/swarm.v1.ContractService/DeleteContract"
 	// ModelServiceListModelsProcedure is the fully-qualified name of the ModelService's ListModels RPC.
 	ModelServiceListModelsProcedure = "/swarm.v1.ModelService/ListModels"
 	// ModelServiceRecordFetchProcedure is the fully-qualified name of the ModelService's RecordFetch
@@ -676,6 +679,9 @@ type ContractServiceClient interface {
 	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
 	// ResetContract begins a new run. Refused with OPEN_SESSIONS while sessions are open, unless force is set.
 	ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error)
+	// DeleteContract removes a contract. Refused with OPEN_SESSIONS while sessions are open, unless force is set. A contract that is
+	// made under the name again has a run that none had before.
+	DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error)
 }
 
 // NewContractServiceClient constructs a client for the swarm.v1.ContractService service. By
@@ -713,6 +719,12 @@ func NewContractServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(contractServiceMethods.ByName("ResetContract")),
 			connect.WithClientOptions(opts...),
 		),
+		deleteContract: connect.NewClient[v1.DeleteContractRequest, v1.DeleteContractResponse](
+			httpClient,
+			baseURL+ContractServiceDeleteContractProcedure,
+			connect.WithSchema(contractServiceMethods.ByName("DeleteContract")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -722,6 +734,7 @@ type contractServiceClient struct {
 	getContractStatus *connect.Client[v1.GetContractStatusRequest, v1.GetContractStatusResponse]
 	createContract    *connect.Client[v1.CreateContractRequest, v1.CreateContractResponse]
 	resetContract     *connect.Client[v1.ResetContractRequest, v1.ResetContractResponse]
+	deleteContract    *connect.Client[v1.DeleteContractRequest, v1.DeleteContractResponse]
 }
 
 // ListContracts calls swarm.v1.ContractService.ListContracts.
@@ -744,6 +757,11 @@ func (c *contractServiceClient) ResetContract(ctx context.Context, req *connect.
 	return c.resetContract.CallUnary(ctx, req)
 }
 
+// DeleteContract calls swarm.v1.ContractService.DeleteContract.
+func (c *contractServiceClient) DeleteContract(ctx context.Context, req *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error) {
+	return c.deleteContract.CallUnary(ctx, req)
+}
+
 // ContractServiceHandler is an implementation of the swarm.v1.ContractService service.
 type ContractServiceHandler interface {
 	ListContracts(context.Context, *connect.Request[v1.ListContractsRequest]) (*connect.Response[v1.ListContractsResponse], error)
@@ -754,6 +772,9 @@ type ContractServiceHandler interface {
 	CreateContract(context.Context, *connect.Request[v1.CreateContractRequest]) (*connect.Response[v1.CreateContractResponse], error)
 	// ResetContract begins a new run. Refused with OPEN_SESSIONS while sessions are open, unless force is set.
 	ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error)
+	// DeleteContract removes a contract. Refused with OPEN_SESSIONS while sessions are open, unless force is set. A contract that is
+	// made under the name again has a run that none had before.
+	DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error)
 }
 
 // NewContractServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -787,6 +808,12 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 		connect.WithSchema(contractServiceMethods.ByName("ResetContract")),
 		connect.WithHandlerOptions(opts...),
 	)
+	contractServiceDeleteContractHandler := connect.NewUnaryHandler(
+		ContractServiceDeleteContractProcedure,
+		svc.DeleteContract,
+		connect.WithSchema(contractServiceMethods.ByName("DeleteContract")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.ContractService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ContractServiceListContractsProcedure:
@@ -797,6 +824,8 @@ func NewContractServiceHandler(svc ContractServiceHandler, opts ...connect.Handl
 			contractServiceCreateContractHandler.ServeHTTP(w, r)
 		case ContractServiceResetContractProcedure:
 			contractServiceResetContractHandler.ServeHTTP(w, r)
+		case ContractServiceDeleteContractProcedure:
+			contractServiceDeleteContractHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -820,6 +849,10 @@ func (UnimplementedContractServiceHandler) CreateContract(context.Context, *conn
 
 func (UnimplementedContractServiceHandler) ResetContract(context.Context, *connect.Request[v1.ResetContractRequest]) (*connect.Response[v1.ResetContractResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.ResetContract is not implemented"))
+}
+
+func (UnimplementedContractServiceHandler) DeleteContract(context.Context, *connect.Request[v1.DeleteContractRequest]) (*connect.Response[v1.DeleteContractResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.ContractService.DeleteContract is not implemented"))
 }
 
 // ModelServiceClient is a client for the swarm.v1.ModelService service.
