@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -13,16 +14,27 @@ import (
 
 // FuzzApply plays sequences of all types of commands, with fields at their bounds. Whatever is proposed, Apply does not fail but by
 // rejecting, the state keeps its invariants and its sums, the encoded state stays within its bound and can be read back, and the
-// ledger's lines follow each other.
+// ledger's lines follow each other. No contract's name ever has the same run twice.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12"))
 	f.Add([]byte(strings.Repeat("\x02\x00\x07\x02\x01\x07\x05\x00\x07\x05\x01\x07\x08\x00\x07\x0a\x00\x07", 4)))
 	f.Add([]byte(strings.Repeat("\x02\x00\xff\x05\x00\xff\x07\x00\xff", 20)))
-	f.Fuzz(play)
+	f.Add([]byte(wholeStory))
+	f.Fuzz(func(t *testing.T, b []byte) { play(t, b) })
 }
 
-// TestApplyAtTheBounds plays some of FuzzApply's sequences that are at random.
+// wholeStory is a training under rules of an operator's, with a round that is skipped, one that is committed, and one whose model is lost,
+// until the contract is deleted. Then it begins again.
+var wholeStory = strings.Repeat("\x02\x08\x00\x10\x08\x10\x05\x08\x0f\x09\x08\x0f\x0b\x08\x02\x09\x08\x0f\x0c\x08\x0f\x11\x08\x1f\x11\x08\x0f\x09\x08\x0f\x0b\x08\x01\x08\x08\x0f\x0f\x08\x08", 2)
+
+// TestApplyAtTheBounds plays some of FuzzApply's sequences that are at random, and one in which commands build on each other.
 func TestApplyAtTheBounds(t *testing.T) {
+	story := play(t, []byte(wholeStory))
+	for _, kind := range []string{"open_session", "plan_round", "cancel_plan", "skip_round", "commit_round", "record_fetch", "lose_model", "close_session", "delete_contract", "ordered"} {
+		if story[kind] < 2 {
+			t.Errorf("%s was accepted %d times in a story that is told twice", kind, story[kind])
+		}
+	}
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		b := make([]byte, 600)
@@ -33,10 +45,12 @@ func TestApplyAtTheBounds(t *testing.T) {
 	}
 }
 
-// play applies a command for every three bytes.
-func play(t *testing.T, b []byte) {
+// play applies a command for every three bytes. It returns how many of each type were accepted, and how many of all with an order.
+func play(t *testing.T, b []byte) map[string]int {
+	t.Helper()
+	accepted := map[string]int{}
 	const room = 64 << 10
-	s, head := state.New().WithRoom(room), ledger.Head{}
+	s, head, runs := state.New().WithRoom(room), ledger.Head{}, map[string]uint64{}
 	for i := 0; len(b) >= 3 && i < 300; i++ {
 		c := fuzzCommand(s, b[0], b[1], b[2], int64(i))
 		b = b[3:]
@@ -52,9 +66,31 @@ func play(t *testing.T, b []byte) {
 				t.Fatalf("%d: %s: %v", i, c.Type(), err)
 			}
 		}
+		if result.Changed {
+			accepted[c.Type()]++
+			if o, ok := c.(state.Ordered); ok && o.OrderOf() != nil {
+				accepted["ordered"]++
+			}
+		}
+		checkRuns(t, c, s, next, runs)
 		if s = next; i%16 == 0 || len(b) < 3 {
 			checkWhole(t, s, 4*room)
 		}
+	}
+	return accepted
+}
+
+// checkRuns holds that a contract that a command has made begins behind all runs that its name has had, and notes the runs.
+func checkRuns(t *testing.T, c state.Command, old, s *state.State, runs map[string]uint64) {
+	t.Helper()
+	for name, x := range s.Contracts {
+		if old.Contracts[name] == nil && x.Run <= runs[name] {
+			t.Fatalf("%s: contract %s begins with run %d, and was in run %d before", c.Type(), name, x.Run, runs[name])
+		}
+		runs[name] = max(runs[name], x.Run)
+	}
+	if e, ok := c.(state.ExpireContract); ok && e.Run == 0 && s.Contracts[e.Contract] == nil {
+		delete(runs, e.Contract) // logs of before the run was kept begin at 1 again
 	}
 }
 
@@ -162,22 +198,51 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	case 14:
 		return state.FinishContract{Contract: contract, Run: c.Run, Round: c.Round(), Reason: atBound(what, 512), AtMS: at}
 	case 15:
-		return state.ResetContract{Contract: contract, Force: what%2 == 0, AtMS: at}
+		return []state.Command{
+			state.ResetContract{Contract: contract, Force: what%2 == 0, AtMS: at, Order: fuzzOrder(who, what)},
+			state.DeleteContract{Contract: contract, Run: c.Run * uint64(what%3%2), Force: what%2 == 0, AtMS: at, Order: fuzzOrder(who, what)},
+		}[what/8%2]
 	case 16:
-		return state.CreateContract{Contract: contract, Rules: state.Rules{Method: atBound(what, 512), MinPeers: uint32(who) % 3, NonFinite: []string{"", "fail"}[what%2]}, AtMS: at}
+		rules := state.Rules{Method: atBound(what, 512), MinPeers: uint32(who) % 3, NonFinite: []string{"", "fail"}[what%2], Export: what/64%2 == 0}
+		if what%16 == 0 {
+			rules = state.Rules{Export: true}
+		}
+		return state.CreateContract{Contract: contract, Rules: rules, AtMS: at, Order: fuzzOrder(who, what)}
 	case 17:
 		return []state.Command{
 			state.FailContract{Contract: contract, Run: c.Run, Reason: atBound(what, 4096), Below: who%2 == 0, AtMS: at},
 			state.LoseModel{Contract: contract, Run: c.Run, Round: c.Round(), Digest: digest, AtMS: at},
-			state.ExpireContract{Contract: contract, AtMS: at + int64(who%2)*state.UnusedMS},
-		}[what/8%3]
+			state.ExpireContract{Contract: contract, Run: c.Run * uint64(what%2), AtMS: at + int64(who%2)*state.UnusedMS},
+			state.RecordFetch{
+				Contract: contract, Run: c.Run, Round: c.Round(), Digest: digest, By: "spiffe://a.example/swarm/" + atBound(who, 2048-25), Node: node, SeenMS: at,
+				Signature: []byte(atBound(what, 1024)), AtMS: at,
+			},
+		}[what/8%4]
 	case 18:
 		return []state.Command{
-			state.ForgetNode{Node: node, AtMS: at}, state.LeaveNode{Node: node, TokenHash: hexOf("1", 64), Reason: atBound(what, 256), AtMS: at},
+			state.ForgetNode{Node: node, AtMS: at, Order: fuzzOrder(who, what)},
+			state.LeaveNode{Node: node, TokenHash: hexOf("1", 64), Reason: atBound(what, 256), AtMS: at},
 		}[what/8%2]
 	}
 	return []state.Command{
-		state.BanNode{PeerID: "key-" + node, Reason: atBound(who, 256), By: "spiffe://a.example/swarm/swci", AtMS: at},
-		state.UnbanNode{PeerID: "key-" + node, AtMS: at},
+		state.BanNode{PeerID: "key-" + node, Reason: atBound(who, 256), By: "spiffe://a.example/swarm/swci", AtMS: at, Order: fuzzOrder(who, what)},
+		state.UnbanNode{PeerID: "key-" + node, AtMS: at, Order: fuzzOrder(who, what)},
 	}[what/8%2]
+}
+
+// fuzzOrder is an operator's order, at times none, with fields at their bounds.
+func fuzzOrder(who, what byte) *ledger.Order {
+	if who%3 == 0 {
+		return nil
+	}
+	request, err := json.Marshal(map[string]string{"reason": atBound(what, state.MaxOrderRequest-16)})
+	if err != nil || what/8%4 > 0 {
+		request = []byte(`{"contract":"study"}`)
+	}
+	chain := [][]byte{[]byte(atBound(what, state.MaxChainBytes))}
+	witnessed := []ledger.Witness{{}, {Length: 1 + uint64(what%3), Hash: hexOf("a", 64)}}[who/4%2]
+	return &ledger.Order{
+		By: "spiffe://a.example/swarm/" + atBound(who, 2048-25), Method: atBound(what, 512), Request: request, AskedMS: int64(what), Nonce: []byte(atBound(what/16, 64)),
+		Witnessed: witnessed, Signature: []byte(atBound(what, state.MaxSignature)), Chain: chain,
+	}
 }
