@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/session"
 )
@@ -45,15 +46,19 @@ func (s *sl) left(ctx context.Context, api *client.Client) (*session.Saved, erro
 	if err != nil || saved == nil || c.found != nil || s.over(ctx, api, saved) {
 		return saved, err
 	}
-	c.journal.Forget() // the contract was reset: there is something to train again
+	c.journal.Forget() // the contract was reset, or made anew: there is something to train again
 	return nil, nil
 }
 
-// over tells whether the training of a finished session is still the contract's last.
+// over tells whether the training of a finished session is still the contract's last. That of a contract that was deleted is: who
+// deletes it does not want it to come back with each node that is started again.
 func (s *sl) over(ctx context.Context, api *client.Client, saved *session.Saved) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	status, err := api.GetContractStatus(ctx, saved.Contract)
+	if client.Reason(err) == state.ReasonContractAbsent {
+		return true
+	}
 	if err != nil {
 		s.cfg.Log.Warn("look whether the training that this node finished is still the contract's last", "contract", saved.Contract, "err", err)
 		return false
@@ -63,7 +68,7 @@ func (s *sl) over(ctx context.Context, api *client.Client, saved *session.Saved)
 
 // stay serves the final model of a training that an earlier life finished to those who still want it.
 func (s *sl) stay(ctx context.Context, p *parts) {
-	s.cfg.Log.Info("training is finished already: this node has the final model, and there is nothing to do; swarmctl reset contract begins a new training",
+	s.cfg.Log.Info("training is finished already: this node has the final model, and there is nothing to do; swarmctl reset contract begins a new training, or create contract if it was deleted",
 		"contract", s.containers.journal.Record().Session.Contract)
 	linger(ctx, s.cfg, p.engine)
 }

@@ -108,7 +108,7 @@ func (e *Engine) Leave(ctx context.Context, reason string) error {
 }
 
 // Linger blocks until no live session of the contract needs this node any more: every one has ended, or its node is
-// dead, and the contract was told that this one is finished. It returns at once when this node never had a session.
+// dead, and the contract was told that this one is finished; or the contract was deleted. It returns at once when this node never had a session.
 func (e *Engine) Linger(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -117,7 +117,7 @@ func (e *Engine) Linger(ctx context.Context) error {
 		return nil
 	}
 	_, err := s.await(ctx, func() *Result {
-		if !s.finished || s.told && s.neededLocked() == "" {
+		if !s.finished || s.deleted || s.told && s.neededLocked() == "" {
 			return &Result{}
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -139,7 +140,7 @@ func (e *Engine) watch(s *session) {
 		e.mu.Lock()
 		again := s.unknownLocked(err)
 		if !again {
-			s.terminateLocked(reasoned(err, "CONTRACT_LOST"))
+			s.lostContractLocked(err)
 		}
 		e.mu.Unlock()
 		if !again {
@@ -148,6 +149,16 @@ func (e *Engine) watch(s *session) {
 		pause(s.ctx, reopenAfter)
 		e.reopen(s)
 	}
+}
+
+// lostContractLocked ends the session because its contract can't be followed any more. One that is unknown once it had a session of
+// this node was deleted.
+func (s *session) lostContractLocked(err error) {
+	if own, ok := errors.AsType[*Error](err); ok && own.Code == codeContractUnknown {
+		s.deleted = true
+		err = &Error{"DELETED", fmt.Sprintf("contract %s was deleted, and this session of its run %d with it", s.contract, s.run), "ask who deleted it; to train anew start the program again"}
+	}
+	s.terminateLocked(reasoned(err, "CONTRACT_LOST"))
 }
 
 // Sync offers the weights in the local slot and blocks until the swarm has committed a newer model, the session ends, or

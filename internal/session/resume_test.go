@@ -487,6 +487,20 @@ func TestResetWhileTheDaemonWasAway(t *testing.T) {
 	})
 }
 
+// TestDeletedWhileTheDaemonWasAway: no SN knows the contract any more.
+func TestDeletedWhileTheDaemonWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l, rec, _ := recorded(t, w)
+		w.remove()
+		l.begin(1)
+		_, err := l.current().engine.Sync(t.Context(), rec.ID, 2, 1)
+		if own, ok := errors.AsType[*session.Error](err); !ok || own.Code != "DELETED" || own.Help == "" {
+			t.Errorf("got %v, want DELETED and what to do", err)
+		}
+	})
+}
+
 func TestForgottenWhileTheDaemonWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ledSwarm{swarm: newSwarm()}

@@ -74,6 +74,7 @@ type session struct {
 	finished  bool    // the program was given the final model
 	final     *Result // the answer that gave it
 	told      bool    // the contract was told so, or could not be
+	deleted   bool    // the contract is gone
 	err       error   // why the session ended, nil while it lives
 
 	tasks     sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract

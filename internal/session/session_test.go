@@ -54,6 +54,7 @@ type swarm struct {
 	refuses bool              // other nodes say that they do not hold what is asked for
 	merges  int
 	signed  int
+	removed bool // no SN knows the contract any more
 
 	modelDir   string
 	scratchDir string
@@ -172,8 +173,11 @@ func (w *swarm) said() *swarmv1.SessionReport {
 func (w *swarm) Watch(ctx context.Context, _ string, fn func(*swarmv1.ContractView)) error {
 	for {
 		w.mu.Lock()
-		v, changed := w.view, w.changed
+		v, changed, removed := w.view, w.changed, w.removed
 		w.mu.Unlock()
+		if removed {
+			return &session.Error{Code: "CONTRACT_UNKNOWN", Message: `no contract "c"`}
+		}
 		fn(v)
 		select {
 		case <-ctx.Done():
@@ -181,6 +185,14 @@ func (w *swarm) Watch(ctx context.Context, _ string, fn func(*swarmv1.ContractVi
 		case <-changed:
 		}
 	}
+}
+
+// remove deletes the contract.
+func (w *swarm) remove() {
+	w.mu.Lock()
+	w.removed = true
+	w.mu.Unlock()
+	w.update(func(*swarmv1.ContractView) {})
 }
 
 func (w *swarm) Waiting(context.Context, string) (string, error) { return "1 more peer", nil }
@@ -416,6 +428,46 @@ func TestSupersededAttemptIsAbandoned(t *testing.T) {
 		w.update(func(v *swarmv1.ContractView) { v.Run = 2 })
 		if a := <-got; a.err == nil || !strings.Contains(a.err.Error(), "was reset") {
 			t.Fatalf("after a reset: got %v", a.err)
+		}
+	})
+}
+
+// TestNobodyWaitsForADeletedContract: neither a program that syncs, nor a node that has its final model and serves it.
+func TestNobodyWaitsForADeletedContract(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		got := syncCall(t, e, id, 1)
+		w.remove()
+		a := <-got
+		if own, ok := errors.AsType[*session.Error](a.err); !ok || own.Code != "DELETED" || !strings.Contains(own.Message, "contract c was deleted") {
+			t.Errorf("got %v, want DELETED", a.err)
+		}
+		if o, why := e.Outcome(); o != session.Failed || why == nil {
+			t.Errorf("outcome %v, %v", o, why)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		got := syncCall(t, e, id, 1)
+		digest := w.said().Done.ModelDigest
+		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		<-got
+		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {
+			t.Fatal(err)
+		}
+		lingered := make(chan error, 1)
+		go func() { lingered <- e.Linger(t.Context()) }()
+		synctest.Wait()
+		w.remove()
+		if err := <-lingered; err != nil {
+			t.Errorf("linger: %v", err)
+		}
+		if o, _ := e.Outcome(); o != session.Finished {
+			t.Errorf("outcome %v", o)
 		}
 	})
 }

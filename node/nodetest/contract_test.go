@@ -3,7 +3,9 @@ package nodetest_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/node/nodetest"
 )
@@ -36,6 +38,92 @@ func TestReset(t *testing.T) {
 		}
 		finals(t, s, threeFinal, three...)
 	})
+}
+
+// TestDelete: programs of a contract that is deleted are told so; what trains under its name afterwards begins behind its runs, with
+// the same SLs, which were in attempts of the one before.
+func TestDelete(t *testing.T) {
+	history(t, nodetest.Config{SNs: 3, SLs: 3}, func(t *testing.T, s *nodetest.Swarm) {
+		op := s.Operator()
+		s.Until("two rounds", func() bool { return s.Round() == 2 })
+		_, err := op.DeleteContract(t.Context(), nodetest.Contract, false)
+		if client.Reason(err) != "OPEN_SESSIONS" || !strings.Contains(err.Error(), "3 open sessions, of sl-0, sl-1, sl-2") {
+			t.Errorf("with open sessions: got %v, want OPEN_SESSIONS", err)
+		}
+		s.Slow("sl-0", "sl-1", time.Second)
+		s.Until("an attempt", func() bool { return s.Planned(s.Round() + 1) })
+		if run, err := op.DeleteContract(t.Context(), nodetest.Contract, true); err != nil || run != 1 {
+			t.Fatalf("forced: run %d, %v", run, err)
+		}
+		if _, err := op.GetContractStatus(t.Context(), nodetest.Contract); client.Reason(err) != "CONTRACT_UNKNOWN" {
+			t.Errorf("status: %v", err)
+		}
+		if _, err := op.DeleteContract(t.Context(), nodetest.Contract, true); client.Reason(err) != "CONTRACT_UNKNOWN" {
+			t.Errorf("a second time: %v", err)
+		}
+		s.Wait()
+		for _, name := range three {
+			if err := s.Run(name).Err(); err == nil || !strings.Contains(err.Error(), "was deleted") {
+				t.Errorf("%s: got %v, want that it was deleted", name, err)
+			}
+			s.Restart(name)
+		}
+		finals(t, s, threeFinal, three...)
+		if c := s.View(nodetest.Contract); c.Run != 2 || !c.Over {
+			t.Errorf("trained anew in run %d, over: %t", c.Run, c.Over)
+		}
+		if run, err := op.DeleteContract(t.Context(), nodetest.Contract, false); err != nil || run != 2 {
+			t.Fatalf("of a completed contract: run %d, %v", run, err)
+		}
+		view, err := op.CreateContract(t.Context(), nodetest.Contract, &swarmv1.Rules{MinPeers: 3})
+		if err != nil || view.GetRun() != 3 {
+			t.Fatalf("made by hand: %v, %v", view, err)
+		}
+		for _, name := range three {
+			s.Restart(name)
+		}
+		finals(t, s, threeFinal, three...)
+	})
+}
+
+// TestDeleteWhileDaemonsAreAway: programs that outlive their daemons learn from these that their contract is gone, or that another has
+// its name; none goes on with what it had.
+func TestDeleteWhileDaemonsAreAway(t *testing.T) {
+	for name, again := range map[string]bool{"gone": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			history(t, nodetest.Config{SNs: 3, SLs: 3, Containers: true}, func(t *testing.T, s *nodetest.Swarm) {
+				op := s.Operator()
+				s.Until("two rounds", func() bool { return s.Round() == 2 })
+				s.Crash(three...)
+				if _, err := op.DeleteContract(t.Context(), nodetest.Contract, true); err != nil {
+					t.Fatal(err)
+				}
+				want := "was deleted"
+				if again {
+					want = "was reset"
+					if _, err := op.CreateContract(t.Context(), nodetest.Contract, &swarmv1.Rules{MinPeers: 3}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, name := range three {
+					s.Restart(name)
+				}
+				s.Wait()
+				for _, name := range three {
+					if err := s.Run(name).Err(); err == nil || !strings.Contains(err.Error(), want) || len(s.Runs(name)) != 1 {
+						t.Errorf("%s: got %v of %d programs, want that it %s", name, err, len(s.Runs(name)), want)
+					}
+				}
+				for _, name := range three {
+					s.Restart(name)
+				}
+				finals(t, s, threeFinal, three...)
+				if run := s.View(nodetest.Contract).Run; run != 2 {
+					t.Errorf("trained anew in run %d", run)
+				}
+			})
+		})
+	}
 }
 
 func TestCompletedContractRefusesSessions(t *testing.T) {
