@@ -40,7 +40,9 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 			ReportSignature: must(key.Sign(exchange.ReportMessage(out, nil, nil, claims)))(t),
 		}
 		change(d.GetClaims())
-		return &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: d}}}
+		msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: d}}}
+		signReport(t, "sl-a", key, msg)
+		return msg
 	}
 	for name, c := range map[string]struct {
 		change func(c []*swarmv1.MergeClaim)
