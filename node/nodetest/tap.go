@@ -45,6 +45,9 @@ type taps struct {
 	mishear map[pair]bool                        // {receiver, owner}: the receiver reports another digest than that of what it got
 	cheat   map[pair]bool                        // {owner, receiver}: the owner sends other bytes than it merged, and seals them
 	spoilt  map[spoilt]map[uint32]merge.Digest
+	wrong   map[string]bool        // who sends everybody what it has not merged
+	sealed  map[string]wronglyDone // what such a one has sealed last
+	witness map[pair]bool          // {witness, owner}: it reports that it merged the owner's part otherwise
 }
 
 // spoilt names what a cheating owner sends to one receiver under a plan.
@@ -62,6 +65,7 @@ type contribution struct {
 func newTaps(offered func(name string) contribution) *taps {
 	return &taps{
 		carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{},
+		wrong: map[string]bool{}, sealed: map[string]wronglyDone{}, witness: map[pair]bool{},
 		spoilt: map[spoilt]map[uint32]merge.Digest{}, offered: offered, owners: map[contribution]map[uint32][]string{},
 	}
 }
@@ -85,7 +89,19 @@ func (s *Swarm) Cheat(name string, receivers ...string) {
 	s.taps.set(s.taps.cheat, name, receivers)
 }
 
-// Honest ends an SL's LieAbout, Cheat and Accuse.
+// MergeWrongly has an SL send everybody the same other bytes than its part merges to, seal and report them.
+func (s *Swarm) MergeWrongly(name string) {
+	s.taps.mu.Lock()
+	defer s.taps.mu.Unlock()
+	s.taps.wrong[name] = true
+}
+
+// LieAsWitness has an SL report that these owners' parts merge to something else than it found.
+func (s *Swarm) LieAsWitness(name string, owners ...string) {
+	s.taps.set(s.taps.witness, name, owners)
+}
+
+// Honest ends all lies of an SL.
 func (s *Swarm) Honest(name string) {
 	n := s.sl(name)
 	n.mu.Lock()
@@ -93,7 +109,8 @@ func (s *Swarm) Honest(name string) {
 	n.mu.Unlock()
 	s.taps.mu.Lock()
 	defer s.taps.mu.Unlock()
-	for _, lies := range []map[pair]bool{s.taps.mishear, s.taps.cheat} {
+	delete(s.taps.wrong, name)
+	for _, lies := range []map[pair]bool{s.taps.mishear, s.taps.cheat, s.taps.witness} {
 		maps.DeleteFunc(lies, func(p pair, _ bool) bool { return p[0] == name })
 	}
 }
@@ -184,7 +201,7 @@ func (s *Swarm) Seen(name string) (most, owners int) {
 // Write spoils what a cheating owner sends.
 func (t *tapped) Write(p []byte) (int, error) {
 	var spoil func(f *frames, b []byte)
-	if t.owner && t.taps.lies(t.taps.cheat, t.local().name, t.remote().name) {
+	if t.owner && (t.taps.lies(t.taps.cheat, t.local().name, t.remote().name) || t.taps.mergesWrongly(t.local().name)) {
 		spoil = t.spoil
 	}
 	other := append([]byte(nil), p...)
@@ -231,6 +248,7 @@ func (t *tapped) spoil(f *frames, b []byte) {
 		}
 		sig, _ := t.key.Sign(exchange.SealMessage(s)) // an Ed25519 key never fails
 		copy(b, append(s.Shard[:], sig...))
+		t.taps.sealed[t.local().name] = wronglyDone{s.Shard, sig}
 	}
 }
 
@@ -254,9 +272,64 @@ func (d deceiver) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *s
 	}
 	if lied {
 		done.ModelDigest = otherDigest(done.ModelDigest)
+	}
+	if d.taps.mergesWrongly(d.Peer) {
+		lied = d.agreeWithItself(job, done) || lied
+	}
+	for _, c := range done.Claims {
+		if d.taps.lies(d.taps.witness, d.Peer, job.Plan.Participants[c.Owner].Node) {
+			other := merge.Sum(c.Merged)
+			c.Merged, lied = other[:], true
+		}
+	}
+	if lied {
 		_ = node.SignDone(d.Key, d.Peer, job, done) // An Ed25519 key never fails, and the digests are some.
 	}
 	return done, nil
+}
+
+// wronglyDone is a part that was not merged so.
+type wronglyDone struct {
+	shard merge.Digest
+	seal  []byte
+}
+
+func (t *taps) mergesWrongly(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wrong[name]
+}
+
+// agreeWithItself makes of a report what it would be if this node had merged as it told everybody that it has. It is false if it
+// has told nobody anything.
+func (d deceiver) agreeWithItself(job session.Job, done *swarmv1.Done) bool {
+	d.taps.mu.Lock()
+	told, known := d.taps.sealed[d.Peer]
+	d.taps.mu.Unlock()
+	if !known {
+		return false
+	}
+	self := job.Plan.Participants[job.Self]
+	runs := append([]*swarmv1.LeafRun{{First: self.ShardFirst, Leaves: self.ShardLeaves}}, self.MoreShards...)
+	var leaves []merge.Digest
+	for i := range job.Layout.Leaves() {
+		b := make([]byte, job.Layout.LeafLen(i))
+		_, _ = job.Merging.ReadAt(b, job.Layout.LeafOffset(i)) // memory
+		if slices.ContainsFunc(runs, func(r *swarmv1.LeafRun) bool {
+			return uint64(i)-r.First < r.Leaves //nolint:gosec // below it wraps around
+		}) {
+			b[0] ^= 1
+		}
+		leaves = append(leaves, merge.Sum(b))
+	}
+	done.ModelDigest = merge.Combine(leaves).String()
+	done.ShardDigests[job.Self], done.Seals[job.Self] = told.shard.String(), told.seal
+	for _, c := range done.Claims {
+		if int(c.Owner) == job.Self {
+			c.Merged = told.shard[:]
+		}
+	}
+	return true
 }
 
 func otherDigest(text string) string {
