@@ -127,10 +127,10 @@ type Group struct {
 	mu       sync.Mutex
 	handlers map[string]func(context.Context, Peer, []byte) ([]byte, error)
 	streams  map[net.Conn]string // accepted streams with the peer ID of their sender; nil once shut down
-	rejoin   *JoinRequest        // what Join was called with, for a server that finds itself removed
-	trusted  map[string]bool     // peer IDs of the servers that a join's answer named
+	rejoin   *rejoin
 	serving  sync.WaitGroup
 
+	named   raftnet.Named // by the answers to joins
 	joining chan struct{} // capacity 1: taken by the leader while it changes the configuration
 	isLead  atomic.Bool
 }
@@ -152,7 +152,7 @@ func Open(cfg Config) (*Group, error) {
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
 		term:     new(atomic.Uint64), nonces: nonce.New(time.Now),
-		streams: map[net.Conn]string{}, trusted: map[string]bool{}, joining: make(chan struct{}, 1),
+		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
 	g.disk = newWatchdog(cfg.Timing.Disk)
@@ -214,7 +214,7 @@ func (g *Group) startRaft() error {
 	conf.ShutdownOnRemove = false // a removed server waits for its chance to rejoin
 	g.trans = raftnet.New(raftnet.Config{
 		Network: g.cfg.Network, Address: g.cfg.Address, Term: g.term, Election: t.Election, Log: g.log,
-		Genuine: g.genuine, Servers: g.servers, Named: g.named, Tell: g.tellHandOver,
+		Genuine: g.genuine, Servers: g.servers, Named: g.named.Has, Tell: g.tellHandOver,
 		Leader: func() string { a, _ := g.raft.LeaderWithID(); return string(a) },
 	})
 	g.growth = newGrowth(t)
@@ -280,13 +280,6 @@ func (g *Group) allow(p Peer) bool {
 	return !ok || g.trans.Leads(p.PeerID) || g.trans.Known(p.PeerID)
 }
 
-// named tells whether the answer to a join has named a peer as a server.
-func (g *Group) named(peerID string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.trusted[peerID]
-}
-
 // tellHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
 func (g *Group) tellHandOver(ctx context.Context, address, successorID string) {
 	_, _ = g.links.ask(ctx, address, frame{kind: frameHandOver, body: []byte(successorID)})
@@ -320,7 +313,7 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 	if err := markMember(g.dir); err != nil {
 		return err
 	}
-	again := &JoinRequest{Name: g.cfg.Name, Address: g.cfg.Address}
+	again := JoinRequest{Name: g.cfg.Name, Address: g.cfg.Address}
 	for _, c := range first {
 		switch c := c.(type) {
 		case state.InitSwarm:
@@ -330,7 +323,7 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 		}
 	}
 	g.mu.Lock()
-	g.rejoin = again // a founder may be removed too
+	g.rejoin = &rejoin{self: again} // a founder may be removed too
 	g.mu.Unlock()
 	for _, c := range first {
 		if _, err := g.Propose(ctx, c); err != nil {

@@ -131,13 +131,13 @@ func DecodeJoin(r io.Reader) (JoinRequest, error) {
 // Join makes this server a member by asking the SNs at via, and those of its own configuration, until one has let it in
 // or refused it for good (ErrRefused), or ctx ends. Call it on every start of an SN: a member is let in again at
 // once, with its new address if that has changed, and a removed one comes back. It returns when this server has applied
-// its own registration. While Run runs, a server that finds itself removed repeats the join by itself.
+// its own registration. While Run runs, a server that finds itself removed repeats the join by itself, last through via.
 func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error {
 	if self.Name != g.cfg.Name || self.Address != g.cfg.Address {
 		return errors.New("join: the request must carry this server's name and address")
 	}
 	g.mu.Lock()
-	g.rejoin = &self
+	g.rejoin = &rejoin{self, via}
 	g.mu.Unlock()
 	pause := minBackoff
 	last := ErrNoLeader
@@ -147,10 +147,10 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 			said = why
 			g.log.Warn("not let into the swarm yet; asking on", "node", g.cfg.Name, "err", last)
 		}
-		for _, address := range g.joinTargets(via) {
+		for _, address := range joinTargets(via, g.addresses()) {
 			resp, err := g.askJoin(ctx, address, self)
 			if err == nil {
-				return g.joined(ctx, resp)
+				return g.joined(ctx, address, resp)
 			}
 			if errors.Is(err, ErrRefused) {
 				return fmt.Errorf("join: %w", err)
@@ -173,10 +173,16 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 	}
 }
 
-// joinTargets returns via and the servers known, each once.
-func (g *Group) joinTargets(via []string) []string {
+// rejoin is what Join was called with, for a server that finds itself removed.
+type rejoin struct {
+	self JoinRequest
+	via  []string
+}
+
+// joinTargets returns all addresses, each once.
+func joinTargets(lists ...[]string) []string {
 	var out []string
-	for _, t := range slices.Concat(via, g.addresses()) {
+	for _, t := range slices.Concat(lists...) {
 		if !slices.Contains(out, t) {
 			out = append(out, t)
 		}
@@ -205,7 +211,7 @@ func (g *Group) askJoin(ctx context.Context, address string, self JoinRequest) (
 	if err != nil {
 		return JoinResponse{}, err
 	}
-	g.trust(challenge.Servers) // the leader's messages may come before its answer
+	g.named.Set(address, challenge.Servers) // the leader's messages may come before its answer
 	self.Nonce = challenge.Nonce
 	if self.SwarmID == "" {
 		self.SwarmID = challenge.SwarmID
@@ -232,15 +238,10 @@ func askOn(conn net.Conn, address string, r JoinRequest) (JoinResponse, error) {
 	return settleJoin(resp)
 }
 
-// trust has the servers that an SN has named taken as such until the configuration says so.
-func (g *Group) trust(addresses []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, a := range addresses {
-		if id, _, err := ParseAddress(a); err == nil {
-			g.trusted[id] = true
-		}
-	}
+// follows tells whether this server's leader is one by its configuration.
+func (g *Group) follows() bool {
+	name, _, ok := g.Leader()
+	return ok && slices.ContainsFunc(g.servers(), func(s raft.Server) bool { return string(s.ID) == name })
 }
 
 func settleJoin(resp JoinResponse) (JoinResponse, error) {
@@ -251,11 +252,12 @@ func settleJoin(resp JoinResponse) (JoinResponse, error) {
 }
 
 // joined waits until this server has applied its own registration.
-func (g *Group) joined(ctx context.Context, resp JoinResponse) error {
-	g.trust(resp.Servers)
+func (g *Group) joined(ctx context.Context, by string, resp JoinResponse) error {
+	g.named.Set(by, resp.Servers)
 	if err := g.wait(ctx, resp.Index); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
+	g.named.Clear() // the configuration says from here on who is a server
 	return markMember(g.dir)
 }
 
@@ -441,20 +443,23 @@ func (g *Group) rejoinLoop(ctx context.Context) {
 		case <-ticker.C:
 		}
 		g.mu.Lock()
-		req := g.rejoin
+		again := g.rejoin
 		g.mu.Unlock()
-		if req == nil || g.raft.State() == raft.Leader || time.Since(g.raft.LastContact()) < period {
+		if again == nil || g.raft.State() == raft.Leader || time.Since(g.raft.LastContact()) < period {
+			if g.follows() {
+				g.named.Clear()
+			}
 			continue
 		}
 		var failed []error
-		for _, address := range g.joinTargets(nil) {
+		for _, address := range joinTargets(g.addresses(), again.via) {
 			if address == g.cfg.Address {
 				continue
 			}
-			resp, err := g.askJoin(ctx, address, *req)
+			resp, err := g.askJoin(ctx, address, again.self)
 			if err == nil {
 				waitCtx, cancel := context.WithTimeout(ctx, joinTimeout)
-				err = g.joined(waitCtx, resp)
+				err = g.joined(waitCtx, address, resp)
 				cancel()
 			}
 			if err == nil {

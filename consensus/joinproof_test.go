@@ -1,9 +1,14 @@
 package consensus_test
 
 import (
+	"encoding/binary"
+	"encoding/json"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus"
 )
@@ -100,4 +105,37 @@ func TestOneSPIFFEIDHasOneVote(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNamedServersAreForgotten: an SN that a new one asks first names others that are none. They are believed until it has joined.
+func TestNamedServersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		liar := s.net.node(consensus.Peer{PeerID: "idliar", Role: "sn"})
+		liar.Handle(consensus.ProtocolJoin, func(conn net.Conn, _ consensus.Peer) {
+			defer func() { _ = conn.Close() }()
+			if _, err := consensus.DecodeJoin(conn); err != nil {
+				return
+			}
+			answer, err := json.Marshal(consensus.JoinResponse{Nonce: []byte{1}, SwarmID: "swarm1", Servers: []string{address("a"), address("x")}})
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
+			_, _ = consensus.DecodeJoin(conn)
+		})
+		d := s.start("d")
+		if err := d.Join(s.within(30*time.Second), []string{address("liar"), address("a")}, joinRequest("d")); err != nil {
+			t.Fatal(err)
+		}
+		trans, _ := s.rogue(consensus.Peer{PeerID: "idx", Role: "sn"}, "x")
+		header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte("x"), Addr: []byte(address("x"))}
+		for name, send := range attacks {
+			if err := send(trans, header, address("d"), 100); err == nil {
+				t.Errorf("%s of a server that an SN made up was answered", name)
+			}
+		}
+		s.goesOn("a", "b", "c", "d")
+	})
 }

@@ -48,3 +48,30 @@ func TestServerThatNobodyLetsInSaysSo(t *testing.T) {
 		s.until("it to be back", func() bool { return log.count("rejoined the swarm") == 1 || s.member("a", "c") })
 	})
 }
+
+// TestServerRejoinsThroughWhomItWasStartedWith: all that its configuration names are gone when it comes back.
+func TestServerRejoinsThroughWhomItWasStartedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form("a", "b")
+		c := s.start("c")
+		if err := c.Join(s.within(30*time.Second), []string{address("a"), address("d")}, joinRequest("c")); err != nil {
+			t.Fatal(err)
+		}
+		s.net.Cut("idc")
+		newer := []string{"d", "e", "f"}
+		for _, name := range newer {
+			s.join(name, "a")
+		}
+		for _, old := range []string{"a", "b"} {
+			s.stop(old)
+			s.until(old+" to be removed", func() bool { return !s.member("d", old) })
+		}
+		s.until("c to be removed", func() bool { return !s.member("d", "c") })
+		s.leader(newer...)
+		s.net.Heal("idc")
+		s.until("c to be back", func() bool { return s.member("d", "c") })
+		s.propose("c", "sl-0")
+		s.converged("c", "d", "e", "f")
+	})
+}
