@@ -31,6 +31,10 @@ func FuzzFrames(f *testing.F) {
 	short := newShortDuel(f, "float16", 0)
 	f.Add(uint8(32+16), short.diffs(0x7bff))
 	f.Add(uint8(32+2), join(have(), short.diff(0, 1), header{kindDiff, 1, math.MaxUint32}.append(nil)))
+	words := header{kindInputs, 1, 2 * inputLength}.append(nil)
+	f.Add(uint8(128+16), join(mean.leaves(), words, make([]byte, 2*inputLength)))
+	f.Add(uint8(128+16), join(mean.leaves(), header{kind: kindWait}.append(nil), words))
+	f.Add(uint8(128+2), join(have(), mean.leaf(0), words))
 	f.Fuzz(func(t *testing.T, how uint8, said []byte) {
 		method := []string{"mean", "geomedian", "normclip", "fedadam"}[how>>2&3]
 		owner := int(how >> 1 & 1) // 0: this node, and the peer contributes
@@ -45,6 +49,11 @@ func FuzzFrames(f *testing.F) {
 			}
 			if method == "normclip" {
 				d.a.Participants[0].Factor, d.a.Participants[1].Factor = 1, 0.5
+			}
+			if how&128 != 0 { // The peer's only shard is the last leaf, or this node's is.
+				rest := merge.Shard{Leaves: hostileLeaves - 1}
+				d.a.Participants[owner].Shard, d.a.Participants[1-owner].Shard = rest, merge.Shard{First: rest.End(), Leaves: 1}
+				d.a.Participants[0].Unit, d.a.Participants[1].Unit, d.a.Witnesses = "a", "b", 2
 			}
 			if how&16 != 0 { // Get past the plan's digest.
 				said = join(d.hello().appendFrame(nil), have(), said)
@@ -150,6 +159,61 @@ func FuzzSeal(f *testing.F) {
 		}
 		if held, _ := r.progress.holds(r.owned[1]); !held && !errors.Is(err, errSeal) || held && errors.Is(err, errSeal) {
 			t.Errorf("leaves are kept: %v, after %v", held, err)
+		}
+		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
+		}
+	})
+}
+
+// FuzzInputs gives a merger what must be a contributor's word on its leaves in two shards, without an attempt around it: it takes none
+// but a signed one on what came, and blames nobody but who said it, or says who did.
+func FuzzInputs(f *testing.F) {
+	d := newDuel(f, "mean", 0)
+	half := d.a.Layout.Leaves() / 2
+	d.a.Participants[0].Shard = merge.Shard{Leaves: half}
+	d.a.Participants[1].Shard = merge.Shard{First: half, Leaves: d.a.Layout.Leaves() - half}
+	d.a.Participants[0].Unit, d.a.Participants[1].Unit, d.a.Witnesses = "a", "b", 2
+	came := make([]merge.Digest, hostileLeaves)
+	for i := range came {
+		came[i] = merge.Sum([]byte{byte(i)})
+	}
+	word := func(first, second []merge.Digest) []byte {
+		b := inputsHeader(1, 2).append(nil)
+		for owner, digests := range [][]merge.Digest{first, second} {
+			digest := merge.Combine(digests)
+			sig, _ := keyed(Config{}).Sign(InputMessage(d.a.planDigest(), 1, owner, digest))
+			b = join(b, digest[:], sig)
+		}
+		return b
+	}
+	good := word(came[:half], came[half:])
+	f.Add(good)
+	f.Add(join(header{kind: kindWait}.append(nil), good))
+	f.Add(word(came[half:], came[:half]))
+	f.Add(word(came[:half], came[:half]))
+	f.Add(good[:len(good)-1])
+	f.Add(header{kindInputs, 1, math.MaxUint32}.append(nil))
+	f.Add(d.leaf(0))
+	f.Add(failFrame{blamed: 0, code: codeContents, reason: "x"}.append(nil))
+	hub := NewHub(keyed(Config{Grace: time.Nanosecond}))
+	f.Cleanup(hub.Close)
+	f.Fuzz(func(t *testing.T, said []byte) {
+		r, err := newRun(hub, d.a, d.slots, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ctx, r.cancel = context.WithCancelCause(context.Background())
+		defer r.cancel(nil)
+		r.conns, r.inbound = map[*conn]int{}, make([]*inbound, 2)
+		r.progress = newProgress(r.plan, "", hostileLeaves)
+		r.keep(r.progress)
+		copy(r.progress.record.inputs[1], came)
+		in := bytes.NewReader(said)
+		err = r.takeInputs(1, newConn(input{in}, time.Second))
+		taken := said[:len(said)-in.Len()]
+		if (err == nil) != (r.progress.input(0, 1).Signature != nil && r.progress.input(1, 1).Signature != nil) || err == nil && !bytes.HasSuffix(taken, good) {
+			t.Errorf("%d bytes were taken for a word: %v", len(taken), err)
 		}
 		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)

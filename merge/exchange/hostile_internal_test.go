@@ -137,7 +137,11 @@ func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
 		_, _ = far.Write(said)
 		_ = far.CloseWrite()
 	}()
-	_, ran = h.Run(ctx, d.a, d.slots, nil)
+	_, ran = h.Run(ctx, d.a, d.slots, func(context.Context, int) (Stream, error) {
+		near, far := newEnds() // If it is an owner too, the peer says nothing as such.
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		return near, nil
+	})
 	served = <-done
 	_ = far.Close()
 	<-quiet

@@ -108,10 +108,15 @@ func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (Resul
 	if err != nil {
 		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
 	}
+	return h.carryOut(ctx, r)
+}
+
+// carryOut runs an attempt that was checked.
+func (h *Hub) carryOut(ctx context.Context, r *run) (Result, error) {
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	if err := h.begin(r); err != nil {
-		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
+		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.Number, r.Round, err)
 	}
 	defer h.finish(r)
 	stop := context.AfterFunc(ctx, r.abort)

@@ -93,9 +93,6 @@ func (v *visitor) tellNorm() error {
 	if !v.method.Distances() {
 		return nil
 	}
-	if v.ctx.Err() != nil {
-		return nil // The reader knows why.
-	}
 	var squares float64
 	for _, leaf := range v.owned[v.j].all() {
 		squares += v.progress.term(leaf)

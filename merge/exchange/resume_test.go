@@ -54,6 +54,12 @@ var phases = []struct {
 // broken runs attempt 1 of a training whose victim is cut off at a phase, and returns what goes on after the cut.
 func broken(t *testing.T, phase int) (*training, *swarm, exchange.Attempt, *atomic.Bool, []outcome) {
 	t.Helper()
+	return brokenOf(t, phase, 0)
+}
+
+// brokenOf is broken with so many mergers of each shard.
+func brokenOf(t *testing.T, phase, mergers int) (*training, *swarm, exchange.Attempt, *atomic.Bool, []outcome) {
+	t.Helper()
 	l, local, _ := floats(t, resumeLeaves, resumeNodes)
 	p := phases[phase]
 	tr := newTraining(t, canonical(t, p.method), l, resumeNodes, true, rand.New(rand.NewPCG(1, 1)))
@@ -87,7 +93,9 @@ func broken(t *testing.T, phase int) (*training, *swarm, exchange.Attempt, *atom
 	if phase%2 == 1 {
 		interleave(a)
 	}
-	a = tr.plan(a)
+	if a = tr.plan(a); mergers > 1 {
+		a = witnessing(a, mergers)
+	}
 	out := s.runAll(t.Context(), a, tr.local, tr.merged)
 	tr.spools[victim].watch, tr.merged[victim].watch = nil, nil
 	dead.Store(false)

@@ -242,12 +242,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 			return v.unsent(err, quit)
 		}
 	}
-	if err = v.measureRest(); err == nil {
-		err = v.tellNorm()
-	}
-	if err == nil {
-		err = v.tellInputs()
-	}
+	err = v.conclude()
 	if unread := (unreadError{}); errors.As(err, &unread) {
 		v.fail(v.Self, fmt.Sprintf("measure own weights: %v", unread), err)
 		return err
@@ -256,6 +251,18 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 		return v.unsent(err, quit)
 	}
 	return nil
+}
+
+// conclude writes what follows on the last slice.
+func (v *visitor) conclude() error {
+	err := v.measureRest()
+	if err != nil || v.ctx.Err() != nil {
+		return err // Where there is none the reader knows why nothing follows.
+	}
+	if err := v.tellNorm(); err != nil {
+		return err
+	}
+	return v.tellInputs()
 }
 
 // unsent lets the reading side explain a write error first.

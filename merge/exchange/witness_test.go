@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/swarmd/swarmd/merge"
@@ -159,4 +162,123 @@ func owners(a exchange.Attempt) int {
 		}
 	}
 	return n
+}
+
+// TestWitnessesResume: nothing that has come is sent again, and what comes out is the same, as are the claims, whatever broke off.
+func TestWitnessesResume(t *testing.T) {
+	for k, p := range phases {
+		if k%2 > 0 || !row(k) {
+			continue
+		}
+		t.Run(p.method+"/"+p.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr, s, a, _, first := brokenOf(t, k, 2+k/2%2)
+				if !slices.ContainsFunc(first, func(o outcome) bool { return o.err != nil }) {
+					t.Fatal("the first attempt did not fail: the cut came too late")
+				}
+				a.Number = 2
+				out := s.runAll(t.Context(), a, tr.local, tr.merged)
+				tr.verify(a, out)
+				tr.agreed(a, out)
+				tr.once()
+			})
+		})
+	}
+}
+
+// TestAWordOfWhatWasSentBefore: a node that was started again signs what mergers have of it still as it did before.
+func TestAWordOfWhatWasSentBefore(t *testing.T) {
+	const again = 1
+	for _, phase := range []int{2, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, s, a, _, _ := brokenOf(t, phase, 2)
+			s.hubs[again].Close()
+			s.hubs[again] = newHub(again, exchange.Config{})
+			slowly(s, again, 3*time.Second)
+			a.Number = 2
+			out := s.runAll(t.Context(), a, tr.local, tr.merged)
+			tr.verify(a, out)
+			tr.agreed(a, out)
+		})
+	}
+}
+
+// TestAProgramThatWritesMakesNoLiar: own weights that change while a round goes on end its attempt at their own node, which has
+// not signed two things then.
+func TestAProgramThatWritesMakesNoLiar(t *testing.T) {
+	const writer = 1
+	for _, text := range []string{"mean", "geomedian"} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, s, a := witnesses(t, text, 2)
+			s.extend = writes(s.extend, writer)
+			out := s.runAll(t.Context(), a, tr.local, tr.merged)
+			if err := out[writer].err; blamed(err) != writer || heardFrom(err) != -1 || !strings.Contains(err.Error(), "own weights have changed") {
+				t.Errorf("%s: got %v, want that it blames itself", text, err)
+			}
+			for i, o := range out {
+				if i != writer && o.err == nil && len(o.res.Claims) > 0 {
+					t.Errorf("%s: participant %d has the word of one whose weights changed", text, i)
+				}
+			}
+		})
+	}
+}
+
+// writes has a node's program write to its weights each time that they were read.
+func writes(give func(int, *exchange.Slots), hub int) func(int, *exchange.Slots) {
+	return func(i int, slots *exchange.Slots) {
+		if give(i, slots); i == hub {
+			slots.Local = &scribbled{slot: slots.Local.(*slot)}
+		}
+	}
+}
+
+type scribbled struct {
+	*slot
+	reads atomic.Uint32
+}
+
+func (s *scribbled) ReadAt(b []byte, off int64) (int, error) {
+	n, err := s.slot.ReadAt(b, off)
+	b[1] = byte(s.reads.Add(1))
+	return n, err
+}
+
+// TestTwoNodesOfAParty: neither is the other's witness.
+func TestTwoNodesOfAParty(t *testing.T) {
+	for _, text := range []string{"mean", "krum(f=1)", "fedadam"} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, s, a := witnesses(t, text, 2)
+			for i := range a.Participants {
+				a.Participants[i].Unit = fmt.Sprint("party ", min(i/2, 1)) // two of one, three of the other
+			}
+			out := s.runAll(t.Context(), a, tr.local, tr.merged)
+			tr.verify(a, out)
+			tr.agreed(a, out)
+			if n := len(out[0].res.Claims); n != 1+3 {
+				t.Errorf("%s: %d claims of one that owns a shard and is the witness of three, want 4", text, n)
+			}
+		})
+	}
+}
+
+// TestAStallBehindTheOwnLeavesIsSeen: a contributor has all of an owner's leaves and still owes it those that it witnesses, when
+// nothing goes on. Both ends learn of it.
+func TestAStallBehindTheOwnLeavesIsSeen(t *testing.T) {
+	const from, to = 0, 1
+	synctest.Test(t, func(t *testing.T) {
+		tr, s, a := witnesses(t, "mean", 3)
+		own := len(shard(a.Participants[to])) * a.Layout.LeafLen(0)
+		s.through(newNetwork(func(i, j, moved int) verdict {
+			if i == from && j == to && moved > own+own/2 {
+				return stall
+			}
+			return pass
+		}))
+		start := time.Now()
+		out := s.runAll(t.Context(), a, tr.local, tr.merged)
+		if took := time.Since(start); took > 30*time.Second || blamed(out[to].err) != from || out[from].err == nil {
+			t.Errorf("after %v: got %v and %v, want that %d blames %d, and that both know", took, out[from].err, out[to].err, to, from)
+		}
+	})
 }
