@@ -236,3 +236,38 @@ func TestHeartbeatsWaitForNobodyOfTheirSPIFFEID(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHeartbeatsWaitForNoOtherSPIFFEID: somebody with an SVID of a shared entry registers many nodes, which hold all the memory for
+// small calls that they get.
+func TestHeartbeatsWaitForNoOtherSPIFFEID(t *testing.T) {
+	const inAll, each, nodes = 1 << 20, 256 << 10, 5
+	s := startSwarm(t, rpc.Config{Limits: rpc.Limits{MemoryNodes: inAll, MemoryPerNode: each}})
+	honest := s.as("/swarm/sl/honest")
+	honest.register(t, "honest", nodeKey(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var waits []func()
+	defer func() {
+		cancel()
+		for _, wait := range waits {
+			wait()
+		}
+	}()
+	source := s.source("/swarm/sl")
+	for i := range nodes {
+		p := s.connect(source)
+		p.register(t, fmt.Sprintf("hoarder-%d", i), nodeKey(t))
+		took, wait := p.hold(ctx, t, swarmv1connect.SessionServiceReportProcedure, 16, 60)
+		waits = append(waits, wait)
+		for took.Load() < 16*60 && ctx.Err() == nil { // all have been sent
+			runtime.Gosched()
+		}
+	}
+	for rpc.ChargedToNodes(s.server) < inAll*3/4-33<<10 && ctx.Err() == nil { // they have what they get
+		runtime.Gosched()
+	}
+	soon, stop := context.WithTimeout(t.Context(), 20*time.Second) // less than a call waits for its turn
+	defer stop()
+	if _, err := honest.sessions().Report(soon, with(honest, &swarmv1.ReportRequest{})); err != nil {
+		t.Error(err)
+	}
+}

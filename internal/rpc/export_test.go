@@ -61,3 +61,10 @@ func Charged(s *Server) int64 {
 	defer s.budget.mu.Unlock()
 	return s.budget.used
 }
+
+// ChargedToNodes returns what small calls with a node's token have taken, in bytes.
+func ChargedToNodes(s *Server) int64 {
+	s.perNode.mu.Lock()
+	defer s.perNode.mu.Unlock()
+	return s.perNode.used
+}

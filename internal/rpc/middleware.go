@@ -93,11 +93,11 @@ func (s *Server) letIn(ctx context.Context, g *guard, rule Access, r *http.Reque
 		caller, _ := callerFrom(ctx) // admit has found it
 		wait, cancel := context.WithTimeout(ctx, s.cfg.BodyTime)
 		defer cancel()
-		pool, key := s.budget, caller.ID.String()
+		pool, who := s.budget, taker{id: caller.ID.String()}
 		if rule.Token && rule.charge(r) <= smallCall { // The token is checked, so the name is its own.
-			pool, key = s.perNode, key+" "+r.Header.Get(HeaderNode)
+			pool, who.node = s.perNode, r.Header.Get(HeaderNode)
 		}
-		give, err = pool.take(wait, key, rule.charge(r))
+		give, err = pool.take(wait, who, rule.charge(r))
 	}
 	if err != nil {
 		g.trace(ctx, r.URL.Path, start, err)

@@ -79,6 +79,8 @@ type Config struct {
 type Limits struct {
 	// Memory bounds the calls that are served, in bytes; MemoryPerID those of one SPIFFE ID.
 	Memory, MemoryPerID int64
+	// MemoryNodes bounds small calls with a node's token besides, MemoryPerNode those of one node.
+	MemoryNodes, MemoryPerNode int64
 	// Conns bounds connections.
 	Conns identity.CrowdLimits
 }
@@ -126,8 +128,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}),
-		budget:  newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID)),
-		perNode: newBudget(memoryNodes, memoryPerNode),
+		budget:  newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID), 0),
+		perNode: newBudget(cmp.Or(cfg.Limits.MemoryNodes, memoryNodes), cmp.Or(cfg.Limits.MemoryPerNode, memoryPerNode), timesFree),
 		crowd:   identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
 	}, nil
 }
