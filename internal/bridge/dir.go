@@ -81,10 +81,23 @@ func checkParent(parent string) error {
 
 // removeFiles removes the bridge's own files only: the user may have named a directory that holds others.
 func removeFiles(dir string, keepSlots bool) error {
-	names := []string{wire.SocketName}
+	err := removeAll(dir, wire.SocketName)
 	if !keepSlots {
-		names = append(names, wire.LocalName, wire.Merged0Name, wire.Merged1Name)
+		err = errors.Join(err, removeSlots(dir))
 	}
+	return err
+}
+
+// removeSlots removes all weight files, those of a session that is merging too.
+func removeSlots(dir string) error {
+	return removeAll(
+		dir, wire.LocalName, wire.Merged0Name, wire.Merged1Name,
+		filepath.Join(privateName, wire.Merged0Name), filepath.Join(privateName, wire.Merged1Name), privateName,
+	)
+}
+
+// removeAll removes what is there of these files and empty directories.
+func removeAll(dir string, names ...string) error {
 	var errs []error
 	for _, name := range names {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

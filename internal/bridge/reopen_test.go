@@ -37,13 +37,14 @@ func TestSlotsAreOpenedAgain(t *testing.T) {
 	old.Commit()
 	_, _ = old.Merging().WriteAt([]byte("round  2"), 0)
 	committed := old.Commit()
+	_, _ = old.Merging().WriteAt([]byte("round  3"), 0) // merged when the daemon died, and not known to be committed
 
 	s, err := bridge.OpenSlots(at, 8, "local", committed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 8)
-	for slot, want := range map[*bridge.Slot]string{s.Local(): "offered!", s.Committed(): "round  2", s.Merging(): "round  1"} {
+	for slot, want := range map[*bridge.Slot]string{s.Local(): "offered!", s.Committed(): "round  2", s.Merging(): "round  3"} {
 		if _, err := slot.ReadAt(b, 0); err != nil || string(b) != want {
 			t.Errorf("%s holds %q, %v, want %q", slot.Name(), b, err, want)
 		}
@@ -73,7 +74,7 @@ func TestSlotsThatAreNotThoseOfBefore(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.want)
 		}
 	}
-	if err := os.Remove(filepath.Join(at.Dir, "merged-1")); err != nil {
+	if err := os.Remove(filepath.Join(at.Dir, "private", "merged-1")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bridge.OpenSlots(at, 8, "local", ""); !errors.Is(err, fs.ErrNotExist) {
@@ -153,8 +154,10 @@ func TestProgramOfAnotherUser(t *testing.T) {
 	t.Cleanup(func() { _ = slots.Close() })
 	checkOwner(t, dir, nil, 0o711)
 	checkOwner(t, spill, nil, 0o711)
-	for _, name := range []string{"bridge.sock", "local", "merged-0", "merged-1"} {
-		checkOwner(t, filepath.Join(dir, name), owner, 0o600)
+	checkOwner(t, filepath.Join(dir, "private"), nil, 0o700)
+	slots.Commit()
+	for name, mode := range map[string]fs.FileMode{"bridge.sock": 0o600, "local": 0o600, "merged-0": 0o400, "private/merged-1": 0o400} {
+		checkOwner(t, filepath.Join(dir, name), owner, mode)
 	}
 }
 

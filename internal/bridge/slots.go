@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -21,10 +22,14 @@ import (
 // fails. Length and offsets are in bytes.
 type Slot struct {
 	name string // as the program knows it
-	path string
+	dir  string // of the place
+	path string // where it lies now
 	size int64
 	file *os.File
 	view mapping // of file
+
+	private bool                  // it lies where the program can't reach it
+	broken  atomic.Pointer[Error] // why it can't be used
 }
 
 var (
@@ -40,6 +45,9 @@ func (s *Slot) Size() int64 { return s.size }
 
 // check finds a program's truncation before it can be taken for weights.
 func (s *Slot) check() error {
+	if err := s.broken.Load(); err != nil {
+		return err
+	}
 	info, err := s.file.Stat()
 	if err != nil {
 		return fmt.Errorf("stat weight file %s: %w", s.name, err)
@@ -134,10 +142,12 @@ func (s *Slot) free() error { return errors.Join(s.view.close(), s.file.Close())
 
 // Slots are the three weight files of one session. Safe for concurrent use.
 type Slots struct {
-	local  *Slot
-	merged [2]*Slot
+	local       *Slot
+	dir, prefix string // where they lie, and how the program knows that
+	owner       *Owner
 
 	mu        sync.Mutex
+	merged    [2]*Slot
 	committed int // index in merged, -1 before the first Commit
 	closed    bool
 }
@@ -197,32 +207,44 @@ var fileNames = [...]string{wire.LocalName, wire.Merged0Name, wire.Merged1Name}
 
 // create makes the files in dir, which the program knows as prefix; empty: it finds them in the bridge directory.
 func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
-	for _, name := range fileNames { // What is replaced is not in the way.
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	if err := removeSlots(dir); err != nil { // What is replaced is not in the way.
+		return nil, err
 	}
 	if err := space.Fits(dir, threefold(bytes)); err != nil {
 		return nil, err
 	}
-	s := &Slots{committed: -1}
+	if err := makePrivate(dir); err != nil {
+		return nil, err
+	}
+	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner}
 	for i, into := range s.files() {
 		slot := newSlot(dir, prefix, fileNames[i], bytes)
-		var err error
-		if slot.file, err = allocate(slot.path, bytes); err != nil {
-			return nil, errors.Join(fmt.Errorf("create weight file %s: %w", slot.path, err), s.Close())
+		allocate := slot.allocatePrivate
+		if into == &s.local {
+			allocate = slot.allocateLocal
 		}
-		slot.view.open(slot.file, slot.size)
+		if err := allocate(at.Owner); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 		*into = slot
-		if err := at.Owner.own(slot.path); err != nil {
-			return nil, errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.Close())
-		}
 	}
 	return s, nil
 }
 
 func newSlot(dir, prefix, name string, bytes int64) *Slot {
-	return &Slot{name: filepath.Join(prefix, name), path: filepath.Join(dir, name), size: bytes}
+	return &Slot{name: filepath.Join(prefix, name), dir: dir, path: filepath.Join(dir, name), size: bytes}
+}
+
+// allocateLocal makes the file that the program writes.
+func (s *Slot) allocateLocal(owner *Owner) (err error) {
+	if s.file, err = allocate(s.path, s.size); err != nil {
+		return fmt.Errorf("create weight file %s: %w", s.path, err)
+	}
+	if err := owner.own(s.path); err != nil {
+		return errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.file.Close(), os.Remove(s.path))
+	}
+	s.view.open(s.file, s.size)
+	return nil
 }
 
 func (s *Slots) files() []**Slot { return []**Slot{&s.local, &s.merged[0], &s.merged[1]} }
@@ -238,11 +260,16 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 	if local != filepath.Join(prefix, wire.LocalName) {
 		return nil, fmt.Errorf("open weight files: %s is not where they are kept now", local)
 	}
-	s := &Slots{committed: -1}
+	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner}
 	for i, into := range s.files() {
 		slot := newSlot(dir, prefix, fileNames[i], bytes)
 		var err error
-		if slot.file, err = os.OpenFile(slot.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
+		if into == &s.local {
+			slot.file, err = openSlot(slot.path)
+		} else {
+			err = slot.openMerged()
+		}
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open weight file: %w", err), s.abandon())
 		}
 		*into = slot
@@ -320,11 +347,17 @@ func noSpace(err error) bool {
 // Local returns the slot that the program writes.
 func (s *Slots) Local() *Slot { return s.local }
 
-// Merging returns the slot to receive the next model into: never the committed one.
+// Merging returns the slot to receive the next model into: never the committed one. The program can't reach its file, and finds
+// another one under its name after the commit if it could still have written this one. If there is no space for that, all use
+// of the slot fails until there is.
 func (s *Slots) Merging() *Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.merged[s.mergingLocked()]
+	i := s.mergingLocked()
+	if !s.closed {
+		s.takeBackLocked(i)
+	}
+	return s.merged[i]
 }
 
 func (s *Slots) mergingLocked() int {
@@ -352,12 +385,18 @@ func (s *Slots) CommittedName() string {
 	return ""
 }
 
-// Commit makes the merging slot the committed one and returns its name for the program.
+// Commit makes the merging slot the committed one, under its name, which it returns for the program.
 func (s *Slots) Commit() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.committed = s.mergingLocked()
-	return s.merged[s.committed].Name()
+	m := s.merged[s.committed]
+	if m.private && !s.closed {
+		if err := m.publish(); err != nil {
+			m.broken.Store(&Error{"SLOT_LOST", err.Error(), "look what lies in the bridge directory, and start the training again"})
+		}
+	}
+	return m.Name()
 }
 
 // Close removes the files and frees the daemon's descriptors; a program that has them open or mapped keeps its view.
@@ -374,6 +413,9 @@ func (s *Slots) Close() error {
 		if slot != nil {
 			errs = append(errs, slot.close())
 		}
+	}
+	if err := os.Remove(filepath.Join(s.dir, privateName)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 		}
 	}
 	var stat unix.Stat_t
-	if err := unix.Stat(filepath.Join(dir, "merged-1"), &stat); err != nil || stat.Blocks*512 < 1<<20 {
+	if err := unix.Stat(filepath.Join(dir, "private", "merged-1"), &stat); err != nil || stat.Blocks*512 < 1<<20 {
 		t.Errorf("only %d bytes are allocated, %v", stat.Blocks*512, err)
 	}
 }
@@ -51,7 +52,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 func TestSlotBounds(t *testing.T) {
 	dir := t.TempDir()
 	s := createSlots(t, dir, 10)
-	m := s.Merging()
+	m := s.Local()
 	if n, err := m.WriteAt([]byte("0123456789"), 0); n != 10 || err != nil {
 		t.Errorf("write: %d, %v", n, err)
 	}
@@ -74,6 +75,130 @@ func TestSlotBounds(t *testing.T) {
 		if _, err := m.WriteAt(b, 0); err == nil {
 			t.Errorf("wrote to a file of %d bytes", size)
 		}
+	}
+}
+
+// TestMergingIsOutOfReach: what a program does to a file that it can still write does not reach the model that is merged next.
+func TestMergingIsOutOfReach(t *testing.T) {
+	truncate := func(size int64) func(*os.File) error {
+		return func(f *os.File) error { return f.Truncate(size) }
+	}
+	for _, tt := range []struct {
+		name   string
+		early  bool // while it is committed, not later
+		change func(*os.File) error
+	}{
+		{"truncated", true, truncate(3)},
+		{"extended", true, truncate(30)},
+		{"held open, and garbled while it is merged into", false, func(f *os.File) error {
+			_, err := f.WriteAt([]byte("garbage"), 0)
+			return err
+		}},
+		{"held open, and truncated while it is merged into", false, truncate(0)},
+		{"removed", true, func(f *os.File) error { return os.Remove(f.Name()) }},
+		{"replaced", true, func(f *os.File) error {
+			return errors.Join(os.Remove(f.Name()), os.WriteFile(f.Name(), []byte("0123456789"), 0o600))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := createSlots(t, dir, 10)
+			commit := func(model string) string {
+				t.Helper()
+				m := s.Merging()
+				if _, err := m.WriteAt([]byte(model), 0); err != nil {
+					t.Fatal(err)
+				}
+				return filepath.Join(dir, s.Commit())
+			}
+			f, err := os.OpenFile(commit("round    1"), os.O_RDWR, 0)
+			if err != nil { // as another user than root
+				if err := os.Chmod(filepath.Join(dir, s.CommittedName()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				f, err = os.OpenFile(filepath.Join(dir, s.CommittedName()), os.O_RDWR, 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if tt.early {
+				if err := tt.change(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			commit("round    2")
+			merging := s.Merging()
+			if _, err := merging.WriteAt([]byte("round    3"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if !tt.early {
+				if err := tt.change(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := make([]byte, 10)
+			if _, err := merging.ReadAt(b, 0); err != nil || string(b) != "round    3" {
+				t.Errorf("merged %q, %v", b, err)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, merging.Name())); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the program finds what is merged into: %v", err)
+			}
+			s.Commit()
+			if got, err := os.ReadFile(filepath.Join(dir, merging.Name())); err != nil || string(got) != "round    3" {
+				t.Errorf("the program reads %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestASlotIsUsedAgain: whoever lets go of what it has read costs no new file.
+func TestASlotIsUsedAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := createSlots(t, dir, 10)
+	var seen []uint64
+	for range 5 {
+		s.Merging()
+		name := s.Commit()
+		if _, err := os.ReadFile(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, inodeOf(t, filepath.Join(dir, name)))
+	}
+	if seen[0] != seen[2] || seen[0] != seen[4] || seen[1] != seen[3] || seen[0] == seen[1] {
+		t.Errorf("files %v, want two that take turns", seen)
+	}
+}
+
+// TestNoSpaceForAnotherFile: a file that a program holds open is replaced as soon as there is space again.
+func TestNoSpaceForAnotherFile(t *testing.T) {
+	small := smallDir(t)
+	s, err := bridge.CreateSlots(bridge.Place{Dir: small}, 200<<10, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Merging()
+	held, err := os.OpenFile(filepath.Join(small, s.Commit()), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	s.Merging()
+	s.Commit()
+	ballast := filepath.Join(small, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 400<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var why *bridge.Error
+	if _, err := s.Merging().WriteAt([]byte{1}, 0); !errors.As(err, &why) || why.Code != "NO_SPACE" {
+		t.Errorf("no space: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Merging().WriteAt([]byte{1}, 0); err != nil {
+		t.Errorf("space again: %v", err)
 	}
 }
 

@@ -47,7 +47,7 @@ const (
 )
 
 // TestTrainingGoesOnAmongHostileOnes has an outsider flood the ports of three SNs and five SLs with silent connections, and a
-// registered SL flood the API with whatever it may say, while the five train. The model they end with is the one that the
+// registered SL flood the API with whatever it may say, and a program spoil the weight files of its SL, while the five train. The model they end with is the one that the
 // test computes from what they handed in, to the bit.
 func TestTrainingGoesOnAmongHostileOnes(t *testing.T) {
 	e2etest.NeedPython(t)
@@ -84,6 +84,8 @@ func TestTrainingGoesOnAmongHostileOnes(t *testing.T) {
 	rogue := newRogue(t, w, src)
 	rogue.start(ctx)
 	dials := honestDials(ctx, w)
+	spoiled := make(chan int, 1)
+	go func() { spoiled <- (&garbler{dir: w.Bridge(2), held: make(map[string]*os.File)}).run(ctx) }()
 	stopFlood := context.AfterFunc(ctx, flood.Stop)
 	defer stopFlood()
 
@@ -98,6 +100,11 @@ func TestTrainingGoesOnAmongHostileOnes(t *testing.T) {
 	flood.Stop()
 	rogue.wg.Wait()
 	t.Logf("%d rounds; %d silent connections", end.Rounds, flood.Opened())
+	if n := <-spoiled; n == 0 {
+		t.Error("no weight file was taken back that a program could have spoiled")
+	} else {
+		t.Logf("weight files spoiled by a program that had them open: %d", n)
+	}
 	honest := <-dials
 	if good := len(honest.took); good > 0 {
 		t.Logf("honest dials: %d, median %s, worst %s; failed: %d", good, honest.took[good/2], honest.took[good-1], honest.failed)

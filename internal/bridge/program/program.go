@@ -49,8 +49,7 @@ type Session struct {
 	seq    uint64
 
 	mu        sync.Mutex
-	mapped    map[string][]byte // by slot path
-	committed []byte
+	committed []byte // mapped
 }
 
 // Open opens a session at the daemon that serves dir and maps the weight files. The caller ends it with Close or Abort,
@@ -60,7 +59,7 @@ func Open(ctx context.Context, dir string, opts OpenOptions) (*Session, error) {
 	if len(socket) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, unix sockets allow %d", socket, len(socket), maxSocketPath)
 	}
-	s := &Session{dir: dir, mapped: make(map[string][]byte), client: &http.Client{Transport: &http.Transport{
+	s := &Session{dir: dir, client: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", socket)
@@ -70,25 +69,11 @@ func Open(ctx context.Context, dir string, opts OpenOptions) (*Session, error) {
 		s.client.CloseIdleConnections()
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	if err := s.mapSlots(); err != nil {
+	var err error
+	if s.local, err = mapFile(s.resolve(s.Info.Local), s.Info.Bytes, true); err != nil {
 		return nil, errors.Join(err, s.Abort(ctx, "map weight files"), s.Release())
 	}
 	return s, nil
-}
-
-// mapSlots maps all three files at once: the daemon may remove their names when the session is over.
-func (s *Session) mapSlots() (err error) {
-	path := s.resolve(s.Info.Local)
-	if s.local, err = mapFile(path, s.Info.Bytes, true); err != nil {
-		return err
-	}
-	for _, name := range []string{wire.Merged0Name, wire.Merged1Name} {
-		p := filepath.Join(filepath.Dir(path), name)
-		if s.mapped[p], err = mapFile(p, s.Info.Bytes, false); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Session) resolve(name string) string {
@@ -160,13 +145,10 @@ func (s *Session) Abort(ctx context.Context, reason string) error {
 func (s *Session) Release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := []error{unmap(s.local)}
-	for _, m := range s.mapped {
-		errs = append(errs, unmap(m))
-	}
-	s.local, s.committed, s.mapped = nil, nil, nil
+	err := errors.Join(unmap(s.local), unmap(s.committed))
+	s.local, s.committed = nil, nil
 	s.client.CloseIdleConnections()
-	return errors.Join(errs...)
+	return err
 }
 
 func (s *Session) poll(ctx context.Context, path string, body any) (Result, error) {
@@ -190,17 +172,17 @@ func (s *Session) poll(ctx context.Context, path string, body any) (Result, erro
 	}
 }
 
-// take makes a slot the committed one.
+// take makes a slot the committed one, and lets go of the one before: the daemon need not replace a file that nobody has open.
 func (s *Session) take(slot string) error {
+	m, err := mapFile(s.resolve(slot), s.Info.Bytes, false)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	path := s.resolve(slot)
-	m, known := s.mapped[path]
-	if !known {
-		return fmt.Errorf("daemon names weight file %q, which is not one of the session's", slot)
-	}
+	err = unmap(s.committed)
 	s.committed = m
-	return nil
+	return err
 }
 
 func (s *Session) call(ctx context.Context, path string, body, into any) error {

@@ -1,0 +1,137 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// privateName is the directory, within that of the weight files, for the one that is merged into. It is the daemon's alone: what
+// a program could change before the round is committed would be merged by others, with equal digests.
+const privateName = "private"
+
+// mergedMode lets a program read what is committed, and write it only if it sets out to.
+const mergedMode = 0o400
+
+// publish gives the file the name under which the program reads it.
+func (s *Slot) publish() error { return s.moveTo(s.dir, false) }
+
+// withdraw takes the file out of the program's reach.
+func (s *Slot) withdraw() error { return s.moveTo(filepath.Join(s.dir, privateName), true) }
+
+func (s *Slot) moveTo(dir string, private bool) error {
+	path := filepath.Join(dir, filepath.Base(s.name))
+	if err := os.Rename(s.path, path); err != nil {
+		return fmt.Errorf("move weight file: %w", err)
+	}
+	s.path, s.private = path, private
+	return nil
+}
+
+// sound tells whether the file is the one that was made, whole, and written by nobody else from now on: a program may have opened
+// it for writing, or mapped it so, while it could reach it. The kernel grants the lease only if there is no such opening. Kernels that
+// measure files (IMA) count readers too.
+func (s *Slot) sound() bool {
+	own, err := s.file.Stat()
+	if err != nil || own.Size() != s.size {
+		return false
+	}
+	if there, err := os.Lstat(s.path); err != nil || !os.SameFile(own, there) {
+		return false
+	}
+	fd := s.file.Fd()
+	if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return false
+	}
+	_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+	return err == nil
+}
+
+// makePrivate makes the directory for the file that is merged into.
+func makePrivate(dir string) error {
+	path := filepath.Join(dir, privateName)
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make directory for merging: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory: remove it", path)
+	}
+	if err != nil {
+		return fmt.Errorf("make directory for merging: %w", err)
+	}
+	return os.Chmod(path, 0o700)
+}
+
+// takeBackLocked makes the file that is merged into next private. It is replaced if a program has changed it, or may yet.
+func (s *Slots) takeBackLocked(i int) {
+	m := s.merged[i]
+	if m.private && m.broken.Load() == nil {
+		return
+	}
+	if !m.private && m.withdraw() == nil && m.sound() {
+		return
+	}
+	fresh, err := s.make(m)
+	if err != nil {
+		m.broken.Store(&Error{
+			ReasonNoSpace, fmt.Sprintf("no space for a weight file of %d bytes: %v", m.size, err),
+			"free space; the round is tried again",
+		})
+		return
+	}
+	s.merged[i] = fresh
+	_ = m.free() // it is in nobody's way: a program that has it open keeps it
+}
+
+// make makes the private file that takes the place of one which a program can still change.
+func (s *Slots) make(old *Slot) (*Slot, error) {
+	fresh := newSlot(s.dir, s.prefix, filepath.Base(old.name), old.size)
+	if err := errors.Join(makePrivate(s.dir), fresh.allocatePrivate(s.owner)); err != nil {
+		return nil, err
+	}
+	return fresh, nil
+}
+
+// allocatePrivate makes the slot's file in the private directory.
+func (s *Slot) allocatePrivate(owner *Owner) (err error) {
+	s.path, s.private = filepath.Join(s.dir, privateName, filepath.Base(s.name)), true
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if s.file, err = allocate(s.path, s.size); err != nil {
+		return fmt.Errorf("create weight file %s: %w", s.path, err)
+	}
+	if err := errors.Join(owner.own(s.path), s.file.Chmod(mergedMode)); err != nil {
+		return errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.file.Close(), os.Remove(s.path))
+	}
+	s.view.open(s.file, s.size)
+	return nil
+}
+
+// openMerged opens a merged file of an earlier life of the daemon, wherever it was then.
+func (s *Slot) openMerged() (err error) {
+	s.path, s.private = filepath.Join(s.dir, privateName, filepath.Base(s.name)), true
+	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
+		s.path, s.private = filepath.Join(s.dir, filepath.Base(s.name)), false
+	}
+	s.file, err = openSlot(s.path)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := os.Chmod(s.path, 0o600); err != nil { // ours, and its mode keeps writers out
+		return err
+	}
+	if s.file, err = openSlot(s.path); err != nil {
+		return err
+	}
+	return s.file.Chmod(mergedMode)
+}
+
+func openSlot(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+}
