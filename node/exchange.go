@@ -83,6 +83,9 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	if err != nil {
 		return nil, failed(ctx, p, err)
 	}
+	if job.Merged != nil {
+		job.Merged(result.Leaves)
+	}
 	done := &swarmv1.Done{
 		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares, Seals: result.Seals,
 		Claims: rpc.ClaimsToProto(result.Claims),

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // attemptState is this node's part in the newest attempt that it was planned for.
 type attemptState struct {
 	run, round, number uint64
 	stop               context.CancelFunc // nil when nothing runs
+	leaves             []merge.Digest     // of what was merged
 	done               *swarmv1.Done
 	failed             *swarmv1.Failed
 }
@@ -53,7 +55,7 @@ func (s *session) adoptLocked() {
 	c := s.view.GetCommitted()
 	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.round && d.Attempt == c.Attempt && d.ModelDigest == want.digest &&
 		d.StateDigest == want.state {
-		s.holdLocked(want)
+		s.holdLocked(want, s.attempt.leaves)
 		return
 	}
 	if c.Attempt == 0 && s.goBackLocked(want) {
@@ -67,14 +69,16 @@ func (s *session) adoptLocked() {
 		return
 	}
 	s.fetching = true
-	s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
+	if s.attempt.failed == nil { // which is to be told
+		s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
+	}
 	holders, unjudged := s.accepted(s.holdersLocked())
 	e, dst := s.engine, s.slots.Merging()
 	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, State: want.state, Bytes: s.bytes()}
 	s.spawnLocked(func() {
-		var err error
-		if !s.own(dst, req) {
-			err = s.fetch(s.ctx, holders, unjudged, req, dst)
+		leaves, err := s.own(dst, req)
+		if err != nil {
+			leaves, err = s.fetch(s.ctx, holders, unjudged, req, dst)
 		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
@@ -86,15 +90,15 @@ func (s *session) adoptLocked() {
 		defer e.mu.Unlock()
 		s.fetching = false
 		if err == nil && !s.ended() {
-			s.holdLocked(want)
+			s.holdLocked(want, leaves)
 		}
 		e.poke()
 	})
 }
 
-// holdLocked turns the slots: the merging one holds the committed model m.
-func (s *session) holdLocked(m model) {
-	s.heldSlot = s.slots.Commit()
+// holdLocked turns the slots: the merging one holds the committed model m, with these digests of its leaves.
+func (s *session) holdLocked(m model, leaves []merge.Digest) {
+	s.heldSlot, s.leaves = s.slots.Commit(), leaves
 	s.held, s.missed, s.lostSince = m, nil, time.Time{}
 	s.recordLocked()
 	s.keepLocked()
@@ -118,8 +122,9 @@ func (s *session) holdersLocked() []*swarmv1.Session {
 	return append(first, second...)
 }
 
-// fetch tries each holder once and checks what it got. Those that are not judged yet may have the model.
-func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, unjudged []error, req FetchRequest, dst Slot) error {
+// fetch tries each holder once and checks what it got. Those that are not judged yet may have the model. It returns the digests
+// of the model's leaves.
+func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, unjudged []error, req FetchRequest, dst Slot) (leaves []merge.Digest, _ error) {
 	var nowhere error
 	if len(unjudged) == 0 {
 		nowhere = fmt.Errorf("%w of round %d", errNowhere, req.Round)
@@ -128,20 +133,20 @@ func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, unjudge
 	for _, h := range holders {
 		err := s.engine.cfg.Exchange.Fetch(ctx, h, req, dst)
 		if err == nil {
-			err = s.verify(dst, model{digest: req.Digest, state: req.State})
+			leaves, err = s.verify(dst, model{digest: req.Digest, state: req.State})
 		}
 		if err == nil {
-			return nil
+			return leaves, nil
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		if !refused(err) {
 			nowhere = nil
 		}
 		errs = append(errs, fmt.Errorf("from %s: %w", h.Node, err))
 	}
-	return errors.Join(append([]error{nowhere}, errs...)...)
+	return nil, errors.Join(append([]error{nowhere}, errs...)...)
 }
 
 // answerLocked gives the waiting program what the swarm committed.
@@ -204,7 +209,7 @@ func (s *session) followPlanLocked() {
 		Spool: s.spool, Stash: s.stash,
 	}
 	if s.held.exists() {
-		job.Base = s.slots.Committed()
+		job.Base = &base{s.slots.Committed(), s.layout, s.leaves}
 	}
 	if s.journalLocked(job) {
 		s.mergeLocked(job)
@@ -216,20 +221,24 @@ func (s *session) mergeLocked(job Job) {
 	p := job.Plan
 	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, stop: stop}
 	signal(s.engine.beat)
-	e := s.engine
+	e, base := s.engine, s.held
+	var leaves []merge.Digest
+	job.Merged = func(of []merge.Digest) { leaves = of }
 	s.spawnLocked(func() {
 		defer stop()
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
 		var own error
 		if failed != nil && failed.Blamed == e.cfg.Peer {
-			own = checkOwn(job)
+			if own = checkOwn(job); own == nil && job.Base != nil {
+				s.repair(base)
+			}
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		s.attempt.stop = nil
 		switch {
 		case done != nil:
-			s.attempt.done = done
+			s.attempt.done, s.attempt.leaves = done, leaves
 		case failed != nil:
 			s.attempt.failed = failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // codeSlotsLost is the reason of a session whose weight files did not outlive the daemon.
@@ -56,7 +57,7 @@ func (s *session) takeSlotsLocked(r *Saved) {
 		return
 	}
 	if held := r.Held.model(); held.exists() {
-		if err := s.verify(s.slots.Committed(), held); err != nil {
+		if s.leaves, err = s.verify(s.slots.Committed(), held); err != nil {
 			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
 			s.unheldLocked()
 			return
@@ -139,18 +140,23 @@ func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
 
 // own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
-// needs to hold it.
-func (s *session) own(dst Slot, req FetchRequest) bool {
+// needs to hold it. It returns the digests of the model's leaves.
+func (s *session) own(dst Slot, req FetchRequest) ([]merge.Digest, error) {
 	want := model{digest: req.Digest, state: req.State}
-	if s.resumed && s.verify(dst, want) == nil {
-		return true
+	if s.resumed {
+		if leaves, err := s.verify(dst, want); err == nil {
+			return leaves, nil
+		}
 	}
 	f, err := s.engine.openKept(req)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	defer f.Close()
-	return copyInto(dst, f) == nil && s.verify(dst, want) == nil
+	if err := copyInto(dst, f); err != nil {
+		return nil, err
+	}
+	return s.verify(dst, want)
 }
 
 // copyInto writes a whole file into a slot.

@@ -56,8 +56,9 @@ type session struct {
 	view    *swarmv1.ContractView // newest view
 	changed chan struct{}         // closed and replaced at each change that a waiting program may care for
 
-	base      model // what the program's training started from
-	held      model // what the committed slot holds
+	base      model          // what the program's training started from
+	held      model          // what the committed slot holds
+	leaves    []merge.Digest // of held
 	heldSlot  string
 	kept      model   // what was last copied to disk
 	keptFinal bool    // … as the final one, synced

@@ -209,6 +209,7 @@ func (w *swarm) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swa
 	b := make([]byte, job.Layout.Bytes())
 	_, _ = job.Source.ReadAt(b, 0)
 	_, _ = job.Merging.WriteAt(b, 0)
+	job.Merged([]merge.Digest{merge.Sum(b)})
 	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
 }
 

@@ -1,39 +1,41 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/swarmd/swarmd/merge"
 )
 
-// verify compares what a slot holds with a committed model: the weights, and the optimiser's state if it has one.
-func (s *session) verify(slot io.ReaderAt, want model) error {
-	got, err := combined(slot, s.layout.Leaves(), func(i int) (int64, int) { return s.layout.LeafOffset(i), s.layout.LeafLen(i) })
+// verify compares what a slot holds with a committed model: the weights, and the optimiser's state if it has one. It returns the
+// digests of the weights' leaves.
+func (s *session) verify(slot io.ReaderAt, want model) ([]merge.Digest, error) {
+	leaves, err := digests(slot, s.layout.Leaves(), func(i int) (int64, int) { return s.layout.LeafOffset(i), s.layout.LeafLen(i) })
 	if err != nil {
-		return fmt.Errorf("read the model: %w", err)
+		return nil, fmt.Errorf("read the model: %w", err)
 	}
-	if got != want.digest {
-		return fmt.Errorf("model has digest %.16s…, committed is %.16s…", got, want.digest)
+	if got := merge.Combine(leaves).String(); got != want.digest {
+		return nil, fmt.Errorf("model has digest %.16s…, committed is %.16s…", got, want.digest)
 	}
 	if want.state == "" {
-		return nil
+		return leaves, nil
 	}
-	got, err = combined(slot, s.layout.Leaves(), func(i int) (int64, int) {
+	state, err := digests(slot, s.layout.Leaves(), func(i int) (int64, int) {
 		at, n := s.method.StateSpan(s.layout, i)
 		return s.layout.Bytes() + at, n
 	})
 	if err != nil {
-		return fmt.Errorf("read the optimiser's state: %w", err)
+		return nil, fmt.Errorf("read the optimiser's state: %w", err)
 	}
-	if got != want.state {
-		return fmt.Errorf("optimiser's state has digest %.16s…, committed is %.16s…", got, want.state)
+	if got := merge.Combine(state).String(); got != want.state {
+		return nil, fmt.Errorf("optimiser's state has digest %.16s…, committed is %.16s…", got, want.state)
 	}
-	return nil
+	return leaves, nil
 }
 
-// combined is the digest over the digests of all spans, in hex.
-func combined(r io.ReaderAt, n int, span func(i int) (at int64, length int)) (string, error) {
+// digests returns those of all spans.
+func digests(r io.ReaderAt, n int, span func(i int) (at int64, length int)) ([]merge.Digest, error) {
 	leaves := make([]merge.Digest, n)
 	var buf []byte
 	for i := range leaves {
@@ -43,10 +45,54 @@ func combined(r io.ReaderAt, n int, span func(i int) (at int64, length int)) (st
 		}
 		if length > 0 {
 			if _, err := r.ReadAt(buf[:length], at); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
 		leaves[i] = merge.Sum(buf[:length])
 	}
-	return merge.Combine(leaves).String(), nil
+	return leaves, nil
+}
+
+// base is the committed model as an attempt reads it, leaf by leaf. The program can reach its file, and a change would go into
+// what this node merges for all, with the same digests everywhere: so each leaf is held to the committed digest.
+type base struct {
+	io.ReaderAt // weights, and behind them the optimiser's state, which only the daemon reaches
+
+	layout *merge.Layout
+	leaves []merge.Digest
+}
+
+// errChanged says that a program has changed the model that it was given.
+var errChanged = errors.New("the committed model in its weight file was changed")
+
+// ReadAt implements io.ReaderAt.
+func (b *base) ReadAt(p []byte, off int64) (int, error) {
+	n, err := b.ReaderAt.ReadAt(p, off)
+	if err != nil || off >= b.layout.Bytes() {
+		return n, err
+	}
+	leaf := b.layout.LeafAt(off)
+	if off != b.layout.LeafOffset(leaf) || len(p) != b.layout.LeafLen(leaf) {
+		return 0, fmt.Errorf("read %d bytes at %d of the committed model: no leaf", len(p), off)
+	}
+	if leaf >= len(b.leaves) || merge.Sum(p) != b.leaves[leaf] {
+		return 0, errChanged
+	}
+	return n, nil
+}
+
+// repair has the committed model fetched again if the program has changed it, after an attempt that failed at this node.
+func (s *session) repair(had model) {
+	slot := s.slots.Committed()
+	_, err := s.verify(slot, had)
+	if err == nil {
+		return
+	}
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	if s.held != had || s.ended() {
+		return
+	}
+	s.engine.cfg.Log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", had.round, "err", err)
+	s.held, s.leaves = model{}, nil
 }

@@ -90,6 +90,7 @@ type Spool = scratch.File
 // on all streams of the attempt.
 type Result struct {
 	ModelDigest   merge.Digest
+	Leaves        []merge.Digest // of the merged model; ModelDigest combines them
 	ShardDigests  []merge.Digest // one per participant in plan order, as received
 	StateDigest   merge.Digest   // of the optimiser's new state; zero: the method has none
 	Seals         [][]byte       // by participant in plan order: its signature over [SealMessage]; nil: it owns nothing

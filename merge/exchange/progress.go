@@ -63,7 +63,7 @@ func (p *progress) held(s runs) bitmap {
 func (p *progress) result(owned []runs) Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := Result{ModelDigest: merge.Combine(p.digests), ShardDigests: make([]merge.Digest, len(owned))}
+	r := Result{ModelDigest: merge.Combine(p.digests), Leaves: slices.Clone(p.digests), ShardDigests: make([]merge.Digest, len(owned))}
 	for i, s := range owned {
 		r.ShardDigests[i] = p.shardLocked(i, s)
 	}
