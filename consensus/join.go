@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -348,7 +349,7 @@ func (g *Group) joinLocal(ctx context.Context, via Peer, passed joinPassed) Join
 		return refuse(state.ReasonOtherSwarm, "this is swarm "+swarm, "start with an empty state directory to join it")
 	}
 	if len(req.Nonce) == 0 {
-		return JoinResponse{Nonce: g.nonces.Issue(via.PeerID), SwarmID: swarm, Servers: g.addresses()}
+		return JoinResponse{Nonce: g.nonces.IssueFor(via.PeerID, cmp.Or(passed.Peer.SPIFFEID, passed.Peer.PeerID)), SwarmID: swarm, Servers: g.addresses()}
 	}
 	if !g.nonces.Redeem(via.PeerID, req.Nonce) {
 		return JoinResponse{Refused: &JoinRefusal{Reason: "NONCE_REFUSED", Message: "the leader's nonce is unknown, used up, or too old", Retry: true}}

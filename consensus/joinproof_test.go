@@ -3,6 +3,8 @@ package consensus_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -76,6 +78,54 @@ func TestJoinsThatAnSNMakesUpAreRefused(t *testing.T) {
 		}
 		if resp := send(genuine); resp.Refused == nil || resp.Refused.Reason != "NONCE_REFUSED" {
 			t.Errorf("the same again: %+v", resp.Refused)
+		}
+	})
+}
+
+// TestAFloodOfJoinsKeepsNobodyOut: one SN asks an honest follower for nonces without end, while another one signs over its own.
+func TestAFloodOfJoinsKeepsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		follower := others(three, s.leader(three...).name)[0]
+		s.start("z")
+		dial := func(from string) func(consensus.JoinRequest) consensus.JoinResponse {
+			conn, err := s.net.nodes[from].Dial(t.Context(), address(follower), consensus.ProtocolJoin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			return func(r consensus.JoinRequest) (resp consensus.JoinResponse) {
+				t.Helper()
+				var size [4]byte
+				err := consensus.EncodeJoin(conn, r)
+				if err == nil {
+					_, err = io.ReadFull(conn, size[:])
+				}
+				if err == nil {
+					err = json.NewDecoder(io.LimitReader(conn, int64(binary.BigEndian.Uint32(size[:])))).Decode(&resp)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return resp
+			}
+		}
+		join := dial("idz")
+		mine := joinRequest("z")
+		mine.SwarmID, mine.Nonce = "swarm1", join(consensus.JoinRequest{Name: "z", Address: address("z")}).Nonce
+		for i := range 300 { // each with two nonces
+			s.net.node(consensus.Peer{PeerID: fmt.Sprint("idy", i), Role: "sn", SPIFFEID: "spiffe://d/swarm/sn/y"})
+			ask := dial(fmt.Sprint("idy", i))
+			for range 2 {
+				if resp := ask(consensus.JoinRequest{Name: "y", Address: address("y")}); resp.Nonce == nil {
+					t.Fatal(resp.Refused)
+				}
+			}
+		}
+		mine, _ = prover{s.net, "idz"}.Prove(mine)
+		if resp := join(mine); resp.Refused != nil {
+			t.Errorf("the honest one: %v", resp.Refused)
 		}
 	})
 }

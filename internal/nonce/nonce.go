@@ -3,6 +3,7 @@ package nonce
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type Table struct {
 	mu    sync.Mutex
 	live  map[[size]byte]Nonce
 	count map[string]int
+	asked map[asker]int
 	order [][size]byte // oldest first; may name nonces that are used up
 }
 
@@ -38,33 +40,50 @@ type Table struct {
 type Nonce struct {
 	Head ledger.Head // of the ledger when it was given to an operator
 
+	asker
+	born time.Time
+}
+
+// asker is who wants a nonce, and the caller that passes it on.
+type asker struct {
 	caller string
-	born   time.Time
+	who    [sha256.Size]byte // a hash: what is hashed may be long
 }
 
 // New returns an empty table with a clock.
 func New(now func() time.Time) *Table {
-	return &Table{now: now, live: map[[size]byte]Nonce{}, count: map[string]int{}}
+	return &Table{now: now, live: map[[size]byte]Nonce{}, count: map[string]int{}, asked: map[asker]int{}}
 }
 
 // Issue makes a nonce for the caller, pushing out the caller's oldest one when it has too many.
-func (n *Table) Issue(caller string) []byte { return n.IssueAt(caller, ledger.Head{}) }
+func (n *Table) Issue(caller string) []byte { return n.IssueFor(caller, "") }
 
-// IssueAt is Issue for an operator, who signs the ledger's end together with the nonce.
-func (n *Table) IssueAt(caller string, head ledger.Head) []byte {
+// IssueFor is Issue for who asks through the caller. When the caller has too many, the oldest one of the asker gives way that has
+// most of them.
+func (n *Table) IssueFor(caller, who string) []byte { return n.IssueAt(caller, who, ledger.Head{}) }
+
+// IssueAt is IssueFor for an operator, who signs the ledger's end together with the nonce.
+func (n *Table) IssueAt(caller, who string, head ledger.Head) []byte {
+	by := asker{caller, sha256.Sum256([]byte(who))}
 	var b [size]byte
 	_, _ = rand.Read(b[:]) // never fails, by its contract
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expireLocked()
 	if n.count[caller] >= PerCaller {
-		n.dropOldestLocked(caller)
+		n.dropOldestLocked(func(x asker) int {
+			if x.caller != caller {
+				return 0
+			}
+			return n.asked[x]
+		})
 	}
 	if len(n.live) >= InAll {
-		n.dropOldestLocked("")
+		n.dropOldestLocked(func(asker) int { return 1 })
 	}
-	n.live[b] = Nonce{caller: caller, born: n.now(), Head: head}
+	n.live[b] = Nonce{asker: by, born: n.now(), Head: head}
 	n.count[caller]++
+	n.asked[by]++
 	n.order = append(n.order, b)
 	n.compactLocked()
 	return b[:]
@@ -112,13 +131,17 @@ func (n *Table) compactLocked() {
 	})
 }
 
-func (n *Table) dropOldestLocked(caller string) {
+// dropOldestLocked drops the oldest nonce of those askers that have the most, more than none.
+func (n *Table) dropOldestLocked(has func(asker) int) {
+	oldest, most := -1, 0
 	for i, b := range n.order {
-		if got, ok := n.live[b]; ok && (caller == "" || got.caller == caller) {
-			n.dropLocked(b)
-			n.order = append(n.order[:i:i], n.order[i+1:]...)
-			return
+		if got, ok := n.live[b]; ok && has(got.asker) > most {
+			oldest, most = i, has(got.asker)
 		}
+	}
+	if oldest >= 0 {
+		n.dropLocked(n.order[oldest])
+		n.order = slices.Delete(n.order, oldest, oldest+1)
 	}
 }
 
@@ -130,5 +153,8 @@ func (n *Table) dropLocked(b [size]byte) {
 	delete(n.live, b)
 	if n.count[got.caller]--; n.count[got.caller] <= 0 {
 		delete(n.count, got.caller)
+	}
+	if n.asked[got.asker]--; n.asked[got.asker] <= 0 {
+		delete(n.asked, got.asker)
 	}
 }

@@ -2,9 +2,11 @@ package nonce_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/nonce"
 )
 
@@ -51,5 +53,22 @@ func TestNoncesAreBounded(t *testing.T) {
 	}
 	if live, _ := nonce.Size(n); live > nonce.InAll {
 		t.Errorf("%d nonces live", live)
+	}
+}
+
+// TestAskersOfOneCaller: a caller passes on what many ask for, and one of them asks without end.
+func TestAskersOfOneCaller(t *testing.T) {
+	n := nonce.New(func() time.Time { return time.Unix(1000, 0) })
+	honest := [][]byte{n.IssueFor("sn", "a"), n.IssueAt("sn", "b", ledger.Head{Length: 7}), n.IssueFor("sn", "b")}
+	for range 4 * nonce.PerCaller {
+		n.IssueFor("sn", strings.Repeat("greedy", 1<<10))
+	}
+	if live, order := nonce.Size(n); live > nonce.PerCaller || order > 3*live+64 {
+		t.Errorf("%d nonces in %d places", live, order)
+	}
+	for i, b := range honest {
+		if got, ok := n.Take(b); !ok || (got.Head.Length == 7) != (i == 1) {
+			t.Errorf("nonce %d of another asker: %+v, %t", i, got, ok)
+		}
 	}
 }

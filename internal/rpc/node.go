@@ -29,7 +29,7 @@ func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.Chall
 		return nil, err
 	}
 	if caller.ID.Role() == identity.RoleSWCI {
-		return s.challengeOperator(ctx)
+		return s.challengeOperator(ctx, caller.ID)
 	}
 	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.Issue(caller.key())}), nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/swarmd/swarmd/identity"
 )
 
-// KindChallenge is what SNs ask the leader for when an operator wants to sign: a nonce. Empty payload; answer: a
-// ChallengeResponse. Register [Server.LeadChallenge] for it on every SN that may lead.
+// KindChallenge is what SNs ask the leader for when an operator wants to sign: a nonce. Payload: the operator's
+// SPIFFE ID; answer: a ChallengeResponse. Register [Server.LeadChallenge] for it on every SN that may lead.
 const KindChallenge = "challenge"
 
 // asking is a request that changes the swarm.
@@ -47,10 +47,10 @@ func methodOf(m proto.Message) string {
 }
 
 // challengeOperator asks the leader for a nonce.
-func (s *Server) challengeOperator(ctx context.Context) (*connect.Response[swarmv1.ChallengeResponse], error) {
+func (s *Server) challengeOperator(ctx context.Context, operator identity.ID) (*connect.Response[swarmv1.ChallengeResponse], error) {
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindChallenge, nil)
+	raw, err := s.cfg.Core.SendToLeader(ctx, KindChallenge, []byte(operator.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,11 @@ func (s *Server) challengeOperator(ctx context.Context) (*connect.Response[swarm
 }
 
 // LeadChallenge gives a nonce on the leader; it is the handler of KindChallenge. An SN that asks without end pushes out only
-// those that it has asked for.
-func (s *Server) LeadChallenge(_ context.Context, from consensus.Peer, _ []byte) ([]byte, error) {
+// those that it has asked for, and an operator only its own among them.
+func (s *Server) LeadChallenge(_ context.Context, from consensus.Peer, operator []byte) ([]byte, error) {
 	head := s.cfg.Core.View().LedgerHead()
 	return proto.Marshal(&swarmv1.ChallengeResponse{
-		Nonce: s.orders.IssueAt(from.PeerID, head), LedgerLength: head.Length, LedgerHead: head.Hash,
+		Nonce: s.orders.IssueAt(from.PeerID, string(operator), head), LedgerLength: head.Length, LedgerHead: head.Hash,
 	})
 }
 
