@@ -149,7 +149,7 @@ func (s *site) tidy(sls ...int) {
 // than a pause.
 func TestDaemonKilledAtEveryStep(t *testing.T) {
 	s := newSite(t)
-	program := []string{"BATCHES=24", "BATCH_SECONDS=0.05"}
+	program := []string{"BATCHES=24", "BATCH_SECONDS=0.05", "CONTRACT=study"}
 	other := s.start(2, program...)
 	for _, line := range []string{
 		"registered with the swarm", "program started", "session opened", "model handed to the program", "session of this node's earlier life is taken up",
@@ -171,10 +171,20 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 	if e := s.agree(1, 2); e.Rounds < 5 {
 		t.Errorf("got %d rounds, want the training to go on", e.Rounds)
 	}
-	again := s.start(1, program...)
-	if code := again.Exits(); code != 0 || !strings.Contains(again.Output(), "training is finished already") {
-		t.Errorf("started once more: exit code %d", code)
+	finished := func() {
+		t.Helper()
+		again := s.start(1, program...)
+		if code := again.Exits(); code != 0 || !strings.Contains(again.Output(), "training is finished already") {
+			t.Errorf("started once more: exit code %d", code)
+		}
 	}
+	finished()
+	// A node that is started again does not bring back a contract that somebody has deleted.
+	deletion := e2etest.Start(t, "swarmctl", s.Dir, nil, "swarmctl", "delete", "contract", "study", "--sn", s.Addr(1)+":30304", "--identity", "embedded="+s.Path("ca"))
+	if code := deletion.Exits(); code != 0 {
+		t.Fatalf("delete contract: exit code %d", code)
+	}
+	finished()
 	s.tidy(1)
 }
 

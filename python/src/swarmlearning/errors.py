@@ -104,6 +104,12 @@ class ContractResetError(SwarmError):
     reason = "RESET"
 
 
+class ContractDeletedError(SwarmError):
+    """The contract was deleted while this session was open."""
+
+    reason = "DELETED"
+
+
 class DeniedError(SwarmError):
     """The swarm refused this node."""
 
@@ -189,6 +195,7 @@ class Registry:
             TermsDifferError,
             ContractOverError,
             ContractResetError,
+            ContractDeletedError,
             DeniedError,
             UnavailableError,
             TimeoutError,
