@@ -68,7 +68,7 @@ func attemptOf(job session.Job) exchange.Attempt {
 func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
 	p, a := job.Plan, attemptOf(job)
 	slots := exchange.Slots{
-		Name: strconv.FormatUint(p.Round%2, 10), Local: job.Source, Merged: job.Merging, Base: job.Base,
+		Name: strconv.FormatUint(job.Turn, 10), Local: job.Source, Merged: job.Merging, Base: job.Base,
 	}
 	if job.Spool != nil {
 		slots.Spool = func(bytes int64) (exchange.Spool, error) { return job.Spool(bytes) }

@@ -55,6 +55,7 @@ type Job struct {
 	Layout   *merge.Layout
 	Source   io.ReaderAt // what this node contributes
 	Merging  Slot        // where the merged model is written, and behind it the optimiser's state
+	Turn     uint64      // counts how often the slots have turned: in which file Merging is
 	// Base is the last committed model, and behind it the optimiser's state; nil if there is none.
 	Base io.ReaderAt
 	// Merged is called with the digests of the merged model's leaves before Merge reports success; nil: nobody asks.

@@ -98,7 +98,7 @@ func (s *session) adoptLocked() {
 
 // holdLocked turns the slots: the merging one holds the committed model m, with these digests of its leaves.
 func (s *session) holdLocked(m model, leaves []merge.Digest) {
-	s.heldSlot, s.leaves = s.slots.Commit(), leaves
+	s.heldSlot, s.leaves, s.turn = s.slots.Commit(), leaves, s.turn+1
 	s.held, s.missed, s.lostSince = m, nil, time.Time{}
 	s.recordLocked()
 	s.keepLocked()
@@ -205,7 +205,7 @@ func (s *session) followPlanLocked() {
 		return
 	}
 	job := Job{
-		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(),
+		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(), Turn: s.turn,
 		Spool: s.spool, Stash: s.stash,
 	}
 	if s.held.exists() {

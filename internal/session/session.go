@@ -59,6 +59,7 @@ type session struct {
 	base      model          // what the program's training started from
 	held      model          // what the committed slot holds
 	leaves    []merge.Digest // of held
+	turn      uint64         // of the slots
 	heldSlot  string
 	kept      model   // what was last copied to disk
 	keptFinal bool    // … as the final one, synced
