@@ -20,6 +20,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/watchdog"
 	"github.com/swarmd/swarmd/internal/nonce"
 )
 
@@ -105,7 +106,7 @@ type Group struct {
 	closer io.Closer // of stores that Open opened; may be nil
 	fsm    *fsm
 	book   *book
-	disk   *watchdog
+	disk   *watchdog.Watchdog
 	growth *growth
 	raft   *raft.Raft
 	trans  *raftnet.Transport
@@ -155,7 +156,7 @@ func Open(cfg Config) (*Group, error) {
 		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1),
 	}
 	g.handlers[kindBan] = g.leadBan
-	g.disk = newWatchdog(cfg.Timing.Disk)
+	g.disk = watchdog.New(cfg.Timing.Disk)
 	g.hangUp = sync.OnceValues(g.hangUpNow)
 	if err := g.openStores(); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
@@ -171,8 +172,7 @@ func Open(cfg Config) (*Group, error) {
 		}
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
-	gives := g.gives
-	g.disk.gives.Store(&gives)
+	g.disk.GiveUpWhen(g.gives)
 	return g, nil
 }
 
@@ -380,8 +380,8 @@ func (g *Group) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-g.stopped:
 	case cause = <-g.failed:
-	case <-g.disk.hung:
-		cause, hung = g.disk.cause, true
+	case <-g.disk.Hung():
+		cause, hung = g.disk.Cause(), true
 	}
 	cancel()
 	ended := make(chan error, 1)
@@ -396,8 +396,8 @@ func (g *Group) Run(ctx context.Context) error {
 		}()
 		select {
 		case err = <-ended:
-		case <-g.disk.hung:
-			cause, hung = g.disk.cause, true
+		case <-g.disk.Hung():
+			cause, hung = g.disk.Cause(), true
 		}
 	}
 	if hung { // Some goroutines are in a write, and others wait for them. The stores stay open; the process is to end.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/watchdog"
 )
 
 // applied is what one log entry came to.
@@ -30,7 +31,7 @@ type view struct {
 type fsm struct {
 	// fail reports, once, why this node can not follow the log any further.
 	fail func(error)
-	disk *watchdog
+	disk *watchdog.Watchdog
 	book *book // the ledger, which follows the state
 	view atomic.Pointer[view]
 
@@ -42,7 +43,7 @@ type fsm struct {
 
 var _ raft.FSM = (*fsm)(nil)
 
-func newFSM(fail func(error), disk *watchdog, ledger *book) *fsm {
+func newFSM(fail func(error), disk *watchdog.Watchdog, ledger *book) *fsm {
 	f := &fsm{fail: fail, disk: disk, book: ledger, changed: make(chan struct{})}
 	f.view.Store(&view{state: state.New()})
 	return f
@@ -58,7 +59,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	next, result, err := applyEntry(old.state, entry.Data)
 	if err == nil {
 		// The ledger first: what the view shows is on record.
-		done := f.disk.during("writing the ledger")
+		done := f.disk.During("writing the ledger")
 		err = f.book.applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
 		done()
 	}

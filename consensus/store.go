@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/segments"
+	"github.com/swarmd/swarmd/consensus/watchdog"
 )
 
 // retainSnapshots bounds the snapshots on disk: the newest and one before it, in case the newest does not read.
@@ -139,7 +140,7 @@ func markMember(dir string) error {
 type guard struct {
 	Stores
 	fail   func(error)
-	disk   *watchdog
+	disk   *watchdog.Watchdog
 	term   *atomic.Uint64 // is set to raft's whenever that is stored
 	growth *growth
 }
@@ -185,7 +186,7 @@ func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{l
 
 // StoreLogs appends entries; a failure (a full disk) ends the group.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
-	done := g.disk.during("writing the raft log")
+	done := g.disk.During("writing the raft log")
 	err := g.Log.StoreLogs(logs)
 	done()
 	if err != nil {
@@ -198,7 +199,7 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange removes entries.
 func (g *guard) DeleteRange(low, high uint64) error {
-	done := g.disk.during("cutting the raft log")
+	done := g.disk.During("cutting the raft log")
 	err := g.Log.DeleteRange(low, high)
 	done()
 	if err != nil {
@@ -211,7 +212,7 @@ func (g *guard) DeleteRange(low, high uint64) error {
 
 // Set stores a value such as the vote.
 func (g *guard) Set(key, value []byte) error {
-	done := g.disk.during("writing the raft vote")
+	done := g.disk.During("writing the raft vote")
 	err := g.Stable.Set(key, value)
 	done()
 	if err != nil {
@@ -225,7 +226,7 @@ func (g *guard) Get(key []byte) ([]byte, error) { return g.Stable.Get(key) }
 
 // SetUint64 stores a number such as the term.
 func (g *guard) SetUint64(key []byte, value uint64) error {
-	done := g.disk.during("writing the raft term")
+	done := g.disk.During("writing the raft term")
 	err := g.Stable.SetUint64(key, value)
 	done()
 	if err != nil {
