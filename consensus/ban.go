@@ -165,7 +165,7 @@ func (g *Group) handOver(ctx context.Context) error {
 }
 
 // banLoop follows the bans: whoever is banned loses its streams at once, and on the leader its place in the configuration
-// if it still has one, because it was banned by other means than Ban or slipped in meanwhile.
+// if it still has one, because it was banned by other means than Ban, slipped in meanwhile, or was forgotten.
 func (g *Group) banLoop(ctx context.Context) {
 	ticker := time.NewTicker(g.cfg.Timing.Update)
 	defer ticker.Stop()
@@ -177,8 +177,8 @@ func (g *Group) banLoop(ctx context.Context) {
 			known = view.Bans
 			g.cutOff(func(peerID string) bool { return view.Banned(peerID) != nil })
 		}
-		if len(known) > 0 && g.IsLeader() {
-			g.expelBanned(ctx, view)
+		if (len(known) > 0 || view.Admit != "") && g.IsLeader() {
+			g.expelStrangers(ctx, view)
 		}
 		select {
 		case <-ctx.Done():
@@ -189,10 +189,11 @@ func (g *Group) banLoop(ctx context.Context) {
 	}
 }
 
-func (g *Group) expelBanned(ctx context.Context, view *state.State) {
+// expelStrangers expels who is banned, and where operators admit SNs, who is admitted no longer.
+func (g *Group) expelStrangers(ctx context.Context, view *state.State) {
 	for _, s := range g.servers() {
 		id, _, err := ParseAddress(string(s.Address))
-		if err != nil || view.Banned(id) == nil {
+		if err != nil || view.Banned(id) == nil && view.CheckAdmission(string(s.ID), id) == nil {
 			continue
 		}
 		if err := g.acquire(ctx); err != nil {
@@ -201,7 +202,7 @@ func (g *Group) expelBanned(ctx context.Context, view *state.State) {
 		err = g.expel(ctx, id)
 		g.release()
 		if err != nil && ctx.Err() == nil {
-			g.log.Debug("banned server not expelled yet", "node", string(s.ID), "err", err)
+			g.log.Debug("server not expelled yet", "node", string(s.ID), "err", err)
 		}
 	}
 }

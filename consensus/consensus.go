@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/watchdog"
@@ -112,6 +113,7 @@ type Group struct {
 	trans  *raftnet.Transport
 	term   *atomic.Uint64 // raft's, as it was stored last
 	nonces *nonce.Table   // of those who join while this server leads
+	asking *admission.Candidates
 	links  *links
 	heard  *roster
 
@@ -152,10 +154,10 @@ func Open(cfg Config) (*Group, error) {
 		heard: newRoster(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
-		term:     new(atomic.Uint64), nonces: nonce.New(time.Now),
+		term:     new(atomic.Uint64), nonces: nonce.New(time.Now), asking: admission.New(time.Now),
 		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1),
 	}
-	g.handlers[kindBan] = g.leadBan
+	g.handlers[kindBan], g.handlers[KindCandidates] = g.leadBan, g.leadCandidates
 	g.disk = watchdog.New(cfg.Timing.Disk)
 	g.hangUp = sync.OnceValues(g.hangUpNow)
 	if err := g.openStores(); err != nil {

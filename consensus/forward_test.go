@@ -25,6 +25,7 @@ func TestEveryCommandIsForwardedOrNot(t *testing.T) {
 		{state.LeaveNode{}, true},
 		{state.BanNode{}, false}, // Ban expels first
 		{state.UnbanNode{}, true},
+		{state.AdmitNode{}, true},
 		{state.OpenSession{}, true},
 		{state.CloseSession{}, true},
 		{state.EndSession{}, true},

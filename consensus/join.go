@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
 )
@@ -143,7 +144,9 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 	pause := minBackoff
 	last := ErrNoLeader
 	begin, said := time.Now(), ""
+	told := false // that an operator is to admit this SN
 	for {
+		waits := false
 		if why := last.Error(); why != said && time.Since(begin) > joinNotice {
 			said = why
 			g.log.Warn("not let into the swarm yet; asking on", "node", g.cfg.Name, "err", last)
@@ -153,12 +156,19 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 			if err == nil {
 				return g.joined(ctx, address, resp)
 			}
-			if errors.Is(err, ErrRefused) {
+			if errors.Is(err, ErrRefused) || told && admission.TellsBan(err, g.self.PeerID) {
 				return fmt.Errorf("join: %w", err)
 			}
 			if ctx.Err() == nil {
 				last = err
 			}
+			if notAdmitted(err) {
+				waits, said = true, err.Error()
+				told = g.tellWaits(told)
+			}
+		}
+		if waits {
+			pause = admission.Pause
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -295,7 +305,7 @@ func (g *Group) serveJoin(conn net.Conn, peer Peer) {
 		default:
 			resp = g.joinRouted(ctx, peer, req)
 		}
-		if resp.Refused != nil {
+		if resp.Refused != nil && !notAdmitted(resp.Refused) { // the leader tells of those, once
 			g.log.Warn("join refused", "peer", peer.PeerID, "node", req.Name, "reason", resp.Refused.Reason, "message", resp.Refused.Message)
 		}
 		if err := writeJSON(conn, maxJoin, resp); err != nil {
@@ -354,11 +364,22 @@ func (g *Group) joinLocal(ctx context.Context, via Peer, passed joinPassed) Join
 	if !g.nonces.Redeem(via.PeerID, req.Nonce) {
 		return JoinResponse{Refused: &JoinRefusal{Reason: "NONCE_REFUSED", Message: "the leader's nonce is unknown, used up, or too old", Retry: true}}
 	}
+	if err := g.View().CheckAdmission(req.Name, req.Register.Node.PeerID); err != nil && !g.asking.MayCheck() {
+		return JoinResponse{Refused: refusalOf(err)} // it is one of very many
+	}
 	peer, err := g.cfg.Prover.Check(swarm, req)
 	if err != nil {
 		return refuse("SIGNATURE_REFUSED", "the join is not proven: "+err.Error(), "check the SPIFFE ID and the clock of this node")
 	}
-	if refusal := g.judgeJoin(peer, passed.Peer, req); refusal != nil {
+	if peer.SPIFFEID != "" { // what was proven counts, not what is claimed
+		req.Register.Node.SPIFFEID = peer.SPIFFEID
+	}
+	req.Register.AtMS = time.Now().UnixMilli() // when the proof is checked, by the clock that checks it
+	refusal := g.judgeJoin(peer, passed.Peer, req)
+	if refusal == nil || !notAdmitted(refusal) {
+		g.asking.Forget(peer.PeerID)
+	}
+	if refusal != nil {
 		return JoinResponse{Refused: refusal}
 	}
 	if _, err := g.fetchStats(ctx, req.Address); err != nil {
@@ -367,17 +388,13 @@ func (g *Group) joinLocal(ctx context.Context, via Peer, passed joinPassed) Join
 			Remedy: "open its port, or advertise another address with --host-ip", Retry: true,
 		}}
 	}
-	if peer.SPIFFEID != "" { // what was proven counts, not what is claimed
-		req.Register.Node.SPIFFEID = peer.SPIFFEID
-	}
-	req.Register.AtMS = time.Now().UnixMilli() // when the proof is checked, by the clock that checks it
 	data, err := state.EncodeCommand(req.Register)
 	if err != nil {
 		return refuse(state.ReasonBadCommand, err.Error(), "")
 	}
 	a, err := g.proposeLocal(ctx, data)
-	if rejected, ok := errors.AsType[*state.Error](err); ok {
-		return refuse(rejected.Reason, rejected.Message, rejected.Remedy)
+	if refusal := refusalOf(err); refusal != nil {
+		return JoinResponse{Refused: refusal}
 	}
 	if err != nil {
 		return tryLater(err)
@@ -401,8 +418,8 @@ func (g *Group) addresses() []string {
 func (g *Group) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 	id, _, err := ParseAddress(req.Address)
 	node := req.Register.Node
-	if banned, ok := errors.AsType[*state.Error](g.View().CheckBan(peer.PeerID)); ok {
-		return &JoinRefusal{Reason: banned.Reason, Message: banned.Message, Remedy: banned.Remedy}
+	if banned := refusalOf(g.View().CheckBan(peer.PeerID)); banned != nil {
+		return banned
 	}
 	switch {
 	case peer.Role != raftnet.RoleSN || node.Role != raftnet.RoleSN:
@@ -425,7 +442,7 @@ func (g *Group) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 			}
 		}
 	}
-	return nil
+	return g.judgeAdmission(req)
 }
 
 func other(claimed, swarm string) bool { return claimed != "" && claimed != swarm }

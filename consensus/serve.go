@@ -135,6 +135,7 @@ var forwarded = map[string]bool{
 	state.LeaveNode{}.Type():      true,
 	state.ForgetNode{}.Type():     true,
 	state.UnbanNode{}.Type():      true,
+	state.AdmitNode{}.Type():      true,
 	state.OpenSession{}.Type():    true,
 	state.CloseSession{}.Type():   true,
 	state.EndSession{}.Type():     true,

@@ -25,6 +25,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	LostModel{}.Kind():    decodeAs[LostModel],
 	Ban{}.Kind():          decodeAs[Ban],
 	Unban{}.Kind():        decodeAs[Unban],
+	Admission{}.Kind():    decodeAs[Admission],
 	Rules{}.Kind():        decodeAs[Rules],
 	Fetch{}.Kind():        decodeAs[Fetch],
 	Deleted{}.Kind():      decodeAs[Deleted],
@@ -40,6 +41,15 @@ func decodeAs[B Body](raw []byte) (Body, error) {
 type Swarm struct {
 	SwarmID string `json:"swarm_id"`
 	Late    bool   `json:"late,omitempty"` // rounds were committed before the ledger began
+	// Admit is "operator" if operators admit SNs, and Admitted are those that were admitted when the ledger began: the founder.
+	Admit    string     `json:"admit,omitempty"`
+	Admitted []Admitted `json:"admitted,omitempty"`
+}
+
+// Admitted is a node key that may join as the SN of a name.
+type Admitted struct {
+	Node   string `json:"node"`
+	PeerID string `json:"peer_id"`
 }
 
 // Kind implements Body.
@@ -223,6 +233,17 @@ type Unban struct {
 
 // Kind implements Body.
 func (Unban) Kind() string { return "unban" }
+
+// Admission lets a node key join as the SN of a name. It holds until the node is forgotten or the key is banned.
+type Admission struct {
+	Node   string `json:"node"`
+	PeerID string `json:"peer_id"`
+	By     string `json:"by"` // SPIFFE ID
+	Order  *Order `json:"order,omitempty"`
+}
+
+// Kind implements Body.
+func (Admission) Kind() string { return "admission" }
 
 // Rules are what a contract demands from here on; its order has them. They make the contract if there was none.
 type Rules struct {

@@ -53,7 +53,7 @@ func (b *Ban) refusal() *Error {
 }
 
 // BanNode shuts a node key out: its tokens are void, its sessions end with the reason "banned", it counts as dead, and
-// nothing more is accepted of it until UnbanNode. A key that is banned already keeps its first ban. The key need not be
+// nothing more is accepted of it until UnbanNode. An SN's admission does not come back with that. A key that is banned already keeps its first ban. The key need not be
 // registered.
 type BanNode struct {
 	PeerID string        `json:"peer_id"`
@@ -89,6 +89,7 @@ func (c BanNode) apply(s *State) (Result, error) {
 			return Result{}, err
 		}
 	}
+	s.dismiss(c.PeerID)
 	s.Bans = maps.Clone(s.Bans)
 	if s.Bans == nil {
 		s.Bans = map[string]*Ban{}

@@ -37,6 +37,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	LeaveNode{}.Type():      decodeAs[LeaveNode],
 	BanNode{}.Type():        decodeAs[BanNode],
 	UnbanNode{}.Type():      decodeAs[UnbanNode],
+	AdmitNode{}.Type():      decodeAs[AdmitNode],
 	OpenSession{}.Type():    decodeAs[OpenSession],
 	CloseSession{}.Type():   decodeAs[CloseSession],
 	EndSession{}.Type():     decodeAs[EndSession],

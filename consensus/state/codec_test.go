@@ -104,6 +104,9 @@ var everyCommand = []state.Command{
 	state.CreateContract{Contract: "study", Rules: state.Rules{Allow: []string{"spiffe://s/swarm/sl/*"}}, AtMS: 5},
 	state.DeleteContract{Contract: "study", Run: 3, Force: true, AtMS: 32, Order: anOrder("DeleteContract")},
 	state.ExpireContract{Contract: "study", Run: 2, AtMS: 33},
+	// Operators admit SNs.
+	state.InitSwarm{SwarmID: "swarm-1", AtMS: 1, Founder: &state.Admission{Name: "sn-0", PeerID: "12D3Koo", AtMS: 1}},
+	state.AdmitNode{Node: "sn-1", PeerID: "12D3", By: "spiffe://a.example/swarm/swci", AtMS: 6, Order: anOrder("AdmitNode")},
 }
 
 func anOrder(method string) *ledger.Order {

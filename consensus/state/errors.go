@@ -40,6 +40,8 @@ const (
 	ReasonNotFinal       = "NOT_FINAL"        // the final round is not due
 	ReasonNoModel        = "NO_MODEL"         // there is no committed model to end with
 	ReasonBanned         = "BANNED"           // the node key is banned
+	ReasonNotAdmitted    = "NOT_ADMITTED"     // no operator has admitted the SN's name and node key
+	ReasonAdmissionOff   = "ADMISSION_OFF"    // SNs of this swarm join without an operator's word
 	ReasonTooManyBans    = "TOO_MANY_BANS"    // MaxBans node keys are banned already
 	ReasonTooLarge       = "TOO_LARGE"        // its record would be longer than one of the ledger may be
 	ReasonLastSN         = "LAST_SN"          // the only SN can't be banned

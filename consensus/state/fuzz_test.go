@@ -158,7 +158,11 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	digest := hexOf("d", 64)
 	switch kind % 20 {
 	case 0:
-		return state.InitSwarm{SwarmID: atBound(what, 512), AtMS: at}
+		c := state.InitSwarm{SwarmID: atBound(what, 512), AtMS: at}
+		if who%2 == 1 {
+			c.Founder = &state.Admission{Name: node, PeerID: "key-" + node, By: atBound(who/8, 2048), AtMS: at}
+		}
+		return c
 	case 1:
 		return state.RecordBundle{TrustDomain: atBound(what, 255), Certificates: [][]byte{[]byte(atBound(who, 4<<10))}, AtMS: at}
 	case 2, 3:
@@ -227,7 +231,8 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 	return []state.Command{
 		state.BanNode{PeerID: "key-" + node, Reason: atBound(who, 256), By: "spiffe://a.example/swarm/swci", AtMS: at, Order: fuzzOrder(who, what)},
 		state.UnbanNode{PeerID: "key-" + node, AtMS: at, Order: fuzzOrder(who, what)},
-	}[what/8%2]
+		state.AdmitNode{Node: node, PeerID: fmt.Sprintf("key-n-%d", (who+what/24%2)%5), By: atBound(what, 2048), AtMS: at, Order: fuzzOrder(who, what)},
+	}[what/8%3]
 }
 
 // fuzzOrder is an operator's order, at times none, with fields at their bounds.

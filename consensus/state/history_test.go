@@ -137,6 +137,9 @@ func show(s *state.State, name string) string {
 		x := s.Banned(id)
 		fmt.Fprintf(&b, "> ban of %s (%q) by %s: %q\n", id, x.Name, x.By, x.Reason)
 	}
+	for _, a := range s.Admissions() {
+		fmt.Fprintf(&b, "> admission of %s (%q) by %q\n", a.PeerID, a.Name, a.By)
+	}
 	return b.String()
 }
 
@@ -189,7 +192,13 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 	round := number(t, line, "round", c.Round()+1)
 	switch verb {
 	case "init":
-		return state.InitSwarm{SwarmID: arg, AtMS: at}
+		c := state.InitSwarm{SwarmID: arg, AtMS: at}
+		if f := field(line, "founder", ""); f != "" {
+			c.Founder = &state.Admission{Name: f, PeerID: "key-" + f, AtMS: at}
+		}
+		return c
+	case "admit":
+		return state.AdmitNode{Node: arg, PeerID: field(line, "key", "key-"+arg), By: "spiffe://a.example/swarm/swci", AtMS: at}
 	case "register":
 		return state.RegisterNode{
 			Node:      state.Node{Name: arg, Role: field(line, "role", "sl"), PeerID: field(line, "key", "key-"+arg), Host: "127.0.0.1"},

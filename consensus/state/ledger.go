@@ -110,7 +110,11 @@ func record(c Command, s, next *State) ([][]byte, error) {
 		return err
 	}
 	if bundle, ok := c.(RecordBundle); ok && s.Ledger == nil {
-		if err := add(bundle.AtMS, ledger.Swarm{SwarmID: s.SwarmID, Late: s.hasTrained()}); err != nil {
+		swarm := ledger.Swarm{SwarmID: s.SwarmID, Late: s.hasTrained(), Admit: s.Admit}
+		for _, a := range s.Admissions() {
+			swarm.Admitted = append(swarm.Admitted, ledger.Admitted{Node: a.Name, PeerID: a.PeerID})
+		}
+		if err := add(bundle.AtMS, swarm); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +147,15 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 		}
 		return c.AtMS, bodies
 	case ForgetNode:
-		return c.AtMS, []ledger.Body{ledger.Forget{Node: c.Node, PeerID: s.Nodes[c.Node].PeerID, Order: c.Order}}
+		f := ledger.Forget{Node: c.Node, Order: c.Order}
+		if n := s.Nodes[c.Node]; n != nil {
+			f.PeerID = n.PeerID
+		} else if a := s.admittedAs(c.Node); a != nil {
+			f.PeerID = a.PeerID
+		}
+		return c.AtMS, []ledger.Body{f}
+	case AdmitNode:
+		return c.AtMS, []ledger.Body{ledger.Admission{Node: c.Node, PeerID: c.PeerID, By: c.By, Order: c.Order}}
 	case BanNode:
 		b := next.Bans[c.PeerID]
 		return c.AtMS, []ledger.Body{ledger.Ban{PeerID: b.PeerID, Node: b.Name, Reason: b.Reason, By: b.By, Order: c.Order}}

@@ -109,6 +109,11 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonKeyTaken, "give each node a state directory of its own, or: swarmctl forget node "+other,
 			"the node key of %s is registered as node %s already", c.Node.Name, other)
 	}
+	if c.Node.Role == RoleSN {
+		if err := s.CheckAdmission(c.Node.Name, c.Node.PeerID); err != nil {
+			return Result{}, err
+		}
+	}
 	if old == nil && len(s.Nodes) >= maxNodes {
 		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)
 	}
@@ -204,7 +209,7 @@ func printable(s string) bool {
 	return true
 }
 
-// ForgetNode frees a dead node's name. Its sessions end with the reason "lost".
+// ForgetNode frees a dead node's name. Its sessions end with the reason "lost". An SN's admission goes, also if it has not joined.
 type ForgetNode struct {
 	Node  string        `json:"node"`
 	AtMS  int64         `json:"at_ms"`
@@ -216,6 +221,10 @@ func (ForgetNode) Type() string { return "forget_node" }
 
 func (c ForgetNode) apply(s *State) (Result, error) {
 	n := s.Nodes[c.Node]
+	if a := s.admittedAs(c.Node); n == nil && a != nil {
+		s.dismiss(a.PeerID)
+		return Result{Changed: true}, nil
+	}
 	if n == nil {
 		return Result{}, nil
 	}
@@ -226,6 +235,7 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 		return Result{}, err
 	}
 	s.forgetNode(c.Node)
+	s.dismiss(n.PeerID)
 	return Result{Changed: true}, nil
 }
 

@@ -20,7 +20,7 @@ type Ordered interface {
 	OrderOf() *ledger.Order
 }
 
-var _ = []Ordered{CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}}
+var _ = []Ordered{CreateContract{}, ResetContract{}, DeleteContract{}, ForgetNode{}, BanNode{}, UnbanNode{}, AdmitNode{}}
 
 // OrderOf implements Ordered.
 func (o CreateContract) OrderOf() *ledger.Order { return o.Order }

@@ -27,6 +27,11 @@ type State struct {
 	// who still knows what stood under it before takes nothing old for new.
 	RunFloor uint64 `json:"run_floor,omitempty"`
 
+	// Admit says who admits an SN before it joins: AdmitOperator, or empty: nobody is asked.
+	Admit string `json:"admit,omitempty"`
+	// Admitted are the node keys that may join as SNs under that policy, by peer ID; at most MaxAdmitted.
+	Admitted map[string]*Admission `json:"admitted,omitempty"`
+
 	sums sums
 	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.
 	touched *touched
@@ -38,7 +43,7 @@ type Command interface {
 	// Type is the command's name in the log.
 	Type() string
 	// apply works on a draft. It changes Nodes and Contracts by setNode, forgetNode, contract, setContract and forgetContract alone, so that it is
-	// known what has changed; Bans and Bundles, and what all of them point to, it must clone first.
+	// known what has changed; Bans, Bundles and Admitted, and what all of them point to, it must clone first.
 	apply(next *State) (Result, error)
 }
 
@@ -220,6 +225,8 @@ func (s *State) touchContract(name string) {
 type InitSwarm struct {
 	SwarmID string `json:"swarm_id"`
 	AtMS    int64  `json:"at_ms"`
+	// Founder, if set, has operators admit the swarm's SNs, for good, and is the first that is admitted.
+	Founder *Admission `json:"founder,omitempty"`
 }
 
 // Type implements Command.
@@ -236,6 +243,14 @@ func (c InitSwarm) apply(s *State) (Result, error) {
 	default:
 		return Result{}, reject(ReasonOtherSwarm, "start with an empty state directory to found another swarm",
 			"this swarm is %s, not %s", s.SwarmID, c.SwarmID)
+	}
+	if c.Founder != nil {
+		if err := c.Founder.check(); err != nil {
+			return Result{}, err
+		}
+		founder := *c.Founder
+		s.Admit = AdmitOperator
+		s.admit(&founder)
 	}
 	s.SwarmID = c.SwarmID
 	def, err := s.contract(DefaultContract)

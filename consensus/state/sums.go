@@ -10,7 +10,7 @@ import (
 // sums are counted along with a state, so that no command has to look at all of it. They belong to the state's value and are
 // not encoded: whoever decodes a state counts anew.
 type sums struct {
-	entries int            // encoded bytes of all nodes, contracts and bans with their keys
+	entries int            // encoded bytes of all nodes, contracts, bans and admissions with their keys
 	size    int            // encoded bytes of the whole state
 	ended   int            // sessions that have ended
 	made    int            // contracts that nobody made by hand
@@ -97,6 +97,10 @@ func (s *State) count(old *State) error {
 		c.add(-1, entry(id, pair[0]))
 		c.add(1, entry(id, pair[1]))
 	}
+	for id, pair := range changes(old.Admitted, s.Admitted) {
+		c.add(-1, entry(id, pair[0]))
+		c.add(1, entry(id, pair[1]))
+	}
 	for name, pair := range s.contractsSince(old) {
 		c.contract(name, pair[0], -1)
 		c.contract(name, pair[1], 1)
@@ -106,14 +110,17 @@ func (s *State) count(old *State) error {
 		return c.err
 	}
 	base, err := seal(snapshotType, &State{
-		SwarmID: s.SwarmID, Nodes: map[string]*Node{}, Contracts: map[string]*Contract{}, Ledger: s.Ledger, Bundles: s.Bundles, RunFloor: s.RunFloor,
+		SwarmID: s.SwarmID, Nodes: map[string]*Node{}, Contracts: map[string]*Contract{}, Ledger: s.Ledger, Bundles: s.Bundles, RunFloor: s.RunFloor, Admit: s.Admit,
 	})
 	if err != nil {
 		return err
 	}
-	c.size = len(base) + c.entries + commas(len(s.Nodes)) + commas(len(s.Contracts)) + commas(len(s.Bans))
+	c.size = len(base) + c.entries + commas(len(s.Nodes)) + commas(len(s.Contracts)) + commas(len(s.Bans)) + commas(len(s.Admitted))
 	if len(s.Bans) > 0 {
 		c.size += len(`"bans":{},`)
+	}
+	if len(s.Admitted) > 0 {
+		c.size += len(`"admitted":{},`)
 	}
 	if len(c.delta) > 0 {
 		c.use = maps.Clone(c.use)

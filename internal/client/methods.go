@@ -40,6 +40,12 @@ func (c *Client) ListBans(ctx context.Context) ([]*swarmv1.Ban, error) {
 	return res.GetBans(), err
 }
 
+// ListCandidates returns the SNs that have not joined: those that wait for an operator, and those that were admitted.
+func (c *Client) ListCandidates(ctx context.Context) ([]*swarmv1.Candidate, error) {
+	res, err := c.listNodes(ctx)
+	return res.GetCandidates(), err
+}
+
 func (c *Client) listNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
 	return call(ctx, c, manner{}, &swarmv1.ListNodesRequest{},
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
@@ -197,6 +203,16 @@ func (c *Client) UnbanNode(ctx context.Context, name string) error {
 	_, err := ordered(ctx, c, manner{}, req, func(o *swarmv1.Order) { req.Order = o },
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
 			return s.node.UnbanNode(ctx, r)
+		})
+	return err
+}
+
+// AdmitNode lets a node key join as the SN of a name.
+func (c *Client) AdmitNode(ctx context.Context, name, peerID string) error {
+	req := &swarmv1.AdmitNodeRequest{Name: name, PeerId: peerID}
+	_, err := ordered(ctx, c, manner{}, req, func(o *swarmv1.Order) { req.Order = o },
+		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.AdmitNodeRequest]) (*connect.Response[swarmv1.AdmitNodeResponse], error) {
+			return s.node.AdmitNode(ctx, r)
 		})
 	return err
 }

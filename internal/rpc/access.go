@@ -44,6 +44,7 @@ func AccessTable() map[string]Access {
 		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control},
 		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control},
 		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control},
+		swarmv1connect.NodeServiceAdmitNodeProcedure:  {Roles: control},
 
 		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true, Message: MaxMessage, Answer: 4 << 20},
 		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true, Message: 1 << 20},

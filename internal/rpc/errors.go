@@ -114,10 +114,10 @@ func stateRows() []row {
 	add(connect.CodeNotFound, state.ReasonContractAbsent, state.ReasonSessionUnknown, state.ReasonNodeUnknown)
 	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonKeyTaken, state.ReasonSessionTaken)
 	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
-	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned, state.ReasonNotAllowed)
+	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned, state.ReasonNotAllowed, state.ReasonNotAdmitted)
 	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
 		state.ReasonTermsMismatch, state.ReasonLayoutAbsent, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
-		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonNoOwner, state.ReasonWitnesses, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
+		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonNoOwner, state.ReasonWitnesses, state.ReasonAdmissionOff, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
 	add(connect.CodeResourceExhausted, state.ReasonStateFull, state.ReasonQuota)
 	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan, state.ReasonThirdOwner)
 	return out

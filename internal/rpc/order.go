@@ -34,7 +34,7 @@ func askings() map[string]asking {
 	all := map[string]asking{}
 	for _, m := range []asking{
 		&swarmv1.CreateContractRequest{}, &swarmv1.ResetContractRequest{}, &swarmv1.DeleteContractRequest{}, &swarmv1.ForgetNodeRequest{},
-		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{},
+		&swarmv1.BanNodeRequest{}, &swarmv1.UnbanNodeRequest{}, &swarmv1.AdmitNodeRequest{},
 	} {
 		all[methodOf(m)] = m
 	}
@@ -159,7 +159,7 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 	case *swarmv1.DeleteContractRequest:
 		return state.DeleteContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ForgetNodeRequest:
-		if view.Nodes[m.GetName()] == nil {
+		if view.Nodes[m.GetName()] == nil && !admittedAs(view, m.GetName()) {
 			return nil, &state.Error{
 				Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", m.GetName()), Remedy: "see: swarmctl list nodes",
 			}
@@ -171,6 +171,8 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 	case *swarmv1.UnbanNodeRequest:
 		peerID, err := toUnban(view, m.GetName())
 		return state.UnbanNode{PeerID: peerID, AtMS: atMS, Order: o}, err
+	case *swarmv1.AdmitNodeRequest:
+		return state.AdmitNode{Node: m.GetName(), PeerID: m.GetPeerId(), By: o.By, AtMS: atMS, Order: o}, nil
 	}
 	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))
 }

@@ -156,6 +156,7 @@ func TestAnSNCanChangeNothingOfAnOrder(t *testing.T) {
 		state.ForgetNode{Node: "sl-a"},
 		state.BanNode{PeerID: "x"},
 		state.UnbanNode{PeerID: "x"},
+		state.AdmitNode{Node: "sn-1", PeerID: "x"},
 	} {
 		if _, err := s.server.Vet(c); rpc.ReasonOf(err) != "ORDER_MISSING" {
 			t.Errorf("%s of an SN's own making: %v", c.Type(), err)

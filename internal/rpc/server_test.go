@@ -53,7 +53,10 @@ func newSwarmPatient(t testing.TB) *swarm { return startSwarm(t, rpc.Config{}) }
 func startSwarm(t testing.TB, cfg rpc.Config, change ...func(*rpc.Config)) *swarm {
 	t.Helper()
 	a := must(rpctest.NewAuthority("hospital.example"))(t)
-	s := &swarm{t: t, authority: a, core: must(rpctest.NewCore(swarmID, "sn-0"))(t), lead: &rpctest.Lead{}}
+	s := &swarm{t: t, authority: a, lead: &rpctest.Lead{}}
+	if s.core, _ = cfg.Core.(*rpctest.Core); s.core == nil {
+		s.core = must(rpctest.NewCore(swarmID, "sn-0"))(t)
+	}
 	cfg.Name, cfg.Core, cfg.Lead, cfg.Caller, cfg.Log = "sn-0", s.core, s.lead, rpc.TLSCaller(s.source("/swarm/sn")), slog.New(slog.DiscardHandler)
 	cfg.Source = s.source("/swarm/sn")
 	cfg.Health = s.health.Load

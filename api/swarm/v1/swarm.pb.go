@@ -1265,7 +1265,8 @@ func (*ListNodesRequest) Descriptor() ([]byte, []int) {
 type ListNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Bans          []*Ban                 `protobuf:"bytes,2,rep,name=bans,proto3" json:"bans,omitempty"` // of all banned node keys, forgotten nodes included, by name
+	Bans          []*Ban                 `protobuf:"bytes,2,rep,name=bans,proto3" json:"bans,omitempty"`             // of all banned node keys, forgotten nodes included, by name
+	Candidates    []*Candidate           `protobuf:"bytes,3,rep,name=candidates,proto3" json:"candidates,omitempty"` // SNs that an operator is to admit, or has admitted and that have not joined, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1314,6 +1315,202 @@ func (x *ListNodesResponse) GetBans() []*Ban {
 	return nil
 }
 
+func (x *ListNodesResponse) GetCandidates() []*Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+// Candidate is an SN that has not joined. One that is not admitted has proven its name, key and SPIFFE ID to the raft leader.
+type Candidate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	PeerId        string                 `protobuf:"bytes,2,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`                   // libp2p peer ID of its node key
+	SpiffeId      string                 `protobuf:"bytes,3,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`             // of its SVID; empty if it does not ask now
+	Host          string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`                                     // where it wants to be reached; empty if it does not ask now
+	SinceUnixMs   int64                  `protobuf:"varint,5,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"` // when it began to ask, or was admitted
+	Admitted      bool                   `protobuf:"varint,6,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	AdmittedBy    string                 `protobuf:"bytes,7,opt,name=admitted_by,json=admittedBy,proto3" json:"admitted_by,omitempty"` // SPIFFE ID of the operator
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Candidate) Reset() {
+	*x = Candidate{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Candidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Candidate) ProtoMessage() {}
+
+func (x *Candidate) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
+func (*Candidate) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Candidate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Candidate) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *Candidate) GetSpiffeId() string {
+	if x != nil {
+		return x.SpiffeId
+	}
+	return ""
+}
+
+func (x *Candidate) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Candidate) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *Candidate) GetAdmitted() bool {
+	if x != nil {
+		return x.Admitted
+	}
+	return false
+}
+
+func (x *Candidate) GetAdmittedBy() string {
+	if x != nil {
+		return x.AdmittedBy
+	}
+	return ""
+}
+
+type AdmitNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	PeerId        string                 `protobuf:"bytes,2,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"` // libp2p peer ID of the node key that may join under the name
+	Order         *Order                 `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitNodeRequest) Reset() {
+	*x = AdmitNodeRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitNodeRequest) ProtoMessage() {}
+
+func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
+func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AdmitNodeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AdmitNodeRequest) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *AdmitNodeRequest) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type AdmitNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitNodeResponse) Reset() {
+	*x = AdmitNodeResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitNodeResponse) ProtoMessage() {}
+
+func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
+func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+}
+
 // Ban shuts out one node key.
 type Ban struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1328,7 +1525,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1537,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1550,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -1402,7 +1599,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1611,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1624,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -1460,7 +1657,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1669,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1682,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -1505,7 +1702,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1714,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1727,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -1555,7 +1752,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1764,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1777,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -1597,7 +1794,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1806,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1819,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -1681,7 +1878,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1890,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1903,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -1809,7 +2006,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +2018,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +2031,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -1856,7 +2053,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2065,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2078,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -1917,7 +2114,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2126,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2139,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -1986,7 +2183,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2195,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2208,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -2055,7 +2252,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2264,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2277,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -2165,7 +2362,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2374,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2387,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -2230,7 +2427,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2439,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2452,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -2323,7 +2520,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2532,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2545,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -2434,7 +2631,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2643,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2656,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -2500,7 +2697,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2709,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2722,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -2559,7 +2756,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +2768,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +2781,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -2652,7 +2849,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2861,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2874,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -2745,7 +2942,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2954,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2967,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -2803,7 +3000,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2815,7 +3012,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2828,7 +3025,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ContractView) GetName() string {
@@ -2956,7 +3153,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3165,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3178,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3095,7 +3292,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3107,7 +3304,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3120,7 +3317,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -3164,7 +3361,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3373,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3386,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -3251,7 +3448,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3460,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3473,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Session) GetId() string {
@@ -3443,7 +3640,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3652,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3665,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -3552,7 +3749,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3761,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3774,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -3670,7 +3867,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3879,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3892,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Participant) GetSession() string {
@@ -3793,7 +3990,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3805,7 +4002,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3818,7 +4015,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -3848,7 +4045,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +4057,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +4070,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -3920,7 +4117,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4129,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4142,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -3968,7 +4165,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4177,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4190,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4039,7 +4236,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4051,7 +4248,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4064,7 +4261,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 type ListContractsRequest struct {
@@ -4075,7 +4272,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4087,7 +4284,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4100,7 +4297,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 type ListContractsResponse struct {
@@ -4112,7 +4309,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4124,7 +4321,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4137,7 +4334,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -4163,7 +4360,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4175,7 +4372,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4188,7 +4385,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -4256,7 +4453,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4268,7 +4465,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4281,7 +4478,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -4306,7 +4503,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4515,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4528,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -4394,7 +4591,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4406,7 +4603,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4419,7 +4616,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -4452,7 +4649,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4464,7 +4661,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4477,7 +4674,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -4502,7 +4699,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4711,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4724,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -4587,7 +4784,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4599,7 +4796,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4612,7 +4809,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 type ListModelsRequest struct {
@@ -4624,7 +4821,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +4833,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +4846,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -4673,7 +4870,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4685,7 +4882,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4698,7 +4895,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -4757,7 +4954,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4769,7 +4966,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4782,7 +4979,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -4836,7 +5033,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4848,7 +5045,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4861,7 +5058,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -4880,7 +5077,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4892,7 +5089,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4905,7 +5102,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -4927,7 +5124,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4939,7 +5136,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4952,7 +5149,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -4992,7 +5189,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5004,7 +5201,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5017,7 +5214,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -5039,7 +5236,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5248,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5261,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -5104,7 +5301,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5313,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5326,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -5150,7 +5347,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5162,7 +5359,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5175,7 +5372,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -5286,10 +5483,27 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x05order\x18\x02 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x14\n" +
 	"\x12ForgetNodeResponse\"\x12\n" +
-	"\x10ListNodesRequest\"\\\n" +
+	"\x10ListNodesRequest\"\x91\x01\n" +
 	"\x11ListNodesResponse\x12$\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x0e.swarm.v1.NodeR\x05nodes\x12!\n" +
-	"\x04bans\x18\x02 \x03(\v2\r.swarm.v1.BanR\x04bans\"x\n" +
+	"\x04bans\x18\x02 \x03(\v2\r.swarm.v1.BanR\x04bans\x123\n" +
+	"\n" +
+	"candidates\x18\x03 \x03(\v2\x13.swarm.v1.CandidateR\n" +
+	"candidates\"\xca\x01\n" +
+	"\tCandidate\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x17\n" +
+	"\apeer_id\x18\x02 \x01(\tR\x06peerId\x12\x1b\n" +
+	"\tspiffe_id\x18\x03 \x01(\tR\bspiffeId\x12\x12\n" +
+	"\x04host\x18\x04 \x01(\tR\x04host\x12\"\n" +
+	"\rsince_unix_ms\x18\x05 \x01(\x03R\vsinceUnixMs\x12\x1a\n" +
+	"\badmitted\x18\x06 \x01(\bR\badmitted\x12\x1f\n" +
+	"\vadmitted_by\x18\a \x01(\tR\n" +
+	"admittedBy\"f\n" +
+	"\x10AdmitNodeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x17\n" +
+	"\apeer_id\x18\x02 \x01(\tR\x06peerId\x12%\n" +
+	"\x05order\x18\x03 \x01(\v2\x0f.swarm.v1.OrderR\x05order\"\x13\n" +
+	"\x11AdmitNodeResponse\"x\n" +
 	"\x03Ban\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -5621,7 +5835,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x97\x01\n" +
 	"\fSwarmService\x12A\n" +
 	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\x12D\n" +
-	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse2\xb7\x04\n" +
+	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse2\xfd\x04\n" +
 	"\vNodeService\x12D\n" +
 	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\x12A\n" +
 	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\x12D\n" +
@@ -5631,7 +5845,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse\x12>\n" +
 	"\aBanNode\x12\x18.swarm.v1.BanNodeRequest\x1a\x19.swarm.v1.BanNodeResponse\x12D\n" +
-	"\tUnbanNode\x12\x1a.swarm.v1.UnbanNodeRequest\x1a\x1b.swarm.v1.UnbanNodeResponse2\xfc\x02\n" +
+	"\tUnbanNode\x12\x1a.swarm.v1.UnbanNodeRequest\x1a\x1b.swarm.v1.UnbanNodeResponse\x12D\n" +
+	"\tAdmitNode\x12\x1a.swarm.v1.AdmitNodeRequest\x1a\x1b.swarm.v1.AdmitNodeResponse2\xfc\x02\n" +
 	"\x0eSessionService\x12J\n" +
 	"\vOpenSession\x12\x1c.swarm.v1.OpenSessionRequest\x1a\x1d.swarm.v1.OpenSessionResponse\x12;\n" +
 	"\x06Report\x12\x17.swarm.v1.ReportRequest\x1a\x18.swarm.v1.ReportResponse\x12I\n" +
@@ -5665,7 +5880,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -5688,58 +5903,61 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ForgetNodeResponse)(nil),        // 18: swarm.v1.ForgetNodeResponse
 	(*ListNodesRequest)(nil),          // 19: swarm.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),         // 20: swarm.v1.ListNodesResponse
-	(*Ban)(nil),                       // 21: swarm.v1.Ban
-	(*BanNodeRequest)(nil),            // 22: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),           // 23: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),          // 24: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),         // 25: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                     // 26: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 27: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 28: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 29: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 30: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 31: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 32: swarm.v1.SessionReport
-	(*HeldModel)(nil),                 // 33: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 34: swarm.v1.Ready
-	(*Done)(nil),                      // 35: swarm.v1.Done
-	(*MergeClaim)(nil),                // 36: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                // 37: swarm.v1.MergeInput
-	(*Failed)(nil),                    // 38: swarm.v1.Failed
-	(*Progress)(nil),                  // 39: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 40: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 41: swarm.v1.ContractView
-	(*Rules)(nil),                     // 42: swarm.v1.Rules
-	(*LostModel)(nil),                 // 43: swarm.v1.LostModel
-	(*Skips)(nil),                     // 44: swarm.v1.Skips
-	(*Session)(nil),                   // 45: swarm.v1.Session
-	(*CommittedRound)(nil),            // 46: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 47: swarm.v1.Plan
-	(*Participant)(nil),               // 48: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 49: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 50: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 51: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 52: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 53: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 54: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 55: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 56: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 57: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 58: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 59: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 60: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 61: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 62: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 63: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 64: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 65: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 66: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 67: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 68: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 69: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 70: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 71: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 72: swarm.v1.ErrorReason
+	(*Candidate)(nil),                 // 21: swarm.v1.Candidate
+	(*AdmitNodeRequest)(nil),          // 22: swarm.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),         // 23: swarm.v1.AdmitNodeResponse
+	(*Ban)(nil),                       // 24: swarm.v1.Ban
+	(*BanNodeRequest)(nil),            // 25: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),           // 26: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),          // 27: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),         // 28: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                     // 29: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),        // 30: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),       // 31: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),             // 32: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),            // 33: swarm.v1.ReportResponse
+	(*ForwardedReport)(nil),           // 34: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 35: swarm.v1.SessionReport
+	(*HeldModel)(nil),                 // 36: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 37: swarm.v1.Ready
+	(*Done)(nil),                      // 38: swarm.v1.Done
+	(*MergeClaim)(nil),                // 39: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                // 40: swarm.v1.MergeInput
+	(*Failed)(nil),                    // 41: swarm.v1.Failed
+	(*Progress)(nil),                  // 42: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 43: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 44: swarm.v1.ContractView
+	(*Rules)(nil),                     // 45: swarm.v1.Rules
+	(*LostModel)(nil),                 // 46: swarm.v1.LostModel
+	(*Skips)(nil),                     // 47: swarm.v1.Skips
+	(*Session)(nil),                   // 48: swarm.v1.Session
+	(*CommittedRound)(nil),            // 49: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 50: swarm.v1.Plan
+	(*Participant)(nil),               // 51: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 52: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 53: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 54: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 55: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 56: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 57: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 58: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 59: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 60: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 61: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 62: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 63: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),        // 64: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 65: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 66: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 67: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 68: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 69: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 70: swarm.v1.LedgerChunk
+	(*ResetContractRequest)(nil),      // 71: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 72: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),     // 73: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 74: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 75: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -5750,94 +5968,98 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	14, // 5: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
 	9,  // 6: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
 	5,  // 7: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	21, // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	9,  // 9: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	21, // 10: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	9,  // 11: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	26, // 12: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	41, // 13: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	32, // 14: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	4,  // 15: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	29, // 16: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	34, // 17: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	35, // 18: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	38, // 19: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	39, // 20: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	33, // 21: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	36, // 22: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	37, // 23: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	26, // 24: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	46, // 25: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	47, // 26: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	45, // 27: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	42, // 28: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	43, // 29: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	44, // 30: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	39, // 31: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	48, // 32: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	49, // 33: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	41, // 34: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	56, // 35: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	41, // 36: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	46, // 37: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	42, // 38: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 39: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	41, // 40: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	65, // 41: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	45, // 42: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 43: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	9,  // 44: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 45: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 46: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 47: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 48: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 49: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 50: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 51: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 52: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	22, // 53: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	24, // 54: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	27, // 55: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	29, // 56: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	40, // 57: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	50, // 58: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	52, // 59: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	54, // 60: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	57, // 61: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	59, // 62: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	68, // 63: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	70, // 64: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	63, // 65: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	61, // 66: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	66, // 67: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 68: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 69: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 70: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 71: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 72: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 73: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 74: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 75: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	23, // 76: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	25, // 77: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	28, // 78: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	30, // 79: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	41, // 80: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	51, // 81: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	53, // 82: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	55, // 83: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	58, // 84: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	60, // 85: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	69, // 86: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	71, // 87: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	64, // 88: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	62, // 89: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	67, // 90: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	68, // [68:91] is the sub-list for method output_type
-	45, // [45:68] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	24, // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	21, // 9: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
+	9,  // 10: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	9,  // 11: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	24, // 12: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	9,  // 13: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	29, // 14: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	44, // 15: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	35, // 16: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	4,  // 17: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	32, // 18: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	37, // 19: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	38, // 20: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	41, // 21: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	42, // 22: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	36, // 23: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	39, // 24: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	40, // 25: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	29, // 26: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	49, // 27: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	50, // 28: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	48, // 29: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	45, // 30: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	46, // 31: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	47, // 32: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	42, // 33: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	51, // 34: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	52, // 35: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	44, // 36: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	59, // 37: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	44, // 38: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	49, // 39: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	45, // 40: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 41: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	44, // 42: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	68, // 43: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	48, // 44: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 45: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	9,  // 46: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 47: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 48: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 49: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 50: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 51: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 52: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 53: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 54: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	25, // 55: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	27, // 56: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	22, // 57: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	30, // 58: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	32, // 59: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	43, // 60: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	53, // 61: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	55, // 62: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	57, // 63: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	60, // 64: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	62, // 65: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	71, // 66: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	73, // 67: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	66, // 68: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	64, // 69: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	69, // 70: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	1,  // 71: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 72: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 73: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 74: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 75: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 76: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 77: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 78: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	26, // 79: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	28, // 80: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 81: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	31, // 82: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	33, // 83: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	44, // 84: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	54, // 85: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	56, // 86: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	58, // 87: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	61, // 88: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	63, // 89: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	72, // 90: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	74, // 91: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	67, // 92: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	65, // 93: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	70, // 94: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	71, // [71:95] is the sub-list for method output_type
+	47, // [47:71] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -5851,7 +6073,7 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   73,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -185,6 +185,7 @@ func (a *auditor) judge(body ledger.Body) {
 		if b.SwarmID == "" {
 			a.bad("swarm_id", "empty")
 		}
+		a.founded(b)
 	case ledger.Bundle:
 		a.bundle(b)
 	case ledger.Registration:
@@ -205,6 +206,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.ban(b)
 	case ledger.Unban:
 		a.unban(b)
+	case ledger.Admission:
+		a.admission(b)
 	case ledger.Fetch:
 		a.fetch(b)
 	case ledger.Rules:

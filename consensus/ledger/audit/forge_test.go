@@ -74,7 +74,7 @@ func (a *authority) issue(t *testing.T, template *x509.Certificate, public *ecds
 
 var start = time.UnixMilli(1_800_000_000_000)
 
-// node is one SL with its key.
+// node is one SL or SN with its key.
 type node struct {
 	name string
 	key  p2pcrypto.PrivKey
@@ -94,21 +94,22 @@ func newNode(t *testing.T, name string) *node {
 	return &node{name, key, id.String()}
 }
 
-// register makes a registration with an SVID of its own.
+// register makes a registration with an SVID of its own, in the role that the name begins with.
 func (n *node) register(t *testing.T, a *authority) ledger.Registration {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := spiffeid.RequireFromString("spiffe://a.example/swarm/sl/" + n.name)
+	role, _, _ := strings.Cut(n.name, "-")
+	id := spiffeid.RequireFromString("spiffe://a.example/swarm/" + role + "/" + n.name)
 	leaf := a.issue(t, &x509.Certificate{URIs: []*url.URL{id.URL()}, KeyUsage: x509.KeyUsageDigitalSignature}, &key.PublicKey)
 	svid := &x509svid.SVID{ID: id, Certificates: []*x509.Certificate{leaf}, PrivateKey: key}
 	sig, err := identity.SignWithSVID(svid, identity.OwnershipMessage(swarmID, n.name, n.id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ledger.Registration{Node: n.name, Role: "sl", SPIFFEID: id.String(), PeerID: n.id, Signature: sig, Chain: [][]byte{leaf.Raw}}
+	return ledger.Registration{Node: n.name, Role: role, SPIFFEID: id.String(), PeerID: n.id, Signature: sig, Chain: [][]byte{leaf.Raw}}
 }
 
 // lets is the node's word that it lets a model out.
@@ -232,12 +233,15 @@ func genuine(t *testing.T) (*book, audit.Options) {
 	old, renewed := newAuthority(t), newAuthority(t)
 	nodes := []*node{newNode(t, "sl-0"), newNode(t, "sl-1"), newNode(t, "sl-2"), newNode(t, "sl-3")}
 	b := &book{t: t}
-	b.add(ledger.Swarm{SwarmID: swarmID})
+	sns := []*node{newNode(t, "sn-0"), newNode(t, "sn-1")}
+	b.add(ledger.Swarm{SwarmID: swarmID, Admit: "operator", Admitted: []ledger.Admitted{{Node: "sn-0", PeerID: sns[0].id}}})
 	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{old.cert.Raw}})
-	for _, n := range nodes[:3] {
+	for _, n := range append([]*node{sns[0]}, nodes[:3]...) {
 		b.add(n.register(t, old))
 	}
 	op := newOperator(t, old)
+	b.add(ledger.Admission{Node: "sn-1", PeerID: sns[1].id, By: op.id, Order: op.asks(b, &swarmv1.AdmitNodeRequest{Name: "sn-1", PeerId: sns[1].id})})
+	b.add(sns[1].register(t, old))
 	b.add(ledger.Rules{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.CreateContractRequest{Contract: study, Rules: &swarmv1.Rules{Method: "mean", Export: true}})})
 	b.round(1, 1, 1, nodes[:2], ledger.Ban{
 		PeerID: nodes[2].id, Node: "sl-2", Reason: "key was copied", By: op.id,
@@ -276,7 +280,7 @@ func TestGenuineLedgerIsGood(t *testing.T) {
 	if !r.Good() {
 		t.Fatalf("problems: %v", r.Problems)
 	}
-	if r.Records != b.head.Length || r.Rounds != 5 || r.Registrations != 4 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
+	if r.Records != b.head.Length || r.Rounds != 5 || r.Registrations != 6 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
 		t.Errorf("report: %+v", r)
 	}
 	c := r.Contracts[0]

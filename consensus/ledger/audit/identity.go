@@ -37,6 +37,7 @@ type auditor struct {
 	nodes     map[string]*ledger.Registration
 	banned    map[string]string // names by peer ID
 	nonces    map[string]uint64 // of orders, with the number of the record
+	admitted  *admitted         // nil: SNs join without an operator's word
 	ordered   uint64            // the first record with an order; 0: there was none
 	contracts map[string]*course
 	order     []string // of contracts
@@ -95,6 +96,7 @@ func (a *auditor) registration(r ledger.Registration) {
 		a.bad("peer_id", "the name %s belongs to node key %s of role %s, and was not freed", r.Node, known.PeerID, known.Role)
 	}
 	a.nodes[r.Node] = &r
+	a.mayJoin(r)
 	id, err := identity.ParseIDString(r.SPIFFEID)
 	if err != nil {
 		a.bad("spiffe_id", "%v", err)

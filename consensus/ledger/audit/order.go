@@ -80,6 +80,7 @@ func (a *auditor) forget(f ledger.Forget) {
 		a.bad("peer_id", "node %s has node key %s, not %s", f.Node, known.PeerID, f.PeerID)
 	}
 	delete(a.nodes, f.Node)
+	a.admitted.dismiss(f.PeerID)
 	if r := (&swarmv1.ForgetNodeRequest{}); a.asked(f.Order, r) && r.GetName() != f.Node {
 		a.bad("node", "the operator asked to forget %q", r.GetName())
 	}
@@ -90,6 +91,7 @@ func (a *auditor) ban(b ledger.Ban) {
 		a.bad("peer_id", "%q is banned already", b.PeerID)
 	}
 	a.banned[b.PeerID] = b.Node
+	a.admitted.dismiss(b.PeerID)
 	known := a.nodes[b.Node]
 	if known != nil && known.PeerID != b.PeerID {
 		a.bad("peer_id", "node %s has node key %s, not %s", b.Node, known.PeerID, b.PeerID)

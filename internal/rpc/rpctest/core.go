@@ -41,9 +41,18 @@ func (c *Core) OnPropose(fn func(state.Command)) {
 
 // NewCore founds a swarm that is led by the named SN. The peer IDs of SNs are their names here.
 func NewCore(swarmID, leader string) (*Core, error) {
+	return found(state.InitSwarm{SwarmID: swarmID, AtMS: 1}, leader)
+}
+
+// NewAdmitting is NewCore with a swarm whose operators admit SNs.
+func NewAdmitting(swarmID, leader string) (*Core, error) {
+	return found(state.InitSwarm{SwarmID: swarmID, AtMS: 1, Founder: &state.Admission{Name: leader, PeerID: leader, AtMS: 1}}, leader)
+}
+
+func found(first state.InitSwarm, leader string) (*Core, error) {
 	c := &Core{view: state.New(), changed: make(chan struct{}), leader: leader, handlers: map[string]Handler{}}
 	for _, cmd := range []state.Command{
-		state.InitSwarm{SwarmID: swarmID, AtMS: 1},
+		first,
 		state.RegisterNode{Node: state.Node{Name: leader, Role: state.RoleSN, PeerID: leader}, TokenHash: strings.Repeat("0", 64)},
 	} {
 		if _, err := c.Propose(context.Background(), cmd); err != nil {

@@ -68,6 +68,8 @@ const (
 	NodeServiceBanNodeProcedure = "/swarm.v1.NodeService/BanNode"
 	// NodeServiceUnbanNodeProcedure is the fully-qualified name of the NodeService's UnbanNode RPC.
 	NodeServiceUnbanNodeProcedure = "/swarm.v1.NodeService/UnbanNode"
+	// NodeServiceAdmitNodeProcedure is the fully-qualified name of the NodeService's AdmitNode RPC.
+	NodeServiceAdmitNodeProcedure = "/swarm.v1.NodeService/AdmitNode"
 	// SessionServiceOpenSessionProcedure is the fully-qualified name of the SessionService's
 	// OpenSession RPC.
 	SessionServiceOpenSessionProcedure = "/swarm.v1.SessionService/OpenSession"
@@ -229,6 +231,9 @@ type NodeServiceClient interface {
 	BanNode(context.Context, *connect.Request[v1.BanNodeRequest]) (*connect.Response[v1.BanNodeResponse], error)
 	// UnbanNode lets a node key in again. Idempotent.
 	UnbanNode(context.Context, *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error)
+	// AdmitNode lets a node key join as the SN of a name, in a swarm whose operators admit SNs. It may come before the SN asks.
+	// Idempotent. Forgetting the node or banning the key takes it back.
+	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the swarm.v1.NodeService service. By default, it
@@ -290,6 +295,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("UnbanNode")),
 			connect.WithClientOptions(opts...),
 		),
+		admitNode: connect.NewClient[v1.AdmitNodeRequest, v1.AdmitNodeResponse](
+			httpClient,
+			baseURL+NodeServiceAdmitNodeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("AdmitNode")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -303,6 +314,7 @@ type nodeServiceClient struct {
 	forgetNode *connect.Client[v1.ForgetNodeRequest, v1.ForgetNodeResponse]
 	banNode    *connect.Client[v1.BanNodeRequest, v1.BanNodeResponse]
 	unbanNode  *connect.Client[v1.UnbanNodeRequest, v1.UnbanNodeResponse]
+	admitNode  *connect.Client[v1.AdmitNodeRequest, v1.AdmitNodeResponse]
 }
 
 // Challenge calls swarm.v1.NodeService.Challenge.
@@ -345,6 +357,11 @@ func (c *nodeServiceClient) UnbanNode(ctx context.Context, req *connect.Request[
 	return c.unbanNode.CallUnary(ctx, req)
 }
 
+// AdmitNode calls swarm.v1.NodeService.AdmitNode.
+func (c *nodeServiceClient) AdmitNode(ctx context.Context, req *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error) {
+	return c.admitNode.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the swarm.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Challenge returns a nonce that is valid for one minute: to a node for one Register call on the same connection; to an
@@ -367,6 +384,9 @@ type NodeServiceHandler interface {
 	BanNode(context.Context, *connect.Request[v1.BanNodeRequest]) (*connect.Response[v1.BanNodeResponse], error)
 	// UnbanNode lets a node key in again. Idempotent.
 	UnbanNode(context.Context, *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error)
+	// AdmitNode lets a node key join as the SN of a name, in a swarm whose operators admit SNs. It may come before the SN asks.
+	// Idempotent. Forgetting the node or banning the key takes it back.
+	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -424,6 +444,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("UnbanNode")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceAdmitNodeHandler := connect.NewUnaryHandler(
+		NodeServiceAdmitNodeProcedure,
+		svc.AdmitNode,
+		connect.WithSchema(nodeServiceMethods.ByName("AdmitNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/swarm.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceChallengeProcedure:
@@ -442,6 +468,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceBanNodeHandler.ServeHTTP(w, r)
 		case NodeServiceUnbanNodeProcedure:
 			nodeServiceUnbanNodeHandler.ServeHTTP(w, r)
+		case NodeServiceAdmitNodeProcedure:
+			nodeServiceAdmitNodeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -481,6 +509,10 @@ func (UnimplementedNodeServiceHandler) BanNode(context.Context, *connect.Request
 
 func (UnimplementedNodeServiceHandler) UnbanNode(context.Context, *connect.Request[v1.UnbanNodeRequest]) (*connect.Response[v1.UnbanNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.UnbanNode is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.NodeService.AdmitNode is not implemented"))
 }
 
 // SessionServiceClient is a client for the swarm.v1.SessionService service.

@@ -1,0 +1,94 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/admission"
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// AdmitNode lets a node key join as the SN of a name.
+func (s *Server) AdmitNode(ctx context.Context, req *connect.Request[swarmv1.AdmitNodeRequest]) (*connect.Response[swarmv1.AdmitNodeResponse], error) {
+	caller, err := callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, peerID := req.Msg.GetName(), req.Msg.GetPeerId()
+	if id, ok := asKey(peerID); !ok || id != peerID {
+		return nil, fmt.Errorf("%w: %.80q is no peer ID", ErrBadRequest, peerID)
+	}
+	res, err := s.order(ctx, req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	if res.Changed {
+		s.cfg.Log.WarnContext(ctx, "admitted SN", "node", name, "peer_id", peerID, "caller", caller.ID.String())
+	}
+	return connect.NewResponse(&swarmv1.AdmitNodeResponse{}), nil
+}
+
+func admittedAs(view *state.State, name string) bool {
+	return slices.ContainsFunc(view.Admissions(), func(a *state.Admission) bool { return a.Name == name })
+}
+
+// candidates are the SNs that an operator has admitted and that have not joined, and those that wait, as far as the leader tells
+// it, by name.
+func (s *Server) candidates(ctx context.Context, view *state.State) []*swarmv1.Candidate {
+	if view.Admit == "" {
+		return nil
+	}
+	asking := map[string]admission.Candidate{}
+	for _, c := range s.askCandidates(ctx) {
+		asking[c.PeerID] = c
+	}
+	var out []*swarmv1.Candidate
+	for _, a := range view.Admissions() {
+		if n := view.NodeOfKey(a.PeerID); n == nil {
+			c := asking[a.PeerID]
+			out = append(out, &swarmv1.Candidate{
+				Name: a.Name, PeerId: a.PeerID, SpiffeId: c.SPIFFEID, Host: c.Host, SinceUnixMs: a.AtMS, Admitted: true, AdmittedBy: a.By,
+			})
+		}
+		delete(asking, a.PeerID)
+	}
+	for _, c := range asking {
+		if view.Banned(c.PeerID) != nil {
+			continue // it is gone, or is told with its next try
+		}
+		out = append(out, &swarmv1.Candidate{Name: c.Name, PeerId: c.PeerID, SpiffeId: c.SPIFFEID, Host: c.Host, SinceUnixMs: c.SinceMS})
+	}
+	slices.SortFunc(out, func(a, b *swarmv1.Candidate) int {
+		return strings.Compare(a.GetName()+" "+a.GetPeerId(), b.GetName()+" "+b.GetPeerId())
+	})
+	return out
+}
+
+// askCandidates returns who waits. What a leader that lies says is held to its bounds.
+func (s *Server) askCandidates(ctx context.Context) []admission.Candidate {
+	if _, _, led := s.cfg.Core.Leader(); !led {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, viaTimeout)
+	defer cancel()
+	raw, err := s.cfg.Core.SendToLeader(ctx, consensus.KindCandidates, nil)
+	var all []admission.Candidate
+	if err != nil || json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	var out []admission.Candidate
+	for _, c := range all[:min(len(all), admission.MaxCandidates)] {
+		if id, ok := asKey(c.PeerID); ok && id == c.PeerID && state.ValidNodeName(c.Name) {
+			c.SPIFFEID, c.Host = spoken(c.SPIFFEID, maxShortText), spoken(c.Host, maxShortText)
+			out = append(out, c)
+		}
+	}
+	return out
+}
