@@ -59,6 +59,7 @@ type SNConfig struct {
 	SentinelHost             string // equal to Host (after resolving): this node is the Sentinel
 	P2PPort, APIPort, FSPort int
 	SentinelFSPort           int
+	Admit                    bool          // a swarm that this node founds has operators admit its SNs
 	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
 	QuorumWait               time.Duration // 0: the default of 30 s
 	StallGrace               time.Duration // 0: the default of 60 s

@@ -167,12 +167,12 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 		if err := s.base.swarm.set(id); err != nil {
 			return fmt.Errorf("%w: a Sentinel without its old state can't found the swarm anew; start it with --join HOST of another SN", err)
 		}
-		log.Info("founding a swarm", "swarm_id", id)
+		log.Info("founding a swarm", "swarm_id", id, "operators_admit", s.cfg.Admit)
 		register, err := s.registration()
 		if err != nil {
 			return err
 		}
-		first := []state.Command{state.InitSwarm{SwarmID: id, AtMS: nowMS()}}
+		first := []state.Command{s.founding(id)}
 		for _, b := range bundles(s.base.source, s.base.domains) { // before what is checked against them
 			first = append(first, b)
 		}
@@ -191,7 +191,20 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	if err != nil {
 		return err
 	}
-	return group.Join(ctx, via, consensus.JoinRequest{Name: s.cfg.Name, Address: s.address(), SwarmID: s.base.swarm.get(), Register: register})
+	err = group.Join(ctx, via, consensus.JoinRequest{Name: s.cfg.Name, Address: s.address(), SwarmID: s.base.swarm.get(), Register: register})
+	if err == nil && s.cfg.Admit && group.View().Admit == "" {
+		log.Warn("--admit changes nothing: this swarm was founded without it, and SNs join it without an operator's word")
+	}
+	return err
+}
+
+// founding is the first command of a swarm's log.
+func (s *sn) founding(swarmID string) state.InitSwarm {
+	c := state.InitSwarm{SwarmID: swarmID, AtMS: nowMS()}
+	if s.cfg.Admit {
+		c.Founder = &state.Admission{Name: s.cfg.Name, PeerID: s.base.peerID, AtMS: c.AtMS}
+	}
+	return c
 }
 
 // isSentinel tells whether this node is the Sentinel. A name that does not resolve is another's that has not started yet, as

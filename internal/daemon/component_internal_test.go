@@ -382,6 +382,7 @@ func TestRefusedBeforeAnythingIsMade(t *testing.T) {
 		sl + "--python /usr/bin/python3":         "--python is for a program that runs as a process and this is --ml-runtime docker: ",
 		sl + "--sn-ip s:30304":                   "--sn-ip s:30304: neither an address nor a host name: ",
 		sn + "--sentinel-ip 10.0.0.300":          "--sentinel-ip 10.0.0.300: neither an address nor a host name: ",
+		sn + "--admit anyone":                    "--admit \"anyone\": want operator, or leave it out",
 		sn + "--join s:0":                        "--join s:0: want HOST or HOST:PORT",
 		sl + "--name a/b":                        "--name: ",
 		sn + "-l io.swarmd.role=x":               "--label io.swarmd.role=x: labels that begin with io.swarmd. are swarmd's own",

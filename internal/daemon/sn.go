@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/node"
@@ -17,6 +19,7 @@ func snCommand(e Env) *cli.Command {
 		portFlag("sn-api-port", 30304, "port of the API"),
 		portFlag("sn-fs-port", 30305, "port of the file server"),
 		portFlag("sentinel-fs-port", 30305, "the Sentinel's file server port"),
+		stringFlag("admit", "who lets SNs into a swarm that this node founds: operator, with swarmctl admit node (default: nobody is asked)"),
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server to ask before bootstrapping (repeatable)"},
 	)
 	flags = append(flags, waitFlags()...)
@@ -45,6 +48,9 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 	if err := node.CheckHost("sentinel-ip", c.String("sentinel-ip")); err != nil {
 		return node.SNConfig{}, err
 	}
+	if a := c.String("admit"); a != "" && a != state.AdmitOperator {
+		return node.SNConfig{}, fmt.Errorf("--admit %q: want operator, or leave it out: then nobody is asked", a)
+	}
 	for _, j := range c.StringSlice("join") {
 		if _, err := node.JoinAddress(j); err != nil {
 			return node.SNConfig{}, err
@@ -60,7 +66,7 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 	}
 	return node.SNConfig{
 		Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
-		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"),
+		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"), Admit: c.String("admit") != "",
 		QuorumWait: quorum, StallGrace: stall,
 	}, nil
 }

@@ -14,7 +14,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node says goodbye when its work is done or it is stopped) and since when, and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node says goodbye when its work is done or it is stopped) and since when, and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -22,7 +22,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "forget node NAME", Group: "Nodes", Shell: true,
 			Summary: "Free the name of a node that is gone",
-			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive.",
+			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive. An SN's admission goes with it, also that of one which has not joined.",
 			Example: "forget node sl-2",
 			JSON:    forgottenJSON{},
 			Run:     forgetNode,
@@ -34,6 +34,8 @@ func nodeCommands() []*Command {
 type nodesJSON struct {
 	Nodes []nodeJSON `json:"nodes" doc:"by role and name"`
 	Bans  []banJSON  `json:"bans" doc:"all banned node keys, by name"`
+
+	Candidates []candidateJSON `json:"candidates" doc:"SNs that wait for an operator to admit them, and those that were admitted and have not joined, by name"`
 }
 
 // forgottenJSON is `forget node NAME -o json`.
@@ -79,6 +81,10 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("list bans: %w", err)
 		}
+		candidates, err := api.ListCandidates(ctx)
+		if err != nil {
+			return fmt.Errorf("list candidates: %w", err)
+		}
 		if s.JSON {
 			out := make([]nodeJSON, 0, len(nodes))
 			for _, n := range nodes {
@@ -88,7 +94,7 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 			for _, b := range bans {
 				shut = append(shut, banToJSON(b))
 			}
-			return printJSON(s.Env.Stdout, nodesJSON{out, shut})
+			return printJSON(s.Env.Stdout, nodesJSON{out, shut, candidatesToJSON(candidates)})
 		}
 		t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "NOTE"}}
 		for _, n := range nodes {
@@ -106,6 +112,7 @@ func listNodes(ctx context.Context, s *Session, args Args) error {
 		for _, b := range strangers(bans, nodes) {
 			t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "no node is registered with this key")
 		}
+		t.addCandidates(candidates, func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
 		return t.print(s.Env.Stdout)
 	})
 }

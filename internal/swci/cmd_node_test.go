@@ -30,6 +30,8 @@ func (*leftAPI) ListNodes(context.Context) ([]*swarmv1.Node, error) {
 
 func (*leftAPI) ListBans(context.Context) ([]*swarmv1.Ban, error) { return nil, nil }
 
+func (*leftAPI) ListCandidates(context.Context) ([]*swarmv1.Candidate, error) { return nil, nil }
+
 func (*leftAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
 	sn := &swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 71_000, LeaderSeenUnixMs: 11_000}
 	left := &swarmv1.NodeHealth{Name: "sl-0", Role: "sl", LeftReason: "training is over", Reason: "left: training is over"}

@@ -112,6 +112,23 @@ func (*fakeAPI) ListBans(context.Context) ([]*swarmv1.Ban, error) {
 	}, nil
 }
 
+// Two SNs wait under one name, and one has been admitted.
+func (*fakeAPI) ListCandidates(context.Context) ([]*swarmv1.Candidate, error) {
+	return []*swarmv1.Candidate{
+		{Name: "sn-1", PeerId: "12D3KooC", SpiffeId: "spiffe://a.example/swarm/sn", Host: "10.0.0.3", SinceUnixMs: 9_000},
+		{Name: "sn-2", PeerId: "12D3KooD", SinceUnixMs: 9_000},
+		{Name: "sn-2", PeerId: "12D3KooE", SinceUnixMs: 9_000},
+		{Name: "sn-3", PeerId: "12D3KooF", SinceUnixMs: 9_000, Admitted: true, AdmittedBy: "spiffe://a.example/swarm/swci"},
+	}, nil
+}
+
+func (*fakeAPI) AdmitNode(_ context.Context, name, _ string) error {
+	if name == "sn-9" {
+		return exit.New(exit.Conflict, "start it under another --name", "the name sn-9 belongs to another node key")
+	}
+	return nil
+}
+
 func (*fakeAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
 	sl := &swarmv1.NodeHealth{
 		Name: "sl-0", Role: "sl", Healthy: true, UntilUnixMs: 2_411_000, SvidNotAfterUnixMs: 3_611_000, LeaderSeenUnixMs: 10_000, Source: "files",
@@ -199,10 +216,14 @@ func TestCommands(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE   FOR  NOTE
-sl-0  sl    10.0.0.2:30305  banned  1s   -
-sn-0  sn    10.0.0.1:30304  alive   10s  sentinel, leader
-sl-9  -     -               banned  2s   no node is registered with this key
+		{"nodes", []string{sn, "list", "nodes"}, `NAME  ROLE  ADDRESS         STATE     FOR  NOTE
+sl-0  sl    10.0.0.2:30305  banned    1s   -
+sn-0  sn    10.0.0.1:30304  alive     10s  sentinel, leader
+sl-9  -     -               banned    2s   no node is registered with this key
+sn-1  sn    10.0.0.3        waiting   2s   swarmctl admit node sn-1 --peer-id 12D3KooC
+sn-2  sn    -               waiting   2s   swarmctl admit node sn-2 --peer-id 12D3KooD
+sn-2  sn    -               waiting   2s   swarmctl admit node sn-2 --peer-id 12D3KooE
+sn-3  sn    -               admitted  2s   it has not joined
 `},
 		{"health", []string{"get", "health", sn}, `NAME  ROLE  HEALTHY  FOR         CERT        SEEN    WHY NOT
 sl-0  sl    yes      40 minutes  60 minutes  1s ago  -
@@ -252,6 +273,9 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
 }
 `},
 		{"unban", []string{"unban", "node", "12D3KooB", sn}, "node 12D3KooB is not banned\n"},
+		{"admit who waits", []string{"admit", "node", "sn-1", sn}, "SN sn-1 may join; its node key is 12D3KooC\n"},
+		{"admit a key", []string{"ADMIT", "NODE", "sn-2", "--peer-id", "12D3KooE", sn}, "SN sn-2 may join; its node key is 12D3KooE\n"},
+		{"admit as JSON", []string{"admit", "node", "sn-4", "--peer-id=12D3KooG", "-o", "json", sn}, "{\n  \"name\": \"sn-4\",\n  \"peer_id\": \"12D3KooG\"\n}\n"},
 		{"forget", []string{"forget", "node", "sl-0", sn}, "node sl-0 is forgotten, its name is free\n"},
 		{"contracts as JSON", []string{"list", "contracts", "-o=json", sn}, `{
   "contracts": [
@@ -309,6 +333,10 @@ func TestErrorsHaveCodeAndHint(t *testing.T) {
 		{"live node", "forget node sn-0 " + sn, `forget node "sn-0": node "sn-0" is alive`, "stop it", exit.Conflict},
 		{"ban of the only SN", "ban node sn-0 " + sn, `ban node "sn-0": node sn-0 is the only SN`, "start another", exit.Conflict},
 		{"unban of nobody", "unban node x " + sn, `unban node "x": no node "x"`, "list nodes", exit.NotFound},
+		{"nobody waits", "admit node sn-4 " + sn, `admit node "sn-4": no SN waits under that name`, "--peer-id", exit.NotFound},
+		{"admitted already", "admit node sn-3 " + sn, "no SN waits under that name", "list nodes", exit.NotFound},
+		{"two wait", "admit node sn-2 " + sn, `admit node "sn-2": 2 SNs wait under that name`, "--peer-id 12D3KooD --peer-id 12D3KooE", exit.Conflict},
+		{"admission refused", "admit node sn-9 --peer-id 12D3KooG " + sn, `admit node "sn-9": the name sn-9 belongs`, "another --name", exit.Conflict},
 		{"conflict", "reset contract c " + sn, "2 sessions are open", "use force", exit.Conflict},
 		{"sessions are open", "delete contract c " + sn, "2 sessions are open", "wait until they end", exit.Conflict},
 		{"rules under sessions", "create contract busy " + sn, `create contract "busy": contract busy has 2 open sessions`, "wait until", exit.Conflict},

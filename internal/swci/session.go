@@ -37,6 +37,7 @@ type ContractAPI interface {
 
 // NodeAPI is the part of API that is about nodes.
 type NodeAPI interface {
+	AdmitAPI
 	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
 	ForgetNode(ctx context.Context, name string) error
 	GetHealth(ctx context.Context) ([]client.SNHealth, error)

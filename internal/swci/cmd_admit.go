@@ -1,0 +1,122 @@
+package swci
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// AdmitAPI is the part of NodeAPI that is about SNs that have not joined.
+type AdmitAPI interface {
+	AdmitNode(ctx context.Context, name, peerID string) error
+	ListCandidates(ctx context.Context) ([]*swarmv1.Candidate, error)
+}
+
+func admitCommands() []*Command {
+	return []*Command{{
+		Pattern: "admit node NAME", Group: "Nodes", Shell: true,
+		Summary: "Let an SN join, where operators decide that",
+		Details: "For a swarm that was founded with \"run-sn --admit operator\". An SN that joins waits there until its name is admitted together with its node key, and says which command does it; \"list nodes\" shows who waits. Nobody else gets in under that name, and the SN not under another.\n\nWithout --peer-id the one SN that waits under NAME is meant, and its key printed: compare it with what that SN says. Where several wait under one name --peer-id must say which. With it an SN may be admitted before it is started. The order is signed, and recorded in the ledger. \"forget node\" and \"ban node\" take an admission back; lifting a ban does not bring it again. Members need none, also after a restart. Admitting again changes nothing.",
+		Example: "admit node sn-2",
+		Flags:   []cli.Flag{&cli.StringFlag{Name: "peer-id", Usage: "`ID` of the node key that is meant, as the SN prints it"}},
+		JSON:    admittedJSON{},
+		Run:     admitNode,
+	}}
+}
+
+// admittedJSON is `admit node NAME -o json`.
+type admittedJSON struct {
+	Name   string `json:"name" doc:"the SN's"`
+	PeerID string `json:"peer_id" doc:"libp2p peer ID of the node key that may join under it"`
+}
+
+// candidateJSON is an element of the candidates of `list nodes -o json`.
+type candidateJSON struct {
+	Name       string  `json:"name" doc:"the SN's"`
+	PeerID     string  `json:"peer_id" doc:"libp2p peer ID of its node key"`
+	SpiffeID   string  `json:"spiffe_id" doc:"of its SVID; empty if it does not ask now"`
+	Host       string  `json:"host" doc:"where it wants to be reached; empty if it does not ask now"`
+	Since      *string `json:"since" doc:"when it began to ask, or was admitted; RFC 3339, UTC"`
+	Admitted   bool    `json:"admitted" doc:"an operator has admitted it"`
+	AdmittedBy string  `json:"admitted_by" doc:"SPIFFE ID of that operator"`
+}
+
+func candidatesToJSON(all []*swarmv1.Candidate) []candidateJSON {
+	out := make([]candidateJSON, 0, len(all))
+	for _, c := range all {
+		out = append(out, candidateJSON{
+			c.GetName(), c.GetPeerId(), c.GetSpiffeId(), c.GetHost(), stamp(c.GetSinceUnixMs()), c.GetAdmitted(), c.GetAdmittedBy(),
+		})
+	}
+	return out
+}
+
+func admitNode(ctx context.Context, s *Session, args Args) error {
+	return s.withAPI(ctx, args.Opts, func(api API) error {
+		name, peerID := args.Value("NAME"), args.Opts.String("peer-id")
+		if peerID == "" {
+			all, err := api.ListCandidates(ctx)
+			if err == nil {
+				peerID, err = whoWaits(all, name)
+			}
+			if err != nil {
+				return fmt.Errorf("admit node %q: %w", name, err)
+			}
+		}
+		if err := api.AdmitNode(ctx, name, peerID); err != nil {
+			return fmt.Errorf("admit node %q: %w", name, err)
+		}
+		if s.JSON {
+			return printJSON(s.Env.Stdout, admittedJSON{name, peerID})
+		}
+		fmt.Fprintf(s.Env.Stdout, "SN %s may join; its node key is %s\n", oneLine(name), oneLine(peerID))
+		return nil
+	})
+}
+
+// whoWaits returns the peer ID of the only SN that waits under a name.
+func whoWaits(all []*swarmv1.Candidate, name string) (string, error) {
+	var keys []string
+	for _, c := range all {
+		if c.GetName() == name && !c.GetAdmitted() {
+			keys = append(keys, c.GetPeerId())
+		}
+	}
+	switch len(keys) {
+	case 1:
+		return keys[0], nil
+	case 0:
+		return "", exit.New(exit.NotFound, "see: swarmctl list nodes; or give --peer-id, which the SN prints", "no SN waits under that name")
+	}
+	hint := "ask who runs it which is the right one, then add one of:"
+	for _, k := range keys[:min(len(keys), 8)] {
+		hint += " --peer-id " + oneLine(k)
+	}
+	return "", exit.New(exit.Conflict, hint, "%d SNs wait under that name", len(keys))
+}
+
+// addCandidates shows who has not joined, and what is to be done.
+func (t *table) addCandidates(all []*swarmv1.Candidate, since func(*swarmv1.Candidate) string) {
+	for _, c := range all {
+		state, note := "waiting", "swarmctl admit node "+c.GetName()+" --peer-id "+c.GetPeerId()
+		if c.GetAdmitted() {
+			state, note = "admitted", "it has not joined"
+		}
+		t.add(c.GetName(), "sn", c.GetHost(), state, since(c), note)
+	}
+}
+
+// AdmitNode implements API.
+func (r remote) AdmitNode(ctx context.Context, name, peerID string) error {
+	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.AdmitNode(ctx, name, peerID) })
+	return err
+}
+
+// ListCandidates implements API.
+func (r remote) ListCandidates(ctx context.Context) ([]*swarmv1.Candidate, error) {
+	return bounded(ctx, r.c.ListCandidates)
+}
