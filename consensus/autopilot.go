@@ -3,7 +3,6 @@ package consensus
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -46,7 +45,7 @@ func (g *Group) Servers() []Server {
 	leader, _, _ := g.Leader()
 	heard := map[string]time.Time{}
 	if g.IsLeader() {
-		heard = g.heard.all()
+		heard = g.heard.All()
 		heard[g.cfg.Name] = time.Now()
 	}
 	var out []Server
@@ -62,63 +61,6 @@ func (g *Group) Servers() []Server {
 
 func (g *Group) voters() []raft.Server {
 	return slices.DeleteFunc(slices.Clone(g.servers()), func(s raft.Server) bool { return s.Suffrage != raft.Voter })
-}
-
-// roster remembers when the leader last heard from each server.
-type roster struct {
-	mu    sync.Mutex
-	since time.Time // when this server became the leader: nobody can have been silent for longer
-	last  map[string]time.Time
-	// behind are the servers that lack records of the ledger.
-	behind map[string]bool
-}
-
-func newRoster() *roster { return &roster{last: map[string]time.Time{}, behind: map[string]bool{}} }
-
-func (r *roster) setBehind(name string, behind bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if behind {
-		r.behind[name] = true
-		return
-	}
-	delete(r.behind, name)
-}
-
-func (r *roster) isBehind(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.behind[name]
-}
-
-func (r *roster) reset(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.since = now
-	clear(r.last)
-}
-
-func (r *roster) touch(name string, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last[name] = now
-}
-
-// silence returns for how long a server has not been heard.
-func (r *roster) silence(name string, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last, ok := r.last[name]
-	if !ok {
-		last = r.since
-	}
-	return now.Sub(last)
-}
-
-func (r *roster) all() map[string]time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.last)
 }
 
 // pilot tells autopilot about the group. Autopilot runs on the leader only.
@@ -159,8 +101,8 @@ func (p pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*
 				p.g.log.Debug("server does not answer", "node", string(id), "err", err)
 				return
 			}
-			p.g.heard.touch(string(id), time.Now())
-			p.g.heard.setBehind(string(id), stats.LedgerBehind)
+			p.g.heard.Touch(string(id), time.Now())
+			p.g.heard.SetBehind(string(id), stats.LedgerBehind)
 			mu.Lock()
 			defer mu.Unlock()
 			out[id] = &autopilot.ServerStats{
@@ -201,7 +143,7 @@ func (p pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 	for _, s := range p.g.servers() {
 		status := autopilot.NodeAlive
 		self := string(s.ID) == p.g.cfg.Name
-		if !self && p.g.heard.silence(string(s.ID), now) > p.g.cfg.Timing.Dead {
+		if !self && p.g.heard.Silence(string(s.ID), now) > p.g.cfg.Timing.Dead {
 			status = autopilot.NodeFailed
 		}
 		out[s.ID] = &autopilot.Server{
@@ -231,7 +173,7 @@ func (p pilot) RemoveFailedServer(s *autopilot.Server) {
 // unfit tells whether a server must not vote yet.
 func (g *Group) unfit(name string) bool {
 	twin, shared := g.twin(name)
-	return g.heard.isBehind(name) || twin != "" && !shared
+	return g.heard.IsBehind(name) || twin != "" && !shared
 }
 
 // promoter makes healthy non-voters voters while there are fewer than MaxVoters. Who lacks a part of the ledger waits: with

@@ -20,6 +20,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/consensus/roster"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/watchdog"
 	"github.com/swarmd/swarmd/internal/nonce"
@@ -115,7 +116,7 @@ type Group struct {
 	nonces *nonce.Table   // of those who join while this server leads
 	asking *admission.Candidates
 	links  *links
-	heard  *roster
+	heard  *roster.Roster
 
 	notify  chan bool     // raft's leadership changes
 	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
@@ -151,7 +152,7 @@ func Open(cfg Config) (*Group, error) {
 	cfg.Timing = cfg.Timing.withDefaults()
 	g := &Group{
 		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: raftnet.RoleSN},
-		heard: newRoster(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
+		heard: roster.New(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
 		term:     new(atomic.Uint64), nonces: nonce.New(time.Now), asking: admission.New(time.Now),

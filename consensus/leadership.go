@@ -100,7 +100,7 @@ func (g *Group) leadershipLoop(ctx context.Context) {
 			if done != term || g.raft.State() != raft.Leader {
 				continue
 			}
-			g.heard.reset(time.Now())
+			g.heard.Reset(time.Now())
 			g.isLead.Store(true)
 			g.lead.set(true)
 			g.log.Info("leadership won", "node", g.cfg.Name)

@@ -83,7 +83,7 @@ func (g *Group) follow(ctx context.Context, id raft.ServerID, address raft.Serve
 	if err := g.change(ctx, func() raft.IndexFuture { return g.raft.AddNonvoter(id, address, 0, 0) }); err != nil {
 		return false, false, err
 	}
-	g.heard.touch(string(id), time.Now())
+	g.heard.Touch(string(id), time.Now())
 	g.log.Info("server added", "node", string(id), "address", string(address))
 	return false, false, nil
 }

@@ -18,7 +18,7 @@ var ranks = []struct {
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
-	{"0+", []string{"internal/trust", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/watchdog", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
+	{"0+", []string{"internal/trust", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/watchdog", "consensus/roster", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
