@@ -64,7 +64,7 @@ func Part(peer, session string) ledger.Participant {
 func (s *Story) Digest(model []byte) string { return digestOf(s.layout, model) }
 
 // Taint says that a peer's files are changed from a time on.
-func (s *Story) Taint(peer string, at int64) { s.taint(peer, at) }
+func (s *Story) Taint(peer string, at int64) { s.misoffered.begin(peer, at) }
 
 // Clean ends Taint.
-func (s *Story) Clean(peer string, at int64) { s.clean(peer, at) }
+func (s *Story) Clean(peer string, at int64) { s.misoffered.end(peer, at) }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -167,11 +168,52 @@ func part(nodes ...*node) (func() error, error) {
 	}, errors.Join(errs...)
 }
 
-func killSNs(c *cluster, _ Fault) (func() error, error) {
-	for _, n := range c.sns {
+func killSNs(c *cluster, _ Fault) (func() error, error) { return killThem(c.sns) }
+
+func killSLs(c *cluster, _ Fault) (func() error, error) { return killThem(c.sls) }
+
+func killAll(c *cluster, _ Fault) (func() error, error) {
+	return killThem(append(slices.Clone(c.sns), c.sls...))
+}
+
+func killThem(nodes []*node) (func() error, error) {
+	for _, n := range nodes {
 		n.signal(syscall.SIGKILL)
 	}
 	return nothing, nil
+}
+
+// freezeSNs and fillSNs do to all SNs what others do to one.
+func freezeSNs(c *cluster, f Fault) (func() error, error) { return toSNs(c, f, freeze) }
+
+func fillSNs(c *cluster, f Fault) (func() error, error) { return toSNs(c, f, fillDisk) }
+
+func toSNs(c *cluster, f Fault, begin func(*cluster, Fault) (func() error, error)) (func() error, error) {
+	var ends []func() error
+	var errs []error
+	for _, n := range c.sns {
+		f.Node = n.name
+		end, err := begin(c, f)
+		ends, errs = append(ends, end), append(errs, err)
+	}
+	return func() error {
+		var errs []error
+		for _, end := range ends {
+			errs = append(errs, end())
+		}
+		return errors.Join(errs...)
+	}, errors.Join(errs...)
+}
+
+// split leaves the SN that leads with every other SL.
+func split(c *cluster, f Fault) (func() error, error) {
+	nodes := []*node{c.leader()}
+	for i, n := range c.sls {
+		if i%2 == int(f.Draw%2) { //nolint:gosec // 0 or 1
+			nodes = append(nodes, n)
+		}
+	}
+	return part(nodes...)
 }
 
 func awaySNs(c *cluster, _ Fault) (func() error, error) {
@@ -180,6 +222,21 @@ func awaySNs(c *cluster, _ Fault) (func() error, error) {
 		errs = append(errs, n.stop(syscall.SIGTERM))
 	}
 	return started(c.sns...), errors.Join(errs...)
+}
+
+// withoutSN restarts an SL while the SN is down with which it registers usually. It must find another one.
+func withoutSN(c *cluster, f Fault) (func() error, error) {
+	n := c.node(f.Node)
+	sn := c.sns[slices.Index(c.sls, n)%len(c.sns)]
+	err := errors.Join(sn.stop(syscall.SIGKILL), n.stop(syscall.SIGKILL))
+	n.start()
+	return func() error {
+		defer sn.start()
+		if !n.await(patience, func() bool { return n.serving }) {
+			return fmt.Errorf("%s does not find the swarm while %s is down", n.name, sn.name)
+		}
+		return nil
+	}, err
 }
 
 // join has one more SL take part for a while.
@@ -247,23 +304,30 @@ func removeSlots(c *cluster, f Fault) (func() error, error) {
 // garble writes random bytes into weight files again and again until the fault ends.
 func garble(names ...string) func(*cluster, Fault) (func() error, error) {
 	return func(c *cluster, f Fault) (func() error, error) {
-		quit, done := make(chan struct{}), make(chan error, 1)
 		rng := rand.New(rand.NewPCG(f.Draw, 0)) //nolint:gosec // garbage is no secret
-		go func() {
-			for {
-				err := slots(c, f, names, func(path string, size int64) error { return scribble(rng, path, size) })
-				select {
-				case <-quit:
-					done <- err
-					return
-				case <-time.After(20 * time.Millisecond):
-				}
+		return again(20*time.Millisecond, func() error {
+			return slots(c, f, names, func(path string, size int64) error { return scribble(rng, path, size) })
+		}), nil
+	}
+}
+
+// again does something at once and again and again, until the function is called that it returns.
+func again(pause time.Duration, do func() error) (end func() error) {
+	quit, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			err := do()
+			select {
+			case <-quit:
+				done <- err
+				return
+			case <-time.After(pause):
 			}
-		}()
-		return func() error {
-			close(quit)
-			return <-done
-		}, nil
+		}
+	}()
+	return func() error {
+		close(quit)
+		return <-done
 	}
 }
 
@@ -284,6 +348,27 @@ func scribble(rng *rand.Rand, path string, size int64) error {
 
 func cut(c *cluster, f Fault) (func() error, error) {
 	return between(c, f, (*netns.Host).Cut, (*netns.Host).Heal)
+}
+
+// flap cuts a link and mends it, a few times a second.
+func flap(c *cluster, f Fault) (func() error, error) {
+	a, b := c.node(f.Node).host, c.node(f.Peer).host
+	dead := false
+	turn := func() error {
+		dead = !dead
+		if dead {
+			return a.Cut(b)
+		}
+		return a.Heal(b)
+	}
+	stop := again(time.Duration(100+f.Draw%400)*time.Millisecond, turn)
+	return func() error {
+		err := stop()
+		if dead {
+			err = errors.Join(err, turn())
+		}
+		return err
+	}, nil
 }
 
 func deafen(c *cluster, f Fault) (func() error, error) {

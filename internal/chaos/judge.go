@@ -27,16 +27,17 @@ type Violation struct {
 // judge reads the SNs' ledgers and the programs' events as they grow and holds them to one another. Its methods are for one
 // goroutine.
 type judge struct {
-	dir     string
-	layout  *merge.Layout
-	head    ledger.Head
-	hashes  []string // of the records, from all SNs alike
-	copies  []*copyOf
-	peers   []*peerLog
-	rounds  map[string][]*round // of a contract, ascending
-	models  map[string][]byte   // the newest, by digest
-	recent  []string
-	tainted map[string][]span // when a peer's offers were changed
+	dir    string
+	layout *merge.Layout
+	head   ledger.Head
+	hashes []string // of the records, from all SNs alike
+	copies []*copyOf
+	peers  []*peerLog
+	rounds map[string][]*round // of a contract, ascending
+	models map[string][]byte   // the newest, by digest
+	recent []string
+	// When what a peer offers was changed on purpose, and when what it reads was.
+	misoffered, misread spans
 
 	found     []Violation
 	took      int // models that programs have taken and that the ledger has
@@ -45,9 +46,6 @@ type judge struct {
 	wrongRead int // models that a program refused since their bytes were not the committed ones
 	lost      int // models that nobody held any more
 }
-
-// span is a time; an open one has no end yet.
-type span struct{ from, to int64 }
 
 // copyOf is one SN's ledger.
 type copyOf struct {
@@ -78,7 +76,7 @@ type round struct {
 }
 
 func newJudge(dir string, layout *merge.Layout, sns, sls []*node) *judge {
-	j := &judge{dir: dir, layout: layout, rounds: map[string][]*round{}, models: map[string][]byte{}, tainted: map[string][]span{}}
+	j := &judge{dir: dir, layout: layout, rounds: map[string][]*round{}, models: map[string][]byte{}, misoffered: spans{}, misread: spans{}}
 	for _, n := range sns {
 		j.copies = append(j.copies, &copyOf{name: n.name, path: filepath.Join(n.state, "ledger.jsonl")})
 	}

@@ -18,7 +18,10 @@ const (
 	twoSLs
 	twoSNs
 	slAndSN
+	slAndSNs
 	allSNs // also where one is meant that shows only then, such as the leader
+	allSLs
+	everybody
 	nobody // no node: what they need
 )
 
@@ -35,11 +38,12 @@ type spec struct {
 // known are the kinds after which swarmd is known not to recover yet, and why. They are left out unless asked for: a
 // line goes when what it names is mended.
 var known = map[Kind]string{
-	"sn-wipe":         "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
-	"merged-truncate": "the fetch of a committed model tries again for ever",
-	"merged-extend":   "the fetch of a committed model tries again for ever",
-	"merged-garble":   "a slot that is being merged can be changed by the program: all peers can take what it wrote",
-	"sl-kill-at-end":  "who was killed at the very end gets ContractOverError for ever",
+	"sn-wipe":           "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
+	"merged-truncate":   "the fetch of a committed model tries again for ever",
+	"merged-extend":     "the fetch of a committed model tries again for ever",
+	"merged-garble":     "a slot that is being merged can be changed by the program: all peers can take what it wrote",
+	"sl-without-its-sn": "an SL that starts knows one SN only",
+	"sl-kill-at-end":    "who was killed at the very end gets ContractOverError for ever",
 }
 
 // atEnd are kinds that are no part of waves: they hit a training's end.
@@ -64,6 +68,8 @@ var specs = index([]*spec{
 	{kind: "majority-isolated", scope: allSNs, links: true, least: brief, most: while, begin: isolateMajority},
 	{kind: "all-sns-kill", scope: allSNs, most: brief, begin: killSNs},
 	{kind: "all-sns-term", scope: allSNs, least: brief, most: 3 * time.Second, begin: awaySNs},
+	{kind: "all-sns-stop", scope: allSNs, least: brief, most: while, begin: freezeSNs},
+	{kind: "all-sns-disk-full", scope: allSNs, disks: true, least: brief, most: while, begin: fillSNs},
 	// SLs.
 	{kind: "sl-kill", scope: oneSL, most: brief, begin: kill},
 	{kind: "sl-away", scope: oneSL, least: brief, most: while, begin: away},
@@ -71,7 +77,10 @@ var specs = index([]*spec{
 	{kind: "sl-disk-full", scope: oneSL, disks: true, least: brief, most: while, begin: fillDisk},
 	{kind: "sl-wipe", scope: oneSL, least: brief, most: while, begin: wipe},
 	{kind: "sl-slow", scope: oneSL, links: true, least: brief, most: while, begin: slow},
+	{kind: "sl-without-its-sn", scope: slAndSNs, least: brief, most: while, begin: withoutSN},
 	{kind: "sl-joins-late", scope: lateSL, least: 3 * time.Second, most: 2 * while, begin: join},
+	{kind: "all-sls-kill", scope: allSLs, most: brief, begin: killSLs},
+	{kind: "all-kill", scope: everybody, most: brief, begin: killAll},
 	// Programs.
 	{kind: "program-kill", scope: oneSL, most: brief, begin: killProgram},
 	{kind: "program-term", scope: oneSL, most: brief, begin: termProgram},
@@ -88,10 +97,13 @@ var specs = index([]*spec{
 	{kind: "link-sl-sl", scope: twoSLs, links: true, least: brief, most: while, begin: cut},
 	{kind: "link-sl-sl-one-way", scope: twoSLs, links: true, least: brief, most: while, begin: deafen},
 	{kind: "link-sl-sn", scope: slAndSN, links: true, least: brief, most: while, begin: cut},
+	{kind: "link-sl-sl-flaps", scope: twoSLs, links: true, least: brief, most: while, begin: flap},
+	{kind: "link-sl-sn-one-way", scope: slAndSN, links: true, least: brief, most: while, begin: deafen},
 	{kind: "link-sn-sn", scope: twoSNs, links: true, least: brief, most: while, begin: cut},
 	{kind: "link-sn-sn-one-way", scope: twoSNs, links: true, least: brief, most: while, begin: deafen},
 	{kind: "sl-unplugged", scope: oneSL, links: true, least: brief, most: while, begin: unplug},
 	{kind: "sl-and-sn-split", scope: slAndSN, links: true, least: brief, most: while, begin: unplug},
+	{kind: "network-split", scope: everybody, links: true, least: brief, most: 2 * while, begin: split},
 	// What nodes need.
 	{kind: "authority-kill", scope: nobody, least: brief, most: while, begin: killAuthority},
 	// A training's end.

@@ -40,7 +40,7 @@ type node struct {
 	process  *os.Process
 	program  int // process ID, as the daemon said
 	leading  bool
-	serving  bool // an SN whose API answers
+	serving  bool // an SN whose API answers, or an SL that an SN knows
 	restarts int  // that nobody asked for
 	partial  []byte
 	changed  chan struct{} // closed and replaced when wanted or process changes
@@ -171,7 +171,7 @@ func (n *node) read(line string) {
 	if strings.Contains(line, "raft leadership changed") {
 		n.leading = strings.Contains(line, "leading=true")
 	}
-	if strings.Contains(line, "Starting SWARM-API-SERVER") {
+	if strings.Contains(line, "Starting SWARM-API-SERVER") || strings.Contains(line, "registered with the swarm") {
 		n.serving = true
 		n.signalChange()
 	}

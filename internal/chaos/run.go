@@ -161,10 +161,14 @@ func (r *runner) fault(ctx context.Context, f Fault) error {
 	r.say("  %s", f)
 	r.mu.Lock()
 	r.report.Faults[f.Kind]++
-	garbles := strings.HasSuffix(string(f.Kind), "-garble")
-	if garbles {
-		r.judge.taint(f.Node, time.Now().UnixMilli())
+	changed := spans{} // of which nobody asks
+	switch f.Kind {
+	case "local-garble":
+		changed = r.judge.misoffered
+	case "merged-garble":
+		changed = r.judge.misread
 	}
+	changed.begin(f.Node, time.Now().UnixMilli())
 	r.mu.Unlock()
 	end, err := specs[f.Kind].begin(r.c, f)
 	select {
@@ -172,11 +176,9 @@ func (r *runner) fault(ctx context.Context, f Fault) error {
 	case <-time.After(f.For):
 	}
 	err = errors.Join(err, end())
-	if garbles {
-		r.mu.Lock()
-		r.judge.clean(f.Node, time.Now().UnixMilli())
-		r.mu.Unlock()
-	}
+	r.mu.Lock()
+	changed.end(f.Node, time.Now().UnixMilli())
+	r.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("%s: %w", f, err)
 	}
@@ -300,8 +302,8 @@ func (r *runner) end(ctx context.Context) error {
 			r.violate("%s took round %d of %s, which is in no ledger", p.name, e.Round, e.Contract)
 		}
 	}
-	for _, path := range leftovers(r.c.shm) {
-		r.violate("%s is left", path)
+	for _, what := range append(leftovers(r.c.shm), strays(r.c.shm, "-u\x00"+r.cfg.Dir)...) {
+		r.violate("after the end of %s is left: %s", r.contract, what)
 	}
 	return r.verdict()
 }

@@ -83,14 +83,26 @@ func draw(rng *rand.Rand, s *spec, shape Shape) (f Fault, hits []string) {
 	case slAndSN:
 		f.Node, f.Peer = slName(sl[0]), snName(sn[0])
 		hits = []string{f.Node, f.Peer}
+	case slAndSNs:
+		f.Node = slName(sl[0])
+		hits = append(every(snName, shape.SNs), f.Node)
 	case allSNs:
-		for i := range shape.SNs {
-			hits = append(hits, snName(i))
-		}
+		hits = every(snName, shape.SNs)
+	case allSLs:
+		hits = every(slName, shape.SLs)
+	case everybody:
+		hits = append(every(snName, shape.SNs), every(slName, shape.SLs)...)
 	case nobody:
 		hits = []string{"authority"}
 	}
 	return f, hits
+}
+
+func every(name func(int) string, n int) (names []string) {
+	for i := range n {
+		names = append(names, name(i))
+	}
+	return names
 }
 
 func upTo(rng *rand.Rand, d time.Duration) time.Duration {

@@ -43,7 +43,7 @@ func (j *judge) told(p *peerLog, e event) {
 		p.taken = append(p.taken, e)
 	case "wrong":
 		j.wrongRead++
-		if !j.changed(p.name, e.At, e.At) {
+		if !j.misread.covers(p.name, e.At, e.At) {
 			j.violate("%s: %s", p.name, e.Detail)
 		}
 	case "end":
@@ -51,22 +51,23 @@ func (j *judge) told(p *peerLog, e event) {
 	}
 }
 
-// taint notes that a peer's weight files are changed on purpose from now on.
-func (j *judge) taint(peer string, nowMS int64) {
-	j.tainted[peer] = append(j.tainted[peer], span{from: nowMS})
-}
+// spans are times at which peers' weight files were changed on purpose.
+type spans map[string][]span
 
-// clean ends taint.
-func (j *judge) clean(peer string, nowMS int64) {
-	if spans := j.tainted[peer]; len(spans) > 0 {
-		spans[len(spans)-1].to = nowMS
+// span is a time; an open one has no end yet.
+type span struct{ from, to int64 }
+
+func (s spans) begin(peer string, nowMS int64) { s[peer] = append(s[peer], span{from: nowMS}) }
+
+func (s spans) end(peer string, nowMS int64) {
+	if all := s[peer]; len(all) > 0 {
+		all[len(all)-1].to = nowMS
 	}
 }
 
-// changed tells whether a peer's files were changed on purpose within a time, or shortly before: the program writes them anew
-// for its next offer only.
-func (j *judge) changed(peer string, from, to int64) bool {
-	return slices.ContainsFunc(j.tainted[peer], func(s span) bool { return s.from <= to && (s.to == 0 || from <= s.to) })
+// covers tells whether a peer's files were changed within a time.
+func (s spans) covers(peer string, from, to int64) bool {
+	return slices.ContainsFunc(s[peer], func(s span) bool { return s.from <= to && (s.to == 0 || from <= s.to) })
 }
 
 // compute computes a round again from what its participants offered.
@@ -83,7 +84,7 @@ func (j *judge) compute(r *round) error {
 			j.violate("round %d of %s: the weight of %s is %d, its program said %d", r.number, r.contract, part.Node, part.Weight, weightOf(part.Node))
 		}
 		base, known := j.model(e.Digest)
-		if !known || j.changed(part.Node, e.At, r.atMS) {
+		if !known || j.misoffered.covers(part.Node, e.At, r.atMS) {
 			j.skipped++
 			return j.keep(r.model, nil)
 		}

@@ -92,3 +92,15 @@ func leftovers(shm string) (found []string) {
 	slices.Sort(found)
 	return found
 }
+
+// strays are processes whose command line has one of the texts; its arguments are divided by zero bytes.
+func strays(texts ...string) (found []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		line, err := os.ReadFile(path)
+		if err == nil && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(string(line), text) }) {
+			found = append(found, "process "+filepath.Base(filepath.Dir(path))+": "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
