@@ -219,7 +219,8 @@ func (m boundMuxer) NewConn(nc net.Conn, isServer bool, _ network.PeerScope) (ne
 	if !ok {
 		return nil, errNoSecurity
 	}
-	return m.inner.NewConn(nc, isServer, &connScope{share: m.memory.open(c)})
+	share := m.memory.open(c)
+	return m.inner.NewConn(newMeter(nc, share), isServer, &connScope{share: share})
 }
 
 // connScope makes the spans of a connection's streams.
