@@ -47,7 +47,17 @@ func loopback(tb testing.TB) func(int, int) (exchange.Stream, exchange.Stream, e
 }
 
 // BenchmarkRound merges 100 MiB among four peers of one process over loopback.
-func BenchmarkRound(b *testing.B) {
+func BenchmarkRound(b *testing.B) { benchRounds(b, 0) }
+
+// BenchmarkWitnesses is BenchmarkRound where two or three of the peers merge each shard.
+func BenchmarkWitnesses(b *testing.B) {
+	for _, k := range []int{2, 3} {
+		b.Run(fmt.Sprint(k), func(b *testing.B) { benchRounds(b, k) })
+	}
+}
+
+func benchRounds(b *testing.B, mergers int) {
+	b.Helper()
 	const n, size = 4, 100 << 20
 	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{size / 4}}})
 	if err != nil {
@@ -67,7 +77,9 @@ func BenchmarkRound(b *testing.B) {
 	for b.Loop() {
 		round++
 		a := attempt(b, l, 1, 1, 2, 3, 4)
-		a.Round = round
+		if a.Round = round; mergers > 1 {
+			a = witnessing(a, mergers)
+		}
 		errs := make(chan error, n)
 		results := make(chan uint64, n)
 		for i := range n {

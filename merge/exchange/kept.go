@@ -185,7 +185,7 @@ func (r *run) openFiles() error {
 }
 
 func (r *run) noRoom(size int64, err error) error {
-	return fmt.Errorf("%s needs %d bytes of scratch space for the shard that this node owns: %w", r.method.Name(), size, err)
+	return fmt.Errorf("%s needs %d bytes of scratch space for what this node merges: %w", r.method.Name(), size, err)
 }
 
 // means are merged leaves of the own shard, at their offsets in the flat vector, as if they were a slot. One that is read or

@@ -13,6 +13,7 @@ import (
 type record struct {
 	task   runs
 	merged []merge.Digest   // by index in the task: of leaves that this node has merged
+	count  int              // of these
 	inputs [][]merge.Digest // by participant and index in the task: of leaves that it has sent; nil: it sends none
 	own    []merge.Digest   // by leaf of the model: of the own contribution
 	words  []*Input         // by owner: what this node has signed of its own leaves in that shard
@@ -44,7 +45,11 @@ func (p *progress) merged(leaf int, d merge.Digest, own bool) {
 		p.have[leaf], p.digests[leaf] = true, d
 	}
 	if p.record != nil {
-		p.record.merged[p.record.task.index(leaf)] = d
+		at := &p.record.merged[p.record.task.index(leaf)]
+		if at.IsZero() {
+			p.record.count++
+		}
+		*at = d
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -83,12 +88,7 @@ func (p *progress) finished(task runs) (bool, <-chan struct{}) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, d := range p.record.merged {
-		if d.IsZero() {
-			return false, p.changed
-		}
-	}
-	return true, p.changed
+	return p.record.count == len(p.record.merged), p.changed
 }
 
 // errChanged is that a participant would send two things, and so be taken for a liar, because its program has written.
