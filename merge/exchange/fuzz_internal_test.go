@@ -193,6 +193,7 @@ func FuzzInputs(f *testing.F) {
 	f.Add(word(came[half:], came[:half]))
 	f.Add(word(came[:half], came[:half]))
 	f.Add(good[:len(good)-1])
+	f.Add(append(good[:len(good)-1:len(good)-1], good[len(good)-1]^1))
 	f.Add(header{kindInputs, 1, math.MaxUint32}.append(nil))
 	f.Add(d.leaf(0))
 	f.Add(failFrame{blamed: 0, code: codeContents, reason: "x"}.append(nil))

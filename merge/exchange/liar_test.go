@@ -86,12 +86,12 @@ func TestFalseDistancesAreContradicted(t *testing.T) {
 		var honest *exchange.Claim
 		for i, c := range claims {
 			if i == liar {
-				continue
+				continue // What it told was changed on the way: its claim has the true ones.
 			}
 			if honest == nil {
 				honest = &c
 			}
-			if c.Shard() == told || c.Sums != honest.Sums || c.Merged != honest.Merged || out[i].res.ShardDigests[liar] != told {
+			if c.Shard() == told || c.Sums != claims[liar].Sums || c.Merged != honest.Merged || out[i].res.ShardDigests[liar] != told {
 				t.Errorf("%d: claim %v of distances of which everybody was told the same", i, c)
 			}
 		}
@@ -141,8 +141,9 @@ func (f *forging) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// forge has contributor from send participant to other leaves of an owner's shard than it sends others.
-func forge(a exchange.Attempt, s *swarm, from, to, owner int, signs bool) {
+// forge has contributor from send participant to other leaves of an owner's shard than it sends others, and sign them with a key;
+// none: it signs what it should have sent.
+func forge(a exchange.Attempt, s *swarm, from, to, owner int, key string) {
 	s.wrap = func(i, j int, stream exchange.Stream) exchange.Stream {
 		if i != from || j != to {
 			return stream
@@ -153,9 +154,9 @@ func forge(a exchange.Attempt, s *swarm, from, to, owner int, signs bool) {
 				f.owners, f.shards = append(f.owners, o), append(f.shards, shard(a.Participants[o]))
 			}
 		}
-		if signs {
+		if key != "" {
 			f.sign = func(o int, d merge.Digest) []byte {
-				return sign(node(from), exchange.InputMessage(a.Planned().Digest(), from, o, d))
+				return sign(key, exchange.InputMessage(a.Planned().Digest(), from, o, d))
 			}
 		}
 		return f
@@ -169,7 +170,7 @@ func TestWhoSendsTwoThingsHasSignedBoth(t *testing.T) {
 	for _, text := range []string{"mean", "geomedian", "fedadam"} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, s, a := witnesses(t, text, 2)
-			forge(a, s, liar, witness, owner, true)
+			forge(a, s, liar, witness, owner, node(liar))
 			out := s.runAll(t.Context(), a, tr.local, tr.merged)
 			mustAll(t, out)
 			for o := range a.Participants {
@@ -196,11 +197,12 @@ func TestWhoSendsTwoThingsHasSignedBoth(t *testing.T) {
 // TestWhoSignsOtherLeavesIsBlamed: a word that does not fit what came is refused where it is heard.
 func TestWhoSignsOtherLeavesIsBlamed(t *testing.T) {
 	const liar, owner = 4, 1
-	for _, text := range []string{"mean", "mean(wire=bfloat16)", "geomedian", "fedadam"} {
+	for k, text := range []string{"mean", "mean(wire=bfloat16)", "geomedian", "fedadam"} {
 		for _, to := range []int{1, 2} { // the owner, and its witness
+			key := []string{"", node(2)}[k%2]
 			synctest.Test(t, func(t *testing.T) {
 				tr, s, a := witnesses(t, text, 2)
-				forge(a, s, liar, to, owner, false)
+				forge(a, s, liar, to, owner, key)
 				out := s.runAll(t.Context(), a, tr.local, tr.merged)
 				if blamed(out[to].err) != liar || heardFrom(out[to].err) != -1 {
 					t.Errorf("%s: %d: got %v, want that it blames %d for itself", text, to, out[to].err, liar)

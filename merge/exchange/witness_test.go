@@ -262,21 +262,24 @@ func TestTwoNodesOfAParty(t *testing.T) {
 	}
 }
 
-// TestAStallBehindTheOwnLeavesIsSeen: a contributor has all of an owner's leaves and still owes it those that it witnesses, when
-// nothing goes on. Both ends learn of it.
+// TestAStallBehindTheOwnLeavesIsSeen: a contributor has all of an owner's leaves, and still owes it those that it witnesses, when
+// nothing goes on. There is nobody else from whom it could learn that the attempt has failed.
 func TestAStallBehindTheOwnLeavesIsSeen(t *testing.T) {
 	const from, to = 0, 1
+	l, local, merged := floats(t, 20, 2)
 	synctest.Test(t, func(t *testing.T) {
-		tr, s, a := witnesses(t, "mean", 3)
-		own := len(shard(a.Participants[to])) * a.Layout.LeafLen(0)
+		s, a := newSwarm(t, 2, exchange.Config{}), witnessing(attempt(t, l, 1, 1, 1), 2)
+		for i := range a.Participants { // The owner's leaves come first.
+			a.Participants[i].Shard = merge.Shard{First: 10 * (1 - i), Leaves: 10}
+		}
 		s.through(newNetwork(func(i, j, moved int) verdict {
-			if i == from && j == to && moved > own+own/2 {
+			if i == from && j == to && moved > 15*merge.MaxLeafSize {
 				return stall
 			}
 			return pass
 		}))
 		start := time.Now()
-		out := s.runAll(t.Context(), a, tr.local, tr.merged)
+		out := s.runAll(t.Context(), a, local, merged)
 		if took := time.Since(start); took > 30*time.Second || blamed(out[to].err) != from || out[from].err == nil {
 			t.Errorf("after %v: got %v and %v, want that %d blames %d, and that both know", took, out[from].err, out[to].err, to, from)
 		}
