@@ -88,8 +88,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	return nil
 }
 
-// LeadReport takes a heartbeat on the leader; it is the handler of KindReport. What a session says counts only if its node signed
-// it. A Done has signatures of its own: a report with a bad one counts but for that.
+// LeadReport takes a heartbeat on the leader; it is the handler of KindReport. What another SN has passed on of a session counts only if
+// the session's node signed it; what came to this SN itself the node has proven by its connection and token. A Done has signatures of
+// its own, for the ledger too: a report with a bad one counts but for that.
 func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error) {
 	m := &swarmv1.ForwardedReport{}
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -126,7 +127,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
 			continue
 		}
-		if !s.seals.valid(node.PeerID, session.ReportMessage(node.Name, x), x.GetSignature()) {
+		if m.GetSn() != s.cfg.Name && !s.seals.valid(node.PeerID, session.ReportMessage(node.Name, x), x.GetSignature()) {
 			bad = fmt.Errorf("%w: node %s did not sign what is reported of its session of %s", ErrSignature, node.Name, x.GetContract())
 			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", m.GetSn(), "err", bad)
 			continue

@@ -90,4 +90,8 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 	if got := s.lead.Reports(); len(got) != 2 || got[1].Ready.Weight != 3 || got[1].Number != 5 {
 		t.Errorf("recorded %+v", got)
 	}
+	genuine.Signature = nil // nobody has passed it on
+	if _, err := a.sessions().Report(t.Context(), with(a, &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{genuine}})); err != nil {
+		t.Errorf("to the leader itself: %v", err)
+	}
 }

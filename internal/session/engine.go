@@ -141,7 +141,7 @@ func (e *Engine) heartbeats(ctx context.Context) {
 	defer tick.Stop()
 	down := false
 	for {
-		req := e.report()
+		req := e.signedReport()
 		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := e.cfg.Control.Report(callCtx, req)
 		cancel()
@@ -208,13 +208,28 @@ func pressing(now, told *swarmv1.ReportRequest) bool {
 	})
 }
 
-// report is what the leader should know now.
+// report is what the leader should know now. It is not signed: most of it is compared with what was told and never sent.
 func (e *Engine) report() *swarmv1.ReportRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.reportLocked()
+}
+
+func (e *Engine) reportLocked() *swarmv1.ReportRequest {
 	req := &swarmv1.ReportRequest{}
 	if s := e.current; s != nil && s.err == nil { // a finished one still holds models
 		req.Sessions = append(req.Sessions, s.reportLocked())
+	}
+	return req
+}
+
+// signedReport is a report that can be sent.
+func (e *Engine) signedReport() *swarmv1.ReportRequest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	req := e.reportLocked()
+	for _, r := range req.Sessions {
+		e.current.signLocked(r)
 	}
 	return req
 }

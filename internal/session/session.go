@@ -201,7 +201,6 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
 		r.Done, r.Failed = s.attempt.done, s.attempt.failed
 	}
-	s.signLocked(r)
 	return r
 }
 
