@@ -45,7 +45,7 @@ func (s *session) takeSlotsLocked(r *Saved) {
 	case err == nil:
 		s.slots = slots
 	case s.finished: // the final model lies on disk too
-		s.held = r.Held.model()
+		s.held, s.heldSlot = r.Held.model(), r.HeldSlot // the next life reads the record too
 		return
 	default:
 		log.Error("the session can't be taken up without its weight files", "contract", s.contract, "session", s.id, "err", err)

@@ -514,6 +514,38 @@ func TestForgottenWhileTheDaemonWasAway(t *testing.T) {
 	})
 }
 
+// TestFinishedLivesAreReadAgain: a node that has finished is started as often as one likes, though its weight files went with its program,
+// and its contract too.
+func TestFinishedLivesAreReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ledSwarm{swarm: newSwarm()}
+		l := newLives(t, w, 0)
+		train(t, l)
+		synctest.Wait()
+		b, err := os.ReadFile(l.record(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.current().cancel()
+		l.old.Wait()
+		if err := os.WriteFile(l.record(1), []byte(strings.Replace(string(b), `"local":"local"`, `"local":"/elsewhere/local"`, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.remove()
+		l.begin(1)
+		if err := l.current().engine.Linger(t.Context()); err != nil {
+			t.Errorf("linger: %v", err)
+		}
+		synctest.Wait()
+		if b, err = os.ReadFile(l.record(1)); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := session.ParseRecord(b); err != nil || r.Session == nil || !r.Session.Finished {
+			t.Errorf("the record of a life after the end: %v", err)
+		}
+	})
+}
+
 // TestWeightFilesAreGone: the program is told, and so is the contract.
 func TestWeightFilesAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
