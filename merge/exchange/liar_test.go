@@ -18,8 +18,8 @@ func witnesses(t *testing.T, text string, k int) (*training, *swarm, exchange.At
 	t.Helper()
 	const n = 5
 	rng := rand.New(rand.NewPCG(1, uint64(k)))
-	l, _, _ := floats(t, 10, 1)
-	l = l.WithLeafSize(merge.MaxLeafSize / 4)
+	l, _, _ := floats(t, 2, 1)
+	l = l.WithLeafSize(merge.MaxLeafSize / 16)
 	tr := newTraining(t, canonical(t, text), l, n, true, rng)
 	return tr, tr.join(newSwarm(t, n, exchange.Config{})), witnessing(tr.plan(attempt(t, l, 1, 1, 2, 1, 3, 2)), k)
 }

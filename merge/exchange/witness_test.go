@@ -129,6 +129,9 @@ func (tr *training) sent(i int, leaves []int) merge.Digest {
 // claims the same of it: with several runs for each owner, some that own nothing, in a first round and in a later one.
 func TestWitnessesAgree(t *testing.T) {
 	for k, text := range append(slices.Clone(allMethods), "mean(wire=float16)", "geomedian(wire=bfloat16)", "fedadam(wire=bfloat16)") {
+		if !row(k) {
+			continue
+		}
 		m := canonical(t, text)
 		for _, mergers := range []int{2, 3} {
 			t.Run(fmt.Sprintf("%s/%d", m, mergers), func(t *testing.T) {
@@ -167,7 +170,7 @@ func owners(a exchange.Attempt) int {
 // TestWitnessesResume: nothing that has come is sent again, and what comes out is the same, as are the claims, whatever broke off.
 func TestWitnessesResume(t *testing.T) {
 	for k, p := range phases {
-		if k%2 > 0 || !row(k) {
+		if k%2 > 0 || !row(k/2) {
 			continue
 		}
 		t.Run(p.method+"/"+p.name, func(t *testing.T) {
@@ -189,7 +192,10 @@ func TestWitnessesResume(t *testing.T) {
 // TestAWordOfWhatWasSentBefore: a node that was started again signs what mergers have of it still as it did before.
 func TestAWordOfWhatWasSentBefore(t *testing.T) {
 	const again = 1
-	for _, phase := range []int{2, 7} {
+	for _, phase := range []int{7, 2} {
+		if phase == 2 && !thorough {
+			continue
+		}
 		synctest.Test(t, func(t *testing.T) {
 			tr, s, a, _, _ := brokenOf(t, phase, 2)
 			s.hubs[again].Close()
