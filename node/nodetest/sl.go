@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"golang.org/x/sync/errgroup"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -70,7 +71,7 @@ func (n *sl) start() error {
 	engine := session.New(session.Config{
 		Trust: guard, Sign: n.id.key.Sign, Compare: api.Compare,
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
-		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps, guard}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
+		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps, guard, n.id.key}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
 	})
 	n.takeUp(engine)
@@ -231,6 +232,7 @@ type slNet struct {
 	host  *host
 	taps  *taps
 	guard *trust.Guard
+	key   crypto.PrivKey
 }
 
 var _ node.Network = slNet{}
@@ -241,7 +243,7 @@ func (s slNet) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange
 	if err != nil { // never a nil *conn in an interface
 		return nil, err
 	}
-	return &tapped{conn: c, taps: s.taps}, nil
+	return &tapped{conn: c, taps: s.taps, key: s.key}, nil
 }
 
 // dial opens a stream and holds who answers to its registration.

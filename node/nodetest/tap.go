@@ -45,9 +45,11 @@ type taps struct {
 	mishear map[pair]bool                        // {receiver, owner}: the receiver reports another digest than that of what it got
 	cheat   map[pair]bool                        // {owner, receiver}: the owner sends other bytes than it merged, and seals them
 	spoilt  map[spoilt]map[uint32]merge.Digest
-	wrong   map[string]bool        // who sends everybody what it has not merged
-	sealed  map[string]wronglyDone // what such a one has sealed last
-	witness map[pair]bool          // {witness, owner}: it reports that it merged the owner's part otherwise
+	wrong   map[string]bool          // who sends everybody what it has not merged
+	sealed  map[string]wronglyDone   // what such a one has sealed last
+	witness map[pair]bool            // {witness, owner}: it reports that it merged the owner's part otherwise
+	twofold map[pair]bool            // {contributor, merger}: the merger is sent something else than others
+	jobs    map[string]*swarmv1.Plan // that an SL carries out
 }
 
 // spoilt names what a cheating owner sends to one receiver under a plan.
@@ -65,7 +67,8 @@ type contribution struct {
 func newTaps(offered func(name string) contribution) *taps {
 	return &taps{
 		carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{},
-		wrong: map[string]bool{}, sealed: map[string]wronglyDone{}, witness: map[pair]bool{},
+		wrong: map[string]bool{}, sealed: map[string]wronglyDone{}, witness: map[pair]bool{}, twofold: map[pair]bool{},
+		jobs:   map[string]*swarmv1.Plan{},
 		spoilt: map[spoilt]map[uint32]merge.Digest{}, offered: offered, owners: map[contribution]map[uint32][]string{},
 	}
 }
@@ -110,7 +113,7 @@ func (s *Swarm) Honest(name string) {
 	s.taps.mu.Lock()
 	defer s.taps.mu.Unlock()
 	delete(s.taps.wrong, name)
-	for _, lies := range []map[pair]bool{s.taps.mishear, s.taps.cheat, s.taps.witness} {
+	for _, lies := range []map[pair]bool{s.taps.mishear, s.taps.cheat, s.taps.witness, s.taps.twofold} {
 		maps.DeleteFunc(lies, func(p pair, _ bool) bool { return p[0] == name })
 	}
 }
@@ -135,8 +138,9 @@ type tapped struct {
 	taps    *taps
 	owner   bool // this end owns the shard that the stream is about
 	in, out frames
-	key     crypto.PrivKey // of an owner
-	body    []byte         // of the leaf that is being spoilt
+	key     crypto.PrivKey          // of the node at this end
+	body    []byte                  // of the leaf that is being spoilt
+	sent    map[uint64]merge.Digest // of spoilt leaves of the own contribution
 }
 
 var _ exchange.Stream = (*tapped)(nil)
@@ -204,6 +208,9 @@ func (t *tapped) Write(p []byte) (int, error) {
 	if t.owner && (t.taps.lies(t.taps.cheat, t.local().name, t.remote().name) || t.taps.mergesWrongly(t.local().name)) {
 		spoil = t.spoil
 	}
+	if !t.owner && t.taps.lies(t.taps.twofold, t.local().name, t.remote().name) {
+		spoil = t.twofold
+	}
 	other := append([]byte(nil), p...)
 	head, n, left, hello := t.out.head, t.out.n, t.out.left, t.out.hello
 	t.out.pass(other, spoil)
@@ -260,6 +267,9 @@ type deceiver struct {
 
 // Merge implements session.Exchange.
 func (d deceiver) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	d.taps.mu.Lock()
+	d.taps.jobs[d.Peer] = job.Plan
+	d.taps.mu.Unlock()
 	done, failed := d.Exchanger.Merge(ctx, job)
 	if done == nil {
 		return done, failed
@@ -309,8 +319,7 @@ func (d deceiver) agreeWithItself(job session.Job, done *swarmv1.Done) bool {
 	if !known {
 		return false
 	}
-	self := job.Plan.Participants[job.Self]
-	runs := append([]*swarmv1.LeafRun{{First: self.ShardFirst, Leaves: self.ShardLeaves}}, self.MoreShards...)
+	runs := runsOf(job.Plan.Participants[job.Self])
 	var leaves []merge.Digest
 	for i := range job.Layout.Leaves() {
 		b := make([]byte, job.Layout.LeafLen(i))

@@ -81,6 +81,18 @@ func TestAWitnessThatLiesIsNamed(t *testing.T) {
 	})
 }
 
+// TestAContributorThatTellsTwoThingsIsNamed: it sends a witness other leaves than the owner, and signs for each what it got. Two that merge each part
+// are enough to convict it.
+func TestAContributorThatTellsTwoThingsIsNamed(t *testing.T) {
+	witnessed(t, 2, func(t *testing.T, s *nodetest.Swarm) {
+		s.TellTwoThings("sl-0", "sl-3") // which witnesses sl-2
+		tells(t, s, "sl-0: it signed that it sent")
+		committedWithout(t, s, "sl-0")
+		s.Honest("sl-0")
+		agree(t, s, "sl-0", "sl-1", "sl-2", "sl-3")
+	})
+}
+
 // TestAWrongMergeIsNotCommitted: with two that merge each part nobody can tell which of them is wrong. Both are named, nothing is committed
 // that they do not agree on, and once they do training goes on.
 func TestAWrongMergeIsNotCommitted(t *testing.T) {
