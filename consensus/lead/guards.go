@@ -156,10 +156,12 @@ func (d *decider) checkPlan(parts []state.Participant) error {
 	if err := d.c.CheckPlan(parts); err != nil {
 		return err
 	}
-	_, err := d.in.View.Allot(d.c, parts)
+	allotted, err := d.in.View.Allot(d.c, parts)
 	switch state.ReasonOf(err) {
 	case state.ReasonNoOwner, state.ReasonWitnesses:
 		return err
+	case "":
+		return d.reportable(allotted)
 	}
 	return nil
 }

@@ -50,16 +50,14 @@ func (d *decider) claims(done map[string]*Done, before []failure) []failure {
 		return nil
 	}
 	b := bench{d: d, parts: p.Participants, out: map[int]bool{}, pairs: map[[2]int]bool{}}
-	units, owns := make([]string, len(b.parts)), make([]bool, len(b.parts))
 	for i, part := range b.parts {
-		units[i], owns[i] = d.in.View.Unit(part), part.ShardLeaves > 0
 		b.done = append(b.done, done[part.Session])
 		b.out[i] = slices.ContainsFunc(before, func(f failure) bool { return f.node == part.Node })
 		if part.Weight > 0 {
 			b.contributors = append(b.contributors, i)
 		}
 	}
-	b.mergers = merge.Mergers(units, owns, int(p.Witnesses))
+	b.mergers = d.mergers(b.parts, p.Witnesses)
 	for i := range b.parts {
 		b.whole(i)
 	}
@@ -69,6 +67,43 @@ func (d *decider) claims(done map[string]*Done, before []failure) []failure {
 		}
 	}
 	return b.found
+}
+
+// mergers are those of each participant's part, the owner first.
+func (d *decider) mergers(parts []state.Participant, k uint32) [][]int {
+	units, owns := make([]string, len(parts)), make([]bool, len(parts))
+	for i, part := range parts {
+		units[i], owns[i] = d.in.View.Unit(part), part.ShardLeaves > 0
+	}
+	return merge.Mergers(units, owns, int(k))
+}
+
+// maxInputs bounds what a node reports of inputs: of about 100 bytes each, in a report of at most 1 MiB.
+const maxInputs = 8192
+
+// reportable returns why one of the participants could not report all that it merges as a witness, or nil. Where one party has
+// many nodes among few others each of its nodes has the same few as witnesses.
+func (d *decider) reportable(parts []state.Participant) error {
+	if d.c.Rules == nil || d.c.Rules.Witnesses == 0 {
+		return nil
+	}
+	claims, contributors := make([]int, len(parts)), 0
+	for i, mergers := range d.mergers(parts, d.c.Rules.Witnesses) {
+		for _, m := range mergers {
+			claims[m]++
+		}
+		if parts[i].Weight > 0 {
+			contributors++
+		}
+	}
+	if n := slices.Max(append(claims, 0)) * contributors; n > maxInputs {
+		return &state.Error{
+			Reason:  state.ReasonWitnesses,
+			Message: fmt.Sprintf("with witnesses %d one of the peers would report what went into parts %d times, at most %d times can be", d.c.Rules.Witnesses, n, maxInputs),
+			Remedy:  "ask for fewer witnesses, or let fewer peers own parts",
+		}
+	}
+	return nil
 }
 
 // convict names a participant.

@@ -246,3 +246,20 @@ func TestTooFewForWitnesses(t *testing.T) {
 		t.Fatalf("two merge under witnesses 3: %s", w)
 	}
 }
+
+// TestManyOfOneParty: each of them has the same few witnesses, who could not report all that they merge.
+func TestManyOfOneParty(t *testing.T) {
+	b := newTableOf(t, state.Rules{Witnesses: 2}, 101, func(_ int, o *state.OpenSession) { o.Terms.Leaves = 1000 })
+	all := make([]int, 101)
+	for i := range all {
+		all[i] = i
+		b.apply(state.RegisterNode{
+			Node:      state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(max(0, i-99))},
+			TokenHash: strings.Repeat("1", 64),
+		})
+	}
+	b.ready(1, all...)
+	if w := b.follow(); w.Kind != lead.WaitWitnesses || !strings.Contains(w.String(), "10201 times, at most 8192") {
+		t.Errorf("%s: %s", w.Kind, w)
+	}
+}

@@ -107,11 +107,10 @@ func (c *Contract) checkMergers(owners []Owner, shards [][]LeafRun) error {
 
 // Unit names the party that a participant of a plan belongs to, by which witnesses are told apart.
 func (s *State) Unit(p Participant) string {
-	peerID := p.Node
 	if n := s.Nodes[p.Node]; n != nil {
-		peerID = n.PeerID
+		return cmp.Or(p.SPIFFEID, Unit(n.SPIFFEID, n.PeerID))
 	}
-	return cmp.Or(p.SPIFFEID, peerID)
+	return cmp.Or(p.SPIFFEID, p.Node)
 }
 
 // follow holds a plan to what earlier attempts of the round left behind, and notes what it leaves itself.
@@ -123,6 +122,9 @@ func (p PlanRound) follow(s *State, c *Contract) error {
 	if !p.Allotted {
 		if due.Runs != nil {
 			return reject(ReasonBadShards, "", "contract %s: earlier attempts of round %d were allotted, this one is not", c.Name, p.Round)
+		}
+		if c.Rules.witnesses() > 0 { // no version that knew no allotment knew them
+			return reject(ReasonBadShards, "", "contract %s: round %d is not allotted", c.Name, p.Round)
 		}
 		if p.Epoch > 0 {
 			c.Due = &Due{Epoch: p.Epoch}
