@@ -138,9 +138,6 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 	if self.Name != g.cfg.Name || self.Address != g.cfg.Address {
 		return errors.New("join: the request must carry this server's name and address")
 	}
-	g.mu.Lock()
-	g.rejoin = &rejoin{self, via}
-	g.mu.Unlock()
 	pause := minBackoff
 	last := ErrNoLeader
 	begin, said := time.Now(), ""
@@ -154,6 +151,9 @@ func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error 
 		for _, address := range joinTargets(via, g.addresses()) {
 			resp, err := g.askJoin(ctx, address, self)
 			if err == nil {
+				g.mu.Lock()
+				g.rejoin = &rejoin{self, via} // from now on; until then this loop asks
+				g.mu.Unlock()
 				return g.joined(ctx, address, resp)
 			}
 			if errors.Is(err, ErrRefused) || told && admission.TellsBan(err, g.self.PeerID) {
