@@ -206,37 +206,36 @@ func (r refusing) Dial(ctx context.Context, address, protocol string) (net.Conn,
 
 // TestWhoIsForgottenOrBannedAsksAgain: the server is taken out of the configuration, and comes back by another order only.
 func TestWhoIsForgottenOrBannedAsksAgain(t *testing.T) {
-	for name, takeBack := range map[string]func(s *swarm, leader string) []state.Command{
-		"forgotten": func(*swarm, string) []state.Command {
-			return []state.Command{state.SetLive{Node: "d"}, state.ForgetNode{Node: "d"}}
+	for name, takeBack := range map[string]func(node string) []state.Command{
+		"forgotten": func(node string) []state.Command {
+			return []state.Command{state.SetLive{Node: node}, state.ForgetNode{Node: node}}
 		},
-		"banned": func(*swarm, string) []state.Command {
-			return []state.Command{state.BanNode{PeerID: "idd", By: "spiffe://d/swarm/swci"}, state.UnbanNode{PeerID: "idd"}}
+		"banned": func(node string) []state.Command {
+			return []state.Command{state.BanNode{PeerID: "id" + node, By: "spiffe://d/swarm/swci"}, state.UnbanNode{PeerID: "id" + node}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSwarm(t)
-				s.formAdmitting("a", "b", "c", "d")
-				leader := s.leader("a", "b", "c", "d")
-				if leader.name == "d" {
-					t.Fatal("the last one leads")
-				}
-				for _, c := range takeBack(s, leader.name) {
+				all := []string{"a", "b", "c", "d"}
+				s.formAdmitting(all...)
+				leader := s.leader(all...)
+				node := others(all, leader.name)[2]
+				for _, c := range takeBack(node) {
 					if _, err := leader.Propose(s.within(time.Minute), c); err != nil {
 						t.Fatal(err)
 					}
 				}
-				s.until("it to be out", func() bool { return !s.member(leader.name, "d") })
+				s.until("it to be out", func() bool { return !s.member(leader.name, node) })
 				time.Sleep(5 * time.Minute)
-				if s.member(leader.name, "d") {
+				if s.member(leader.name, node) {
 					t.Error("it is back by itself")
 				}
-				if got := s.candidates(leader.name); len(got) != 1 || got[0].PeerID != "idd" {
+				if got := s.candidates(leader.name); len(got) != 1 || got[0].PeerID != "id"+node {
 					t.Errorf("waiting: %+v", got)
 				}
-				s.admit("b", "d", "idd")
-				s.until("it to vote again", func() bool { return s.votes(leader.name, "d") })
+				s.admit(leader.name, node, "id"+node)
+				s.until("it to vote again", func() bool { return s.votes(leader.name, node) })
 			})
 		})
 	}
