@@ -90,7 +90,9 @@ func (w *swarm) now() *swarmv1.ContractView {
 }
 
 func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+	w.mu.Lock()
 	w.opened = req
+	w.mu.Unlock()
 	w.update(func(v *swarmv1.ContractView) {
 		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
 			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})

@@ -1,0 +1,59 @@
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// TestASessionThatTheSwarmHasLostIsOpenedAnew: and closed anew, if its program has called Close.
+func TestASessionThatTheSwarmHasLostIsOpenedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, _ := start(t, w)
+		closed := make(chan answer, 1)
+		go func() {
+			r, err := e.Close(t.Context(), id, "snapshot")
+			closed <- answer{r, err}
+		}()
+		time.Sleep(time.Second)
+		lose := func(run uint64) {
+			w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions = run, nil })
+			time.Sleep(5 * time.Second)
+			v := e.View()
+			if len(v.GetSessions()) == 0 || v.GetSessions()[0].GetId() != id || v.GetSessions()[0].GetState() != "closed" || v.GetRun() != run {
+				t.Fatalf("the contract has %v", v)
+			}
+		}
+		lose(1)
+		lose(7) // no model of a run is held yet
+		lose(2)
+		if got := w.said(); got.GetRun() != 2 {
+			t.Errorf("reports %v", got)
+		}
+		w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State, v.Sessions[0].EndReason = "ended", "lost" })
+		if a := <-closed; a.err == nil {
+			t.Errorf("closed with %+v", a.r)
+		}
+	})
+}
+
+// TestAnotherRunThanThatOfAModel: a session that holds a model of a run goes to no other, whatever an SN shows.
+func TestAnotherRunThanThatOfAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		e, id, s := start(t, w)
+		copy(s.local.b, "12345678")
+		round(t, w, e, id, 1)
+		w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions = 2, nil })
+		time.Sleep(10 * time.Second)
+		var why *session.Error
+		if a := <-syncCall(t, e, id, 2); !errors.As(a.err, &why) || why.Code != "RESET" {
+			t.Errorf("got %+v, %v; want the end of the session", a.r, a.err)
+		}
+	})
+}
