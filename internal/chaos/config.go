@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/netns"
@@ -72,15 +73,19 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("no binaries in %s: run make: %w", c.Bin, err)
 		}
 	}
+	if len(c.kinds()) == 0 {
+		return c, fmt.Errorf("none of %q can be done here: they need root", c.Only)
+	}
 	return c, nil
 }
 
 // kinds are what waves are made of.
 func (c Config) kinds() []Kind {
-	if len(c.Only) > 0 {
-		return c.Only
+	if len(c.Only) == 0 {
+		return waveKinds(c.root(), c.Known)
 	}
-	return waveKinds(c.root(), c.Known)
+	possible := waveKinds(c.root(), c.Only)
+	return slices.DeleteFunc(slices.Clone(c.Only), func(k Kind) bool { return !slices.Contains(possible, k) })
 }
 
 // shape is what the schedule depends on beside the seed.

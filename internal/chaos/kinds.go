@@ -31,6 +31,7 @@ type spec struct {
 	scope       scope
 	links       bool // needs network namespaces
 	disks       bool // needs file systems of its own
+	anew        bool // SLs begin a new session after it, or other SLs come
 	least, most time.Duration
 	begin       func(c *cluster, f Fault) (end func() error, err error)
 }
@@ -39,9 +40,6 @@ type spec struct {
 // line goes when what it names is mended.
 var known = map[Kind]string{
 	"sn-wipe":           "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
-	"merged-truncate":   "the fetch of a committed model tries again for ever",
-	"merged-extend":     "the fetch of a committed model tries again for ever",
-	"merged-garble":     "a slot that is being merged can be changed by the program: all peers can take what it wrote",
 	"sl-without-its-sn": "an SL that starts knows one SN only",
 	"sl-kill-at-end":    "who was killed at the very end gets ContractOverError for ever",
 }
@@ -71,28 +69,28 @@ var specs = index([]*spec{
 	{kind: "all-sns-stop", scope: allSNs, least: brief, most: while, begin: freezeSNs},
 	{kind: "all-sns-disk-full", scope: allSNs, disks: true, least: brief, most: while, begin: fillSNs},
 	// SLs.
-	{kind: "sl-kill", scope: oneSL, most: brief, begin: kill},
-	{kind: "sl-away", scope: oneSL, least: brief, most: while, begin: away},
+	{kind: "sl-kill", scope: oneSL, anew: true, most: brief, begin: kill},
+	{kind: "sl-away", scope: oneSL, anew: true, least: brief, most: while, begin: away},
 	{kind: "sl-stop", scope: oneSL, least: brief, most: while, begin: freeze},
-	{kind: "sl-disk-full", scope: oneSL, disks: true, least: brief, most: while, begin: fillDisk},
-	{kind: "sl-wipe", scope: oneSL, least: brief, most: while, begin: wipe},
+	{kind: "sl-disk-full", scope: oneSL, anew: true, disks: true, least: brief, most: while, begin: fillDisk},
+	{kind: "sl-wipe", scope: oneSL, anew: true, least: brief, most: while, begin: wipe},
 	{kind: "sl-slow", scope: oneSL, links: true, least: brief, most: while, begin: slow},
-	{kind: "sl-without-its-sn", scope: slAndSNs, least: brief, most: while, begin: withoutSN},
-	{kind: "sl-joins-late", scope: lateSL, least: 3 * time.Second, most: 2 * while, begin: join},
-	{kind: "all-sls-kill", scope: allSLs, most: brief, begin: killSLs},
-	{kind: "all-kill", scope: everybody, most: brief, begin: killAll},
+	{kind: "sl-without-its-sn", scope: slAndSNs, anew: true, least: brief, most: while, begin: withoutSN},
+	{kind: "sl-joins-late", scope: lateSL, anew: true, least: 3 * time.Second, most: 2 * while, begin: join},
+	{kind: "all-sls-kill", scope: allSLs, anew: true, most: brief, begin: killSLs},
+	{kind: "all-kill", scope: everybody, anew: true, most: brief, begin: killAll},
 	// Programs.
-	{kind: "program-kill", scope: oneSL, most: brief, begin: killProgram},
-	{kind: "program-term", scope: oneSL, most: brief, begin: termProgram},
+	{kind: "program-kill", scope: oneSL, anew: true, most: brief, begin: killProgram},
+	{kind: "program-term", scope: oneSL, anew: true, most: brief, begin: termProgram},
 	{kind: "program-stop", scope: oneSL, least: brief, most: while, begin: freezeProgram},
 	// Weight files.
-	{kind: "local-truncate", scope: oneSL, most: brief, begin: truncate("local")},
-	{kind: "local-extend", scope: oneSL, most: brief, begin: extend("local")},
+	{kind: "local-truncate", scope: oneSL, anew: true, most: brief, begin: truncate("local")},
+	{kind: "local-extend", scope: oneSL, anew: true, most: brief, begin: extend("local")},
 	{kind: "local-garble", scope: oneSL, least: brief, most: while, begin: garble("local")},
-	{kind: "merged-truncate", scope: oneSL, most: brief, begin: truncate("merged-0", "merged-1")},
-	{kind: "merged-extend", scope: oneSL, most: brief, begin: extend("merged-0", "merged-1")},
-	{kind: "merged-garble", scope: oneSL, least: brief, most: while, begin: garble("merged-0", "merged-1")},
-	{kind: "slots-removed", scope: oneSL, most: brief, begin: removeSlots},
+	{kind: "merged-truncate", scope: oneSL, anew: true, most: brief, begin: truncate("merged-0", "merged-1")},
+	{kind: "merged-extend", scope: oneSL, anew: true, most: brief, begin: extend("merged-0", "merged-1")},
+	{kind: "merged-garble", scope: oneSL, anew: true, least: brief, most: while, begin: garble("merged-0", "merged-1")},
+	{kind: "slots-removed", scope: oneSL, anew: true, most: brief, begin: removeSlots},
 	// Links.
 	{kind: "link-sl-sl", scope: twoSLs, links: true, least: brief, most: while, begin: cut},
 	{kind: "link-sl-sl-one-way", scope: twoSLs, links: true, least: brief, most: while, begin: deafen},
@@ -116,6 +114,19 @@ func index(list []*spec) map[Kind]*spec {
 		out[s.kind] = s
 	}
 	return out
+}
+
+// endKinds are what goes wrong while a training ends.
+func (c Config) endKinds() []Kind {
+	return slices.DeleteFunc(c.kinds(), func(k Kind) bool {
+		return specs[k].anew && (!c.killsAtEnd() || specs[k].scope == lateSL)
+	})
+}
+
+// killsAtEnd tells whether SLs are killed while a training ends.
+func (c Config) killsAtEnd() bool {
+	_, left := known["sl-kill-at-end"]
+	return !left || slices.Contains(c.Known, "sl-kill-at-end")
 }
 
 // Known returns the kinds that are left out unless asked for, sorted.

@@ -123,6 +123,14 @@ func (r *runner) another(ctx context.Context) error {
 func (r *runner) wave(ctx context.Context, number int) error {
 	faults := WaveOf(r.cfg.Seed, number, r.cfg.shape())
 	r.say("wave %d, round %d", number, r.lastRound())
+	if err := r.inflict(ctx, faults, fmt.Sprintf("wave %d", number)); err != nil {
+		return err
+	}
+	return r.recover(ctx, time.Now(), fmt.Sprintf("wave %d", number))
+}
+
+// inflict does faults, each at its time, and returns when all are over.
+func (r *runner) inflict(ctx context.Context, faults []Fault, when string) error {
 	errs := make([]error, len(faults))
 	var all sync.WaitGroup
 	for i, f := range faults {
@@ -145,10 +153,9 @@ func (r *runner) wave(ctx context.Context, number int) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		r.violate("wave %d: %v", number, err)
-		return r.verdict()
+		r.violate("%s: %v", when, err)
 	}
-	return r.recover(ctx, time.Now(), fmt.Sprintf("wave %d", number))
+	return r.verdict()
 }
 
 // fault does one. What it could not do, or end, is an error.
@@ -266,16 +273,13 @@ func (r *runner) until(ctx context.Context, since time.Time, is func() bool) (bo
 // end has all programs finish. Each must have the one final model, and its node must end well and leave nothing.
 func (r *runner) end(ctx context.Context) error {
 	r.say("end of %s, round %d", r.contract, r.lastRound())
-	if err := (order{Contract: r.contract, Stop: true}).write(r.cfg.Dir); err != nil {
+	faults, draw := r.endFaults()
+	ordered := make(chan error, 1)
+	time.AfterFunc(draw, func() { ordered <- order{Contract: r.contract, Stop: true}.write(r.cfg.Dir) })
+	if err := errors.Join(r.inflict(ctx, faults, "end of "+r.contract), <-ordered); err != nil {
 		return err
 	}
 	since := time.Now()
-	if _, known := known["sl-kill-at-end"]; !known || r.also("sl-kill-at-end") {
-		f := Fault{Kind: "sl-kill-at-end", Node: slName(r.report.Trainings % r.cfg.SLs), At: time.Duration(r.cfg.Seed%7) * 100 * time.Millisecond}
-		if err := r.fault(ctx, f); err != nil {
-			return err
-		}
-	}
 	ok, err := r.until(ctx, since, func() bool {
 		for i, n := range r.c.sls[:r.cfg.SLs] {
 			if _, ended := r.judge.peers[i].ended[r.contract]; !ended || n.up() {
@@ -293,6 +297,27 @@ func (r *runner) end(ctx context.Context) error {
 		return r.verdict()
 	}
 	r.report.Ends = append(r.report.Ends, time.Since(since))
+	return r.ended()
+}
+
+// endFaults are what goes wrong while a training ends, and when in that its programs are told to end.
+func (r *runner) endFaults() (faults []Fault, order time.Duration) {
+	shape := r.cfg.shape()
+	if shape.Kinds = r.cfg.endKinds(); len(shape.Kinds) == 0 {
+		return nil, 0
+	}
+	faults = WaveOf(r.cfg.Seed, -r.report.Trainings, shape)
+	draw := faults[0].Draw
+	order = time.Duration(draw % uint64(spread)) //nolint:gosec // of a time
+	if r.cfg.killsAtEnd() {
+		node := slName(int(draw>>8) % r.cfg.SLs) //nolint:gosec // an index
+		faults = []Fault{{Kind: "sl-kill-at-end", Node: node, At: order + time.Duration(draw>>8%500)*time.Millisecond}}
+	}
+	return faults, order
+}
+
+// ended judges a training that has ended.
+func (r *runner) ended() error {
 	last := r.judge.last(r.contract)
 	for _, p := range r.judge.peers[:r.cfg.SLs] {
 		if e := p.ended[r.contract]; e.Digest != last.model {
@@ -306,15 +331,6 @@ func (r *runner) end(ctx context.Context) error {
 		r.violate("after the end of %s is left: %s", r.contract, what)
 	}
 	return r.verdict()
-}
-
-func (r *runner) also(k Kind) bool {
-	for _, a := range r.cfg.Known {
-		if a == k {
-			return true
-		}
-	}
-	return false
 }
 
 // audit copies the ledgers and has them verified as an auditor would.
