@@ -2,6 +2,8 @@ package exchange_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/swarmd/swarmd/merge"
@@ -108,5 +110,21 @@ func TestPlansNeedEnoughMergers(t *testing.T) {
 				t.Errorf("%s: participant %d: got %v, accepted should be %v", name, i, o.err, c.ok)
 			}
 		}
+	}
+}
+
+// TestDistancesOfWitnessesAreBounded: what a node adds up as a witness counts too, beside what it is told by owners.
+func TestDistancesOfWitnessesAreBounded(t *testing.T) {
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1 << 16}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 256
+	a := attempt(t, l, 1, slices.Repeat([]uint32{1}, n)...)
+	a.Method = canonical(t, "geomedian").String()
+	a = witnessing(a, 3)
+	slots := exchange.Slots{Local: newSlot(l.Bytes()), Merged: newSlot(l.Bytes())}
+	if _, err := newHub(0, exchange.Config{}).Run(t.Context(), a, slots, nil); !errors.Is(err, exchange.ErrPlan) || !strings.Contains(err.Error(), "distances") {
+		t.Errorf("got %v, want that the distances do not fit", err)
 	}
 }

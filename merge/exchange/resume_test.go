@@ -90,7 +90,7 @@ func brokenOf(t *testing.T, phase, mergers int) (*training, *swarm, exchange.Att
 		return pass
 	}))
 	a := attempt(t, l, 1, 1, 2, 1, 3)
-	if phase%2 == 1 {
+	if phase%2 == 1 || mergers == 3 {
 		interleave(a)
 	}
 	if a = tr.plan(a); mergers > 1 {

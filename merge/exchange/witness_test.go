@@ -136,12 +136,13 @@ func TestWitnessesAgree(t *testing.T) {
 		for _, mergers := range []int{2, 3} {
 			t.Run(fmt.Sprintf("%s/%d", m, mergers), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(k), uint64(mergers)))
-				n := max(5, m.LeastContributors())
+				n := max(5, m.LeastContributors()+1)
 				l, weights := mixedLayout(t, rng), make([]uint32, n)
 				l = l.WithLeafSize(merge.MaxLeafSize / 4)
 				for i := range weights {
 					weights[i] = uint32(1 + i)
 				}
+				weights[rng.IntN(n)] = 0 // It may own all the same, and be a witness.
 				a := attempt(t, l, 1, weights...)
 				for scatter(a, rng); owners(a) < mergers; scatter(a, rng) {
 				}
