@@ -1,8 +1,11 @@
 package bridge
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,6 +52,15 @@ func (s *Slot) sound() bool {
 	}
 	_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
 	return err == nil
+}
+
+// sum returns the SHA-256 of the whole file in hex, empty if it can't be read.
+func (s *Slot) sum() string {
+	h := sha256.New()
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, io.NewSectionReader(s, 0, s.size), make([]byte, 1<<20)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // makePrivate makes the directory for the file that is merged into.

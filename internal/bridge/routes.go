@@ -89,7 +89,7 @@ func (s *Server) serveOpen(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	layout := req.Layout.Digest().String()
-	if err := s.beginOpen(ctx, layout); err != nil {
+	if err := s.beginOpen(ctx, layout, req.Verify); err != nil {
 		return nil, err
 	}
 	res, err := s.cfg.Handler.Open(ctx, req)
@@ -109,7 +109,7 @@ func (s *Server) serveOpen(ctx context.Context, body []byte) (any, error) {
 
 // beginOpen refuses a second session, unless the program that has the first one is gone (it was started again by hand)
 // and has the same layout. The program that has it may itself open anew.
-func (s *Server) beginOpen(ctx context.Context, layout string) error {
+func (s *Server) beginOpen(ctx context.Context, layout string, verify bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opening {
@@ -129,7 +129,7 @@ func (s *Server) beginOpen(ctx context.Context, layout string) error {
 			}
 		}
 	}
-	s.opening = true
+	s.opening, s.verify = true, verify
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (s *Server) serveClose(ctx context.Context, body []byte) (any, error) {
 func (s *Server) polled(ctx context.Context, res SyncResult, err error) (any, error) {
 	out := wire.SyncResponse{
 		Round: res.Round, Slot: res.Slot, Interval: res.Interval, TrainingOver: res.TrainingOver, Contributed: res.Contributed,
-		Skipped: res.Skipped, Digest: res.Digest, Participants: append([]string{}, res.Participants...), Warnings: append([]string{}, res.Warnings...),
+		Skipped: res.Skipped, Digest: res.Digest, SHA256: s.sumOf(res.Slot), Participants: append([]string{}, res.Participants...), Warnings: append([]string{}, res.Warnings...),
 	}
 	var pending *PendingError
 	switch {

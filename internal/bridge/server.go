@@ -94,7 +94,9 @@ type Server struct {
 	mu      sync.Mutex
 	lock    *os.File // the claimed directory, locked; nil before
 	opening bool
+	verify  bool         // the program that opens wants sums of large models
 	open    *openSession // nil: none
+	slots   *Slots       // the newest; nil: none
 }
 
 // openSession is what the bridge remembers of the session that a program has open.
@@ -135,16 +137,43 @@ func (s *Server) Dir() string { return s.cfg.Dir }
 
 // CreateSlots makes the weight files of a session in the bridge directory, or in the spill directory. See CreateSlots.
 func (s *Server) CreateSlots(bytes int64) (*Slots, error) {
-	return CreateSlots(s.place(), bytes, s.cfg.Log)
+	return s.keep(CreateSlots(s.place(), bytes, s.cfg.Log))
 }
 
 // OpenSlots opens the weight files that an earlier life of the daemon made. See OpenSlots.
 func (s *Server) OpenSlots(bytes int64, local, committed string) (*Slots, error) {
-	return OpenSlots(s.place(), bytes, local, committed)
+	return s.keep(OpenSlots(s.place(), bytes, local, committed))
+}
+
+// keep remembers the newest slots, whose sums answers have.
+func (s *Server) keep(slots *Slots, err error) (*Slots, error) {
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots = slots
+	return slots, nil
+}
+
+// sumOf returns the sum of the model in a slot.
+func (s *Server) sumOf(slot string) string {
+	s.mu.Lock()
+	slots := s.slots
+	s.mu.Unlock()
+	if slots == nil {
+		return ""
+	}
+	return slots.Sum(slot)
 }
 
 func (s *Server) place() Place {
-	return Place{Dir: s.cfg.Dir, Spill: s.cfg.SpillDir, SpillAs: s.cfg.SpillAs, Owner: s.cfg.Owner, MaxModel: s.cfg.MaxModel}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Place{
+		Verify: s.verify,
+		Dir:    s.cfg.Dir, Spill: s.cfg.SpillDir, SpillAs: s.cfg.SpillAs, Owner: s.cfg.Owner, MaxModel: s.cfg.MaxModel,
+	}
 }
 
 // Resume makes the bridge know a session that a program opened in an earlier life of the daemon: layout is its digest,

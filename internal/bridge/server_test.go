@@ -3,8 +3,10 @@ package bridge_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -233,6 +235,11 @@ func TestConversation(t *testing.T) {
 		}
 	}
 	_, m = post(t, c, "/v1/sync", sync)
+	model, err := os.ReadFile(filepath.Join(dir, "merged-0"))
+	if sum := fmt.Sprintf("%x", sha256.Sum256(model)); err != nil || m["sha256"] != sum {
+		t.Errorf("sha256 is %v, want %s, %v", m["sha256"], sum, err)
+	}
+	delete(m, "sha256")
 	want = map[string]any{
 		"pending": false, "round": 1.0, "slot": "merged-0", "interval": 16.0, "training_over": false, "contributed": true,
 		"skipped": false, "digest": "", "participants": []any{"sl-0"}, "warnings": []any{},

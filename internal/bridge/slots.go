@@ -149,6 +149,8 @@ type Slots struct {
 	mu        sync.Mutex
 	merged    [2]*Slot
 	committed int // index in merged, -1 before the first Commit
+	verify    bool
+	sums      [2]string // by index in merged: hex SHA-256 of what was committed there; empty: not known
 	closed    bool
 }
 
@@ -160,7 +162,12 @@ type Place struct {
 	Owner   *Owner // nil: the daemon's user
 	// MaxModel bounds the length of one file, as the node's owner says; 0: nothing does.
 	MaxModel int64
+	// Verify has committed models summed up for the program whatever their size.
+	Verify bool
 }
+
+// smallModel is what is summed up in any case, in bytes: it takes about a millisecond.
+const smallModel = 1 << 20
 
 // CreateSlots makes the three files of the given length in the place's directory, with all their space allocated. If its file
 // system is too full, or would be nearly, they go to the spill directory, with a log line, and their names are absolute paths. Files that an
@@ -216,7 +223,7 @@ func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
 	if err := makePrivate(dir); err != nil {
 		return nil, err
 	}
-	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner}
+	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner, verify: at.Verify || bytes <= smallModel}
 	for i, into := range s.files() {
 		slot := newSlot(dir, prefix, fileNames[i], bytes)
 		allocate := slot.allocatePrivate
@@ -260,7 +267,7 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 	if local != filepath.Join(prefix, wire.LocalName) {
 		return nil, fmt.Errorf("open weight files: %s is not where they are kept now", local)
 	}
-	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner}
+	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner, verify: at.Verify || bytes <= smallModel}
 	for i, into := range s.files() {
 		slot := newSlot(dir, prefix, fileNames[i], bytes)
 		var err error
@@ -391,12 +398,29 @@ func (s *Slots) Commit() string {
 	defer s.mu.Unlock()
 	s.committed = s.mergingLocked()
 	m := s.merged[s.committed]
+	s.sums[s.committed] = ""
+	if s.verify {
+		s.sums[s.committed] = m.sum() // while the program can't reach it
+	}
 	if m.private && !s.closed {
 		if err := m.publish(); err != nil {
 			m.broken.Store(&Error{"SLOT_LOST", err.Error(), "look what lies in the bridge directory, and start the training again"})
 		}
 	}
 	return m.Name()
+}
+
+// Sum returns the SHA-256, in hex, of what was committed to the slot of this name; empty: it was not asked for, or the daemon
+// was started since.
+func (s *Slots) Sum(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, m := range s.merged {
+		if m.Name() == name {
+			return s.sums[i]
+		}
+	}
+	return ""
 }
 
 // Close removes the files and frees the daemon's descriptors; a program that has them open or mapped keeps its view.

@@ -116,7 +116,7 @@ func checkEnv(option string, given []string) error {
 
 // forProgram are those of the user's -e that reach the ML program: what configures swarmd is the component's own business.
 func forProgram(given []string) []string {
-	program := []string{"SWARM_LOOPBACK=", "SWARM_METRICS_FILE="} // which the Python package reads
+	program := []string{"SWARM_LOOPBACK=", "SWARM_METRICS_FILE=", "SWARM_VERIFY="} // which the Python package reads
 	return slices.DeleteFunc(slices.Clone(given), func(kv string) bool {
 		if slices.ContainsFunc(program, func(p string) bool { return strings.HasPrefix(kv, p) }) {
 			return false

@@ -6,6 +6,7 @@ and at least min_peers contribute. When min_peers sessions have closed there is 
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import os
@@ -54,6 +55,15 @@ class Session:
                 raw = (raw.astype(np.uint32) << 16).view(np.float32)
             values.append(raw.astype(np.float64))
         return values
+
+    def sum(self, slot: str, damage: bool) -> str:
+        """Give the slot's SHA-256, if the daemon would, and damage it then."""
+        with open(os.path.join(self.peer.directory, slot), "r+b") as file:
+            data = file.read()
+            if damage:
+                file.seek(0)
+                file.write(bytes([data[0] ^ 1]))
+        return hashlib.sha256(data).hexdigest() if len(data) <= 1 << 20 or self.body.get("verify") else ""
 
     def install(self, model: list[np.ndarray], slot: str) -> None:
         with open(os.path.join(self.peer.directory, slot), "r+b") as out:
@@ -162,6 +172,7 @@ class FakeSwarm:
         self.held = False
         self.log: list[tuple[str, str, dict[str, Any]]] = []
         self.changed = threading.Condition()
+        self.damaging = False
         self.round, self.model, self.over, self.slot = 0, [], False, "merged-1"
         self.participants: list[str] = []
         self.aborted: dict[str, str] = {}
@@ -315,5 +326,5 @@ class FakeSwarm:
     def _reply(self, session: Session, contributed: bool) -> dict[str, Any]:
         return {"pending": False, "round": self.round, "slot": self.slot,
                 "interval": self.interval or session.body["sync_frequency"], "training_over": self.over,
-                "contributed": contributed, "digest": f"{self.round:064x}", "participants": self.participants,
-                "warnings": []}  # fmt: skip
+                "contributed": contributed, "digest": f"{self.round:064x}", "sha256": session.sum(self.slot, self.damaging),
+                "participants": self.participants, "warnings": []}  # fmt: skip

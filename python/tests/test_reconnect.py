@@ -14,7 +14,7 @@ from helpers import construct, together
 from swarmlearning import client as clients
 from swarmlearning import errors
 from swarmlearning.arrays import SwarmCallback
-from swarmlearning.client import Client
+from swarmlearning.client import Client, Merged
 from swarmlearning.layout import Layout, Tensor
 
 MakeSwarm = Callable[..., FakeSwarm]
@@ -39,8 +39,8 @@ def write(client: Client, value: float) -> None:
     np.frombuffer(client.local(), np.float64)[:] = value
 
 
-def read(client: Client, slot: str) -> list[float]:
-    mapped = client.slot(slot)
+def read(client: Client, merged: Merged) -> list[float]:
+    mapped = client.slot(merged)
     values = np.frombuffer(mapped[:], np.float64).tolist()
     mapped.close()
     return values
@@ -69,14 +69,14 @@ def test_a_request_is_repeated(make_swarm: MakeSwarm, request_: str) -> None:
     if request_ == "sync":
         merged = client.sync(2, 1, lambda _: None)
         assert merged.round == 2
-        assert read(client, merged.slot) == [2.0, 2.0]
+        assert read(client, merged) == [2.0, 2.0]
     elif request_ == "report":
         client.report({"round": 1, "loss": 0.5})
         assert swarm.peers[0].session.reports[-1]["loss"] == 0.5  # type: ignore[union-attr]
     else:
         final = client.finish(1, "snapshot", lambda _: None, lambda _: None)
         assert final.training_over
-        assert read(client, final.slot) == [2.0, 2.0]
+        assert read(client, final) == [2.0, 2.0]
     helper.join()
     assert said == BOTH
     client.close()
@@ -99,7 +99,7 @@ def test_a_daemon_dies_while_a_sync_waits(make_swarm: MakeSwarm) -> None:
 
     merged, theirs = together(lambda: client.sync(1, 1, lambda _: None), second)
     assert merged.digest == theirs.digest
-    assert read(client, merged.slot) == [2.0, 2.0]
+    assert read(client, merged) == [2.0, 2.0]
     assert said == BOTH
     client.close()
     other.close()

@@ -5,6 +5,8 @@ package program
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,7 +163,7 @@ func (s *Session) poll(ctx context.Context, path string, body any) (Result, erro
 			return res, nil
 		}
 		if !res.Pending {
-			return res, s.take(res.Slot)
+			return res, s.take(res)
 		}
 		if s.OnWaiting != nil {
 			s.OnWaiting(res.Waiting)
@@ -173,16 +175,24 @@ func (s *Session) poll(ctx context.Context, path string, body any) (Result, erro
 }
 
 // take makes a slot the committed one, and lets go of the one before: the daemon need not replace a file that nobody has open.
-func (s *Session) take(slot string) error {
-	m, err := mapFile(s.resolve(slot), s.Info.Bytes, false)
+func (s *Session) take(res Result) error {
+	m, err := mapFile(s.resolve(res.Slot), s.Info.Bytes, false)
 	if err != nil {
 		return err
+	}
+	if res.SHA256 != "" && sumOf(m) != res.SHA256 {
+		return errors.Join(fmt.Errorf("slot %s does not hold the model of round %d: its SHA-256 is not %s", res.Slot, res.Round, res.SHA256), unmap(m))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = unmap(s.committed)
 	s.committed = m
 	return err
+}
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 func (s *Session) call(ctx context.Context, path string, body, into any) error {

@@ -49,6 +49,7 @@ type OpenRequest struct {
 	Tensors       []Tensor `json:"tensors"`
 	Client        string   `json:"client,omitempty"`    // name and version of the client library
 	Framework     string   `json:"framework,omitempty"` // pyt, tf, numpy
+	Verify        bool     `json:"verify,omitempty"`    // give SHA256 also of a large model
 }
 
 // OpenResponse answers OpenRequest.
@@ -81,6 +82,7 @@ type SyncResponse struct {
 	Contributed  bool     `json:"contributed"`
 	Skipped      bool     `json:"skipped"` // there is no new model: go on with your own weights
 	Digest       string   `json:"digest"`
+	SHA256       string   `json:"sha256,omitempty"` // hex, of the slot's bytes; empty: not of a large model that nobody asked it for
 	Participants []string `json:"participants"`
 	Warnings     []string `json:"warnings"`
 }

@@ -136,7 +136,16 @@ def boolean(name: str, value: object) -> bool:
 
 def loopback() -> bool:
     """Tell whether SWARM_LOOPBACK asks to train without a swarm."""
-    return os.environ.get("SWARM_LOOPBACK", "").strip().lower() in ("true", "1", "yes")
+    return _switched_on("SWARM_LOOPBACK")
+
+
+def verify() -> bool:
+    """Tell whether SWARM_VERIFY asks to hold each merged model to its digest, whatever its size."""
+    return _switched_on("SWARM_VERIFY")
+
+
+def _switched_on(variable: str) -> bool:
+    return os.environ.get(variable, "").strip().lower() in ("true", "1", "yes")
 
 
 class _Stdout(logging.StreamHandler):  # type: ignore[type-arg]

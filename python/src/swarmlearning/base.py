@@ -17,7 +17,7 @@ import swarmlearning
 from swarmlearning import layout as layouts
 from swarmlearning._metrics import MetricsFile, number
 from swarmlearning._overlap import carry
-from swarmlearning._params import Params, loopback
+from swarmlearning._params import Params, loopback, verify
 from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
@@ -80,6 +80,7 @@ class Engine:
         self._measured = False
         self._said_unmeasured = False
         self._said_skipped = False
+        self._said_checked = False
         # With overlap: whether a merge is under way, and whether the weights are more than the last merged model's.
         self._travels = False
         self._ahead = False
@@ -127,6 +128,8 @@ class Engine:
             terms = self._params.terms()
             terms["client"] = f"swarmlearning/{swarmlearning.__version__} {self._framework}"
             terms["framework"] = self._framework
+            if verify():
+                terms["verify"] = True
             opened = self._client.open(terms, self._layout)
             atexit.register(self._left)
             self._logger.info(
@@ -191,7 +194,7 @@ class Engine:
         self._over = True
         self._say_warnings(final)
         self._round = final.round
-        self._load(final.slot)
+        self._load(final)
         self._logger.info("final model is that of round %d, digest %s", final.round, final.digest)
 
     def _newer(self, merged: Merged) -> None:
@@ -199,7 +202,7 @@ class Engine:
         self._round = merged.round
         self._logger.info("round %d merged by the peers that still train", merged.round)
         if self._params.adaptive:
-            self._load(merged.slot)
+            self._load(merged)
             loss, metric = self._score()
             self._report(merged.round, loss, metric)
 
@@ -210,7 +213,7 @@ class Engine:
         self._seq += 1
         merged = self._await_merge()
         if not merged.skipped:
-            self._load(merged.slot)
+            self._load(merged)
         self._took(merged, time.monotonic() - started)
 
     def _hand_over(self) -> None:
@@ -241,7 +244,7 @@ class Engine:
             self._ahead = True
             self._took(merged, time.monotonic() - started)
             return
-        with self._slot(merged.slot) as buffer:
+        with self._slot(merged) as buffer:
             if not merged.training_over:
                 self._carry(layout, local, buffer)
             # Pure at first: what is measured and reported is the merged model.
@@ -323,19 +326,20 @@ class Engine:
         if count != len(layout.tensors):
             raise _changed(layout.tensors[count])
 
-    def _load(self, slot: str) -> None:
+    def _load(self, merged: Merged) -> None:
         layout = self._require_layout()
         if layout.nbytes:
-            with self._slot(slot) as buffer:
+            with self._slot(merged) as buffer:
                 self._load_views(layout, buffer)
 
     @contextmanager
-    def _slot(self, name: str) -> Iterator[Buffer]:
+    def _slot(self, merged: Merged) -> Iterator[Buffer]:
         """Map a merged slot. Views of it must be gone at the block's end, so functions of their own make them."""
         if not self._require_layout().nbytes:
             yield b""
             return
-        mapped = self._require_client().slot(name)
+        mapped = self._require_client().slot(merged)
+        self._say_checked(merged)
         view = memoryview(mapped)
         try:
             yield view
@@ -344,6 +348,15 @@ class Engine:
             with suppress(BufferError):
                 view.release()
                 mapped.close()
+
+    def _say_checked(self, merged: Merged) -> None:
+        if self._said_checked:
+            return
+        self._said_checked = True
+        if merged.sha256:
+            self._logger.debug("each merged model is held to the SHA-256 of what the swarm committed")
+        else:
+            self._logger.info("merged models are not checked after they left the daemon; SWARM_VERIFY=1 checks them")
 
     def _load_views(self, layout: Layout, buffer: Buffer, merged: bool = True) -> None:
         self._model.load([layout.view(buffer, index) for index in range(len(layout.tensors))], merged)

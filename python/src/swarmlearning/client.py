@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import logging
@@ -16,6 +17,7 @@ from typing import Any, Callable, Optional
 
 from swarmlearning.errors import (
     DaemonGoneError,
+    DigestError,
     ModelChangedError,
     NoBridgeError,
     ProtocolError,
@@ -68,6 +70,8 @@ class Merged:
     # The swarm gave the round up: there is no new model, and the program goes on with its own weights.
     skipped: bool
     digest: str
+    # Hex SHA-256 of the slot; empty for a large model unless it was asked for.
+    sha256: str
     participants: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -233,9 +237,20 @@ class Client:
         except Exception:  # the first error is the one to show.
             return
 
-    def slot(self, name: str) -> mmap.mmap:
-        """Map a merged slot read-only; the caller closes it."""
-        return self._map(name, writable=False)
+    def slot(self, merged: Merged) -> mmap.mmap:
+        """Map a merged slot read-only; the caller closes it.
+
+        Raises DigestError if it does not hold the model that the swarm committed, where the daemon gave a sum of that.
+        """
+        mapped = self._map(merged.slot, writable=False)
+        if merged.sha256 and hashlib.sha256(mapped).hexdigest() != merged.sha256:
+            mapped.close()
+            raise DigestError(
+                f"slot {merged.slot} does not hold the model of round {merged.round}: "
+                f"its SHA-256 is not {merged.sha256}",
+                "find out what writes into the bridge directory, then start the training again",
+            )
+        return mapped
 
     def close(self) -> None:
         """Free connections and maps; the session, if still open, is left to the daemon."""
@@ -418,6 +433,7 @@ def _merged(reply: Json) -> Merged:
         contributed=bool(reply.get("contributed", True)),
         skipped=bool(reply.get("skipped", False)),
         digest=str(reply.get("digest", "")),
+        sha256=str(reply.get("sha256", "")),
         participants=_strings(reply.get("participants")),
         warnings=_strings(reply.get("warnings")),
     )

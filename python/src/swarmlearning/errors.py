@@ -146,6 +146,12 @@ class WeightFileError(SwarmError):
     reason = "SLOT_SIZE"
 
 
+class DigestError(SwarmError):
+    """A merged slot does not hold the model that the swarm committed: something on this machine has changed it."""
+
+    reason = "DIGEST"
+
+
 class NoSpaceError(SwarmError):
     """The weight slots do not fit on the daemon's disk."""
 
