@@ -102,7 +102,7 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	return done, nil
 }
 
-// SignDone signs a node's report on the job.
+// SignDone signs a node's report on the job, for the ledger too unless the node itself has merged something otherwise.
 func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Done) error {
 	a := attemptOf(job)
 	o := exchange.Outcome{
@@ -127,12 +127,14 @@ func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Do
 		}
 		o.ShardDigests = append(o.ShardDigests, d)
 	}
-	if done.Signature, err = key.Sign(exchange.DoneMessage(o)); err != nil {
-		return err
-	}
 	claims, err := rpc.ClaimsFromProto(done.Claims)
 	if err != nil {
 		return err
+	}
+	if done.Signature = nil; !rpc.Disagrees(o, claims) {
+		if done.Signature, err = key.Sign(exchange.DoneMessage(o)); err != nil {
+			return err
+		}
 	}
 	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares, claims))
 	return err

@@ -59,6 +59,14 @@ func ClaimsFromProto(claims []*swarmv1.MergeClaim) ([]exchange.Claim, error) {
 	return out, nil
 }
 
+// Disagrees tells whether a node says that it has merged a shard otherwise than its owner gave it. It does not sign such an outcome for
+// the ledger, so that nobody can prove a round by it.
+func Disagrees(out exchange.Outcome, claims []exchange.Claim) bool {
+	return slices.ContainsFunc(claims, func(c exchange.Claim) bool {
+		return c.Owner < len(out.ShardDigests) && c.Shard() != out.ShardDigests[c.Owner]
+	})
+}
+
 // boundedClaims holds a report's claims to their bounds.
 func boundedClaims(claims []*swarmv1.MergeClaim) bool {
 	return len(claims) <= maxShards && !slices.ContainsFunc(claims, func(c *swarmv1.MergeClaim) bool {

@@ -63,6 +63,14 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	if _, err := a.sessions().Report(t.Context(), with(a, done(func([]*swarmv1.MergeClaim) {}))); err != nil {
 		t.Fatal(err)
 	}
+	out.ShardDigests[0] = sent // what the owner gave is not what this node found
+	msg := done(func([]*swarmv1.MergeClaim) {})
+	msg.Sessions[0].Done.ShardDigests = []string{sent.String()}
+	msg.Sessions[0].Done.Signature = nil
+	signReport(t, "sl-a", key, msg)
+	if _, err := a.sessions().Report(t.Context(), with(a, msg)); err != nil {
+		t.Errorf("it signs nothing for the ledger then: %v", err)
+	}
 	reports := s.lead.Reports()
 	got := reports[len(reports)-1].Done
 	if got == nil || len(got.Claims) != 1 || got.Claims[0].Digest != shard.String() || len(got.Claims[0].Inputs) != 1 {

@@ -52,10 +52,12 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	if err != nil {
 		return err
 	}
-	for _, signed := range []struct{ msg, sig []byte }{
-		{exchange.DoneMessage(out), d.GetSignature()}, // for the ledger
-		{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), claims), d.GetReportSignature()},
-	} {
+	type signed struct{ msg, sig []byte }
+	all := []signed{{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), claims), d.GetReportSignature()}}
+	if !Disagrees(out, claims) {
+		all = append(all, signed{exchange.DoneMessage(out), d.GetSignature()}) // for the ledger
+	}
+	for _, signed := range all {
 		if err := identity.VerifyNodeSignature(node.PeerID, signed.msg, signed.sig); err != nil {
 			return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
 				ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())

@@ -129,3 +129,16 @@ func TestWitnessesAreCountedApart(t *testing.T) {
 		t.Errorf("without witnesses: %v, %+v", err, sent)
 	}
 }
+
+// TestPlansKeepToOneRuleOnWitnesses: an SN that says another one later is not followed, so that no more nodes get to see what is offered.
+func TestPlansKeepToOneRuleOnWitnesses(t *testing.T) {
+	s := &session{}
+	for _, c := range []struct {
+		witnesses uint32
+		good      bool
+	}{{3, true}, {3, true}, {8, false}, {0, false}, {3, true}} {
+		if err := s.sameWitnessesLocked(c.witnesses); (err == nil) != c.good {
+			t.Errorf("%d after 3: %v", c.witnesses, err)
+		}
+	}
+}

@@ -99,6 +99,13 @@ func TestAWrongMergeIsNotCommitted(t *testing.T) {
 	witnessed(t, 2, func(t *testing.T, s *nodetest.Swarm) {
 		s.MergeWrongly("sl-2")
 		tells(t, s, "sl-2 and sl-3 do not agree on what sl-2's part merges to")
+		signs := func(name string) bool { return len(s.Reported(name).GetDone().GetSignature()) > 0 }
+		s.Until("reports of an attempt", func() bool {
+			return s.Reported("sl-0").GetDone() != nil && s.Reported("sl-2").GetDone() != nil && s.Reported("sl-3").GetDone() != nil
+		})
+		if !signs("sl-0") || !signs("sl-2") || signs("sl-3") {
+			t.Error("for the ledger only who has found what it was given signs, and who has not looked")
+		}
 		from := s.Round()
 		time.Sleep(grace / 2) // of virtual time: none is left out before the grace is over
 		if s.Round() != from {
