@@ -259,8 +259,8 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
 		{"create with rules", []string{
 			"CREATE", "CONTRACT", "study", "--method", "Krum(F=1)", "--min-peers=5", "--expected-peers", "6", "--require", "a", "--require", "b",
 			"--min-weight-share", "0.8", "--weight-cap", "0.4", "--export", "--non-finite", "fail", "--quorum-wait", "1m", "--stall-grace", "90s",
-			"--min-peers-timeout", "1h", sn,
-		}, "contract study: method krum(f=1), min peers 5, expected peers 6, required a, b, weight share at least 0.8, weight cap 0.4, models may be fetched, not finite: fail, quorum wait 1m0s, stall grace 1m30s, min-peers timeout 1h0m0s\n"},
+			"--min-peers-timeout", "1h", "--witnesses", "3", sn,
+		}, "contract study: method krum(f=1), min peers 5, expected peers 6, required a, b, each part merged by 3, weight share at least 0.8, weight cap 0.4, models may be fetched, not finite: fail, quorum wait 1m0s, stall grace 1m30s, min-peers timeout 1h0m0s\n"},
 		{"reset", []string{"reset", "contract", "c", "FORCE", sn}, "contract c begins run 2\n"},
 		{"reset as JSON", []string{"-o", "json", "reset", "contract", "c", "force", sn}, "{\n  \"name\": \"c\",\n  \"run\": 2\n}\n"},
 		{"ban", []string{"ban", "node", "sl-0", "--reason", "key copied", sn}, "node sl-0 is banned; its node key is 12D3KooA\n"},
