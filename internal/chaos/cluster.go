@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type cluster struct {
 	operator  *netns.Host
 	authority *node
 	sns, sls  []*node // the last SL is the late one
+	lateSN    *node
 	mounts    []string
 }
 
@@ -111,12 +113,16 @@ func (c *cluster) addNodes() error {
 	ca := filepath.Join(c.dir, "ca")
 	c.authority = &node{name: "authority", state: c.dir, argv: []string{c.binary("swarmd"), "run-authority", "--dir", ca}}
 	all := []*node{c.authority}
-	for i := range c.cfg.SNs {
+	for i := range c.cfg.SNs + 1 {
 		n, err := c.add(snName(i), i+1, snDisk)
 		if err != nil {
 			return err
 		}
-		c.sns = append(c.sns, n)
+		if i < c.cfg.SNs {
+			c.sns = append(c.sns, n)
+		} else {
+			c.lateSN = n
+		}
 		n.argv = []string{
 			c.binary("swarmd"), "run-sn", "--name", n.name, "--host-ip", n.addr, "--sentinel-ip", c.sns[0].addr, "--state-dir", n.state,
 			"--identity", "embedded=" + ca, "--full-quorum-wait", "2s", "--stall-grace", "3s",
@@ -137,8 +143,7 @@ func (c *cluster) addNodes() error {
 			"-e", envFloats + "=" + fmt.Sprint(c.cfg.Floats),
 		}
 	}
-	all = append(append(all, c.sns...), c.sls...)
-	for _, n := range all {
+	for _, n := range append(all, c.nodes()...) {
 		if err := n.supervise(c.cfg.Dir); err != nil {
 			return err
 		}
@@ -214,7 +219,7 @@ var offline = &node{}
 
 // node finds one by name.
 func (c *cluster) node(name string) *node {
-	for _, n := range append(append([]*node{}, c.sns...), c.sls...) {
+	for _, n := range c.nodes() {
 		if n.name == name {
 			return n
 		}
@@ -222,9 +227,14 @@ func (c *cluster) node(name string) *node {
 	return nil
 }
 
+// nodes are all SNs, then all SLs, the late ones among them.
+func (c *cluster) nodes() []*node {
+	return slices.Concat(c.sns, []*node{c.lateSN}, c.sls)
+}
+
 // leader is the SN that leads, the first one while none says so.
 func (c *cluster) leader() *node {
-	for _, n := range c.sns {
+	for _, n := range append(slices.Clone(c.sns), c.lateSN) {
 		if n.leads() {
 			return n
 		}
@@ -234,11 +244,10 @@ func (c *cluster) leader() *node {
 
 // close ends everything and removes what it made. The error says what could not be removed.
 func (c *cluster) close() error {
-	for i := len(c.sls) - 1; i >= 0; i-- {
-		c.sls[i].quit()
-	}
-	for _, n := range c.sns {
-		n.quit()
+	for _, n := range slices.Backward(c.nodes()) {
+		if n != nil {
+			n.quit()
+		}
 	}
 	if c.authority != nil {
 		c.authority.quit()

@@ -26,7 +26,7 @@ func NewStory(dir string, floats int) (*Story, error) {
 		sns = append(sns, &node{name: snName(i), state: filepath.Join(dir, snName(i))})
 		sls = append(sls, &node{name: slName(i)})
 	}
-	return &Story{newJudge(dir, layout, sns, sls), dir}, nil
+	return &Story{newJudge(dir, layout, sns, sls, nil), dir}, nil
 }
 
 // Look reads all that is new and returns what is wrong so far.

@@ -32,6 +32,7 @@ type judge struct {
 	head   ledger.Head
 	hashes []string // of the records, from all SNs alike
 	copies []*copyOf
+	sns    int // so many of the copies, the first ones, are of SNs that must have it all
 	peers  []*peerLog
 	rounds map[string][]*round // of a contract, ascending
 	models map[string][]byte   // the newest, by digest
@@ -75,8 +76,12 @@ type round struct {
 	by       []ledger.Participant
 }
 
-func newJudge(dir string, layout *merge.Layout, sns, sls []*node) *judge {
-	j := &judge{dir: dir, layout: layout, rounds: map[string][]*round{}, models: map[string][]byte{}, misoffered: spans{}, misread: spans{}}
+// newJudge judges nodes; late may be nil.
+func newJudge(dir string, layout *merge.Layout, sns, sls []*node, late *node) *judge {
+	j := &judge{sns: len(sns), dir: dir, layout: layout, rounds: map[string][]*round{}, models: map[string][]byte{}, misoffered: spans{}, misread: spans{}}
+	if late != nil {
+		sns = append(slices.Clone(sns), late)
+	}
 	for _, n := range sns {
 		j.copies = append(j.copies, &copyOf{name: n.name, path: filepath.Join(n.state, "ledger.jsonl")})
 	}

@@ -14,6 +14,7 @@ type scope int
 const (
 	oneSN scope = iota
 	oneSL
+	lateSN // the SN beside those that are there from the start
 	lateSL // the SL beside those that the contract expects
 	twoSLs
 	twoSNs
@@ -32,6 +33,7 @@ type spec struct {
 	links       bool // needs network namespaces
 	disks       bool // needs file systems of its own
 	anew        bool // SLs begin a new session after it, or other SLs come
+	rare        bool // long: one of four that are drawn is done
 	least, most time.Duration
 	begin       func(c *cluster, f Fault) (end func() error, err error)
 }
@@ -50,6 +52,9 @@ var atEnd = []Kind{"sl-kill-at-end"}
 const (
 	brief = 500 * time.Millisecond
 	while = 6 * time.Second
+	// long is beyond the patience of heartbeats; beyond ages dead SNs are taken out of raft.
+	long = 20 * time.Second
+	ages = 62 * time.Second
 )
 
 // specs are all kinds of faults.
@@ -61,6 +66,10 @@ var specs = index([]*spec{
 	{kind: "sn-disk-full", scope: oneSN, disks: true, least: brief, most: while, begin: fillDisk},
 	{kind: "sn-wipe", scope: oneSN, least: brief, most: while, begin: wipe},
 	{kind: "sn-slow", scope: oneSN, links: true, least: brief, most: while, begin: slow},
+	{kind: "sn-away-long", scope: oneSN, rare: true, least: ages, most: ages + long/2, begin: away},
+	{kind: "sn-stop-long", scope: oneSN, rare: true, least: ages, most: ages + long/2, begin: freeze},
+	{kind: "sn-joins-late", scope: lateSN, least: 3 * time.Second, most: 2 * while, begin: join},
+	{kind: "leader-isolated-long", scope: allSNs, links: true, rare: true, least: long, most: 2 * long, begin: isolateLeader},
 	{kind: "leader-kill", scope: allSNs, most: brief, begin: killLeader},
 	{kind: "leader-isolated", scope: allSNs, links: true, least: brief, most: while, begin: isolateLeader},
 	{kind: "majority-isolated", scope: allSNs, links: true, least: brief, most: while, begin: isolateMajority},
@@ -72,6 +81,8 @@ var specs = index([]*spec{
 	{kind: "sl-kill", scope: oneSL, anew: true, most: brief, begin: kill},
 	{kind: "sl-away", scope: oneSL, anew: true, least: brief, most: while, begin: away},
 	{kind: "sl-stop", scope: oneSL, least: brief, most: while, begin: freeze},
+	{kind: "sl-away-long", scope: oneSL, anew: true, rare: true, least: long, most: 2 * long, begin: away},
+	{kind: "sl-stop-long", scope: oneSL, anew: true, rare: true, least: long, most: 2 * long, begin: freeze},
 	{kind: "sl-disk-full", scope: oneSL, anew: true, disks: true, least: brief, most: while, begin: fillDisk},
 	{kind: "sl-wipe", scope: oneSL, anew: true, least: brief, most: while, begin: wipe},
 	{kind: "sl-slow", scope: oneSL, links: true, least: brief, most: while, begin: slow},
@@ -101,6 +112,7 @@ var specs = index([]*spec{
 	{kind: "link-sn-sn-one-way", scope: twoSNs, links: true, least: brief, most: while, begin: deafen},
 	{kind: "sl-unplugged", scope: oneSL, links: true, least: brief, most: while, begin: unplug},
 	{kind: "sl-and-sn-split", scope: slAndSN, links: true, least: brief, most: while, begin: unplug},
+	{kind: "network-split-long", scope: everybody, links: true, anew: true, rare: true, least: long, most: 2 * long, begin: split},
 	{kind: "network-split", scope: everybody, links: true, least: brief, most: 2 * while, begin: split},
 	// What nodes need.
 	{kind: "authority-kill", scope: nobody, least: brief, most: while, begin: killAuthority},
@@ -119,7 +131,7 @@ func index(list []*spec) map[Kind]*spec {
 // endKinds are what goes wrong while a training ends.
 func (c Config) endKinds() []Kind {
 	return slices.DeleteFunc(c.kinds(), func(k Kind) bool {
-		return specs[k].anew && (!c.killsAtEnd() || specs[k].scope == lateSL)
+		return specs[k].rare || specs[k].anew && (!c.killsAtEnd() || specs[k].scope == lateSL)
 	})
 }
 

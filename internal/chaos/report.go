@@ -60,7 +60,7 @@ func (r *Report) close(run *runner) {
 		r.Rounds += len(all)
 	}
 	r.Computed, r.NotChecked, r.Taken, r.Refused, r.Lost, r.Violations = j.computed, j.skipped, j.took, j.wrongRead, j.lost, j.found
-	for _, n := range append(append([]*node{}, run.c.sns...), run.c.sls...) {
+	for _, n := range run.c.nodes() {
 		n.mu.Lock()
 		r.Restarts[n.name] = n.restarts
 		n.mu.Unlock()

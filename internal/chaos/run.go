@@ -30,7 +30,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{cfg: cfg, c: c, judge: newJudge(cfg.Dir, layout, c.sns, c.sls), watch: newWatch(), report: newReport(cfg)}
+	r := &runner{cfg: cfg, c: c, judge: newJudge(cfg.Dir, layout, c.sns, c.sls, c.lateSN), watch: newWatch(), report: newReport(cfg)}
 	defer func() {
 		r.report.close(r)
 		err = errors.Join(err, c.close(), os.RemoveAll(filepath.Join(cfg.Dir, "models")))
@@ -244,7 +244,7 @@ func (r *runner) recover(ctx context.Context, since time.Time, what string) erro
 	took := time.Since(since)
 	r.report.Recoveries = append(r.report.Recoveries, took)
 	r.say("  all together after %s", took.Round(10*time.Millisecond))
-	for _, wrong := range r.watch.sample(append(append([]*node{}, r.c.sns...), r.c.sls...)) {
+	for _, wrong := range r.watch.sample(r.c.nodes()) {
 		r.violate("%s", wrong)
 	}
 	return r.verdict()
@@ -396,7 +396,7 @@ func (r *runner) autopsy() {
 	if err := os.WriteFile(filepath.Join(r.cfg.Dir, "autopsy.txt"), []byte(out.String()), 0o600); err != nil {
 		r.say("autopsy: %v", err)
 	}
-	for _, n := range append(append([]*node{}, r.c.sns...), r.c.sls...) {
+	for _, n := range r.c.nodes() {
 		n.signal(syscall.SIGQUIT) // All its goroutines are in its log then.
 	}
 	<-time.After(2 * time.Second)

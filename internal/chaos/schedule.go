@@ -45,9 +45,12 @@ func WaveOf(seed uint64, number int, shape Shape) []Fault {
 	rng := rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // chosen faults are no secret
 	taken := map[string]bool{}
 	var faults []Fault
-	for want := 1 + rng.IntN(maxFaults); want > 0; want-- {
+	for want := 1 + rng.IntN(maxFaults); want > 0 || len(faults) == 0; want-- {
 		spec := specs[shape.Kinds[rng.IntN(len(shape.Kinds))]]
 		f, hits := draw(rng, spec, shape)
+		if spec.rare && rng.IntN(4) > 0 {
+			continue
+		}
 		if slices.ContainsFunc(hits, func(node string) bool { return taken[node] }) {
 			continue // A wave may have fewer.
 		}
@@ -70,6 +73,9 @@ func draw(rng *rand.Rand, s *spec, shape Shape) (f Fault, hits []string) {
 		hits = []string{f.Node}
 	case oneSL:
 		f.Node = slName(sl[0])
+		hits = []string{f.Node}
+	case lateSN:
+		f.Node = snName(shape.SNs)
 		hits = []string{f.Node}
 	case lateSL:
 		f.Node = slName(shape.SLs)

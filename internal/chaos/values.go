@@ -200,7 +200,7 @@ func (j *judge) together(contract string, afterMS int64, names []string) bool {
 	return false
 }
 
-// same tells whether all SNs have the whole ledger.
+// same tells whether all SNs have the whole ledger, but the late one.
 func (j *judge) same() bool {
-	return !slices.ContainsFunc(j.copies, func(c *copyOf) bool { return c.records < len(j.hashes) })
+	return !slices.ContainsFunc(j.copies[:j.sns], func(c *copyOf) bool { return c.records < len(j.hashes) })
 }
