@@ -3,6 +3,8 @@ package rpc_test
 import (
 	"testing"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -11,31 +13,69 @@ import (
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
+// planned opens sessions of two learners and plans a round of both, as the first one signs it.
+func planned(t *testing.T, s *swarm, witnesses uint32) (*peer, crypto.PrivKey, merge.Digest) {
+	t.Helper()
+	must(s.core.Propose(t.Context(), state.CreateContract{Contract: "study", Rules: state.Rules{Witnesses: witnesses}}))(t)
+	a, key := newLearner(t, s, "sl-a")
+	b, _ := newLearner(t, s, "sl-b")
+	l := layout(t, 1<<20)
+	var parts []state.Participant
+	for id, p := range map[string]*peer{idA: a, idB: b} {
+		if _, err := p.open(t, id, wireTerms(l, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, id := range []string{idA, idB} {
+		parts = append(parts, state.Participant{Session: id, Node: []string{"sl-a", "sl-b"}[i], Weight: 1})
+	}
+	view := s.core.View()
+	allotted := must(view.Allot(view.Contracts["study"], parts))(t)
+	must(s.core.Propose(t.Context(), state.PlanRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Participants: allotted, Allotted: true}))(t)
+	plan := exchange.Planned{Contract: "study", Run: 1, Round: 1, Method: "mean", Layout: l.Digest(), Witnesses: int(witnesses)}
+	for _, p := range allotted {
+		part := exchange.Participant{Node: view.Nodes[p.Node].PeerID, Session: p.Session, Weight: 1, Unit: view.Unit(p)}
+		for _, r := range p.Runs() {
+			part.Own(merge.Shard{First: int(r.First), Leaves: int(r.Leaves)})
+		}
+		plan.Participants = append(plan.Participants, part)
+	}
+	return a, key, plan.Digest()
+}
+
+// TestNoClaimsWithoutWitnesses: nobody judges claims where parts have no witnesses, so none may take the place of a node's signature
+// for the ledger.
+func TestNoClaimsWithoutWitnesses(t *testing.T) {
+	s := newSwarm(t)
+	a, key, plan := planned(t, s, 0)
+	model, shard := merge.Sum([]byte("model")), merge.Sum([]byte("shard"))
+	out := exchange.Outcome{
+		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard, model}, Plan: plan,
+	}
+	claims := []exchange.Claim{{Merged: model}} // not what its owner gave
+	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: &swarmv1.Done{
+		Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
+		Claims: rpc.ClaimsToProto(claims), ReportSignature: must(key.Sign(exchange.ReportMessage(out, nil, nil, claims)))(t),
+	}}}}
+	signReport(t, "sl-a", key, msg)
+	_, err := a.sessions().Report(t.Context(), with(a, msg))
+	wantReason(t, "claims of parts without witnesses", err, "BAD_REQUEST")
+}
+
 // TestClaimsAreSignedWhole: what a node says that it merged reaches the leader as it said it, with what contributors have signed of it.
 func TestClaimsAreSignedWhole(t *testing.T) {
 	s := newSwarm(t)
-	a, key := newLearner(t, s, "sl-a")
-	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 1)); err != nil {
-		t.Fatal(err)
-	}
+	a, key, plan := planned(t, s, 2)
 	model, shard, sent := merge.Sum([]byte("model")), merge.Sum([]byte("shard")), merge.Sum([]byte("sent"))
-	part := state.Participant{Session: idA, Node: "sl-a", Weight: 1, ShardLeaves: s.core.View().Contracts["study"].Terms.Leaves}
-	must(s.core.Propose(t.Context(), state.PlanRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Participants: []state.Participant{part}}))(t)
-	plan := exchange.Planned{
-		Contract: "study", Run: 1, Round: 1, Method: "mean", Layout: layout(t, 100).Digest(),
-		Participants: []exchange.Participant{{
-			Node: s.core.View().Nodes["sl-a"].PeerID, Session: idA, Weight: 1, Shard: merge.Shard{Leaves: int(part.ShardLeaves)},
-		}},
-	}.Digest()
 	out := exchange.Outcome{
-		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard}, Plan: plan,
+		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard, model}, Plan: plan,
 	}
 	claims := []exchange.Claim{{
 		Merged: shard, Inputs: []exchange.Input{{Digest: sent, Signature: must(key.Sign(exchange.InputMessage(plan, 0, 0, sent)))(t)}},
 	}}
 	done := func(change func(claims []*swarmv1.MergeClaim)) *swarmv1.ReportRequest {
 		d := &swarmv1.Done{
-			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()},
+			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
 			Signature: must(key.Sign(exchange.DoneMessage(out)))(t), Claims: rpc.ClaimsToProto(claims),
 			ReportSignature: must(key.Sign(exchange.ReportMessage(out, nil, nil, claims)))(t),
 		}
@@ -65,7 +105,7 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	}
 	out.ShardDigests[0] = sent // what the owner gave is not what this node found
 	msg := done(func([]*swarmv1.MergeClaim) {})
-	msg.Sessions[0].Done.ShardDigests = []string{sent.String()}
+	msg.Sessions[0].Done.ShardDigests = []string{sent.String(), model.String()}
 	msg.Sessions[0].Done.Signature = nil
 	signReport(t, "sl-a", key, msg)
 	if _, err := a.sessions().Report(t.Context(), with(a, msg)); err != nil {

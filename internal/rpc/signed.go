@@ -52,6 +52,9 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	if err != nil {
 		return err
 	}
+	if len(claims) > 0 && c.Plan.Witnesses == 0 { // nobody would judge them, and what they say stands for a signature
+		return fmt.Errorf("%w: node %s reports claims of parts that have no witnesses", ErrBadRequest, node.Name)
+	}
 	type signed struct{ msg, sig []byte }
 	all := []signed{{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), claims), d.GetReportSignature()}}
 	if !Disagrees(out, claims) {
