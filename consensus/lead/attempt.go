@@ -32,6 +32,10 @@ func (d *decider) attempt() {
 	if d.spentAtPeers() {
 		return
 	}
+	if node := d.renewed(); node != "" {
+		d.without(node + " has a SPIFFE ID of its own now")
+		return
+	}
 	done, failures, pending := d.gather()
 	if len(done) == len(d.c.Plan.Participants) {
 		if v := d.disagree(done); len(v.failures) > 0 {
@@ -149,6 +153,19 @@ func (d *decider) banned() bool {
 		s := d.c.Sessions[p.Session]
 		return s != nil && s.EndReason == state.EndBanned
 	})
+}
+
+// renewed names a participant that had a SPIFFE ID with others when the attempt was planned, and has its own now. Witnesses are told
+// apart by it, so what participants sign of the plan depends on when they have seen it.
+func (d *decider) renewed() string {
+	p := d.c.Plan
+	for _, part := range p.Participants {
+		n := d.in.View.Nodes[part.Node]
+		if p.Witnesses > 0 && part.SPIFFEID == "" && n != nil && state.OwnID(n.SPIFFEID) {
+			return part.Node
+		}
+	}
+	return ""
 }
 
 // gone returns the participants that can't finish: their session has ended or their node is dead.

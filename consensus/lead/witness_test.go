@@ -218,6 +218,33 @@ func TestAPairThatDisagreesIsParted(t *testing.T) {
 	}
 }
 
+// TestWhoGetsAnIDOfItsOwn: a node of a SPIFFE ID that others have too may register with its own while an attempt runs. From then on
+// others would sign another plan than they began, so there is another.
+func TestWhoGetsAnIDOfItsOwn(t *testing.T) {
+	for _, k := range []uint32{0, 2} {
+		b := newTableOf(t, state.Rules{Witnesses: k}, 4, func(int, *state.OpenSession) {})
+		renew := func(id string) {
+			b.apply(state.RegisterNode{
+				Node:      state.Node{Name: name(1), Role: state.RoleSL, PeerID: name(1), SPIFFEID: id},
+				TokenHash: strings.Repeat("1", 64),
+			})
+		}
+		renew("spiffe://td/swarm/sl")
+		b.ready(1, 0, 1, 2, 3)
+		b.follow()
+		before := b.contract().Plan
+		renew("spiffe://td/swarm/sl/" + name(1))
+		b.follow()
+		p := b.contract().Plan
+		if k == 0 && p.Attempt != before.Attempt {
+			t.Errorf("without witnesses attempt %d is given up", before.Attempt)
+		}
+		if k > 0 && (p == nil || p.Attempt != before.Attempt+1 || p.Participants[1].SPIFFEID == "") {
+			t.Errorf("attempt %d goes on: %+v", before.Attempt, p)
+		}
+	}
+}
+
 // TestTooFewForWitnesses: a round waits until as many parties own parts as are to merge each.
 func TestTooFewForWitnesses(t *testing.T) {
 	b := newTableOf(t, state.Rules{Witnesses: 3}, 4, func(int, *state.OpenSession) {})
