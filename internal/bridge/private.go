@@ -57,7 +57,8 @@ func (s *Slot) sound() bool {
 // sum returns the SHA-256 of the whole file in hex, empty if it can't be read.
 func (s *Slot) sum() string {
 	h := sha256.New()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, io.NewSectionReader(s, 0, s.size), make([]byte, 1<<20)); err != nil {
+	buf := make([]byte, min(s.size, 1<<20)) // of the size of a small model: this is done in each round
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, io.NewSectionReader(s, 0, s.size), buf); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(h.Sum(nil))
