@@ -69,21 +69,27 @@ func (g *Group) leadBan(ctx context.Context, _ Peer, payload []byte) ([]byte, er
 	if !ok {
 		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: c.Type() + " bans nobody"}
 	}
-	if err := g.acquire(ctx); err != nil {
-		return nil, err
-	}
-	defer g.release()
-	if _, _, err := g.View().Apply(ban); err != nil {
-		return nil, err // what the state refuses must not cost a server
-	}
-	if err := g.expel(ctx, ban.PeerID); err != nil {
-		return nil, err
-	}
-	a, err := g.proposeLocal(ctx, payload)
+	a, err := g.proposeWithout(ctx, ban.PeerID, ban, payload)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(banned{Index: a.index, Result: a.result})
+}
+
+// proposeWithout proposes what ends a node key's membership, whose encoded form is data, when its server is out of the
+// configuration: in the other order a crash in between would leave a voter that nobody speaks to.
+func (g *Group) proposeWithout(ctx context.Context, peerID string, c state.Command, data []byte) (applied, error) {
+	if err := g.acquire(ctx); err != nil {
+		return applied{}, err
+	}
+	defer g.release()
+	if _, _, err := g.View().Apply(c); err != nil {
+		return applied{}, err // what the state refuses must not cost a server
+	}
+	if err := g.expel(ctx, peerID); err != nil {
+		return applied{}, err
+	}
+	return g.proposeLocal(ctx, data)
 }
 
 // acquire waits for the right to change the configuration, which the leader gives to one at a time.
@@ -157,7 +163,7 @@ func (g *Group) expendable(ctx context.Context, out raft.Server) error {
 func (g *Group) handOver(ctx context.Context) error {
 	if err := g.await(ctx, func() error { return g.raft.LeadershipTransfer().Error() }); err != nil {
 		return &state.Error{
-			Reason: state.ReasonQuorum, Message: fmt.Sprintf("the leader %s is to be banned and could not hand over leadership: %v", g.cfg.Name, err),
+			Reason: state.ReasonQuorum, Message: fmt.Sprintf("the leader %s is to be taken out and could not hand over leadership: %v", g.cfg.Name, err),
 			Remedy: "try again, or stop that SN first",
 		}
 	}
@@ -165,7 +171,7 @@ func (g *Group) handOver(ctx context.Context) error {
 }
 
 // banLoop follows the bans: whoever is banned loses its streams at once, and on the leader its place in the configuration
-// if it still has one, because it was banned by other means than Ban, slipped in meanwhile, or was forgotten.
+// if it still has one, because it was banned by other means than Ban or slipped in meanwhile.
 func (g *Group) banLoop(ctx context.Context) {
 	ticker := time.NewTicker(g.cfg.Timing.Update)
 	defer ticker.Stop()
@@ -177,8 +183,8 @@ func (g *Group) banLoop(ctx context.Context) {
 			known = view.Bans
 			g.cutOff(func(peerID string) bool { return view.Banned(peerID) != nil })
 		}
-		if (len(known) > 0 || view.Admit != "") && g.IsLeader() {
-			g.expelStrangers(ctx, view)
+		if g.IsLeader() {
+			g.expelStrangers(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -189,22 +195,33 @@ func (g *Group) banLoop(ctx context.Context) {
 	}
 }
 
-// expelStrangers expels who is banned, and where operators admit SNs, who is admitted no longer.
-func (g *Group) expelStrangers(ctx context.Context, view *state.State) {
+// expelStrangers expels who is banned, who was forgotten, so that nobody counts for the quorum whom no list shows, and where
+// operators admit SNs, who is admitted no longer.
+func (g *Group) expelStrangers(ctx context.Context) {
 	for _, s := range g.servers() {
 		id, _, err := ParseAddress(string(s.Address))
-		if err != nil || view.Banned(id) == nil && view.CheckAdmission(string(s.ID), id) == nil {
+		if err != nil || g.belongs(string(s.ID), id) {
 			continue
 		}
 		if err := g.acquire(ctx); err != nil {
 			return
 		}
-		err = g.expel(ctx, id)
+		if !g.belongs(string(s.ID), id) { // it may have registered meanwhile
+			err = g.expel(ctx, id)
+		}
 		g.release()
 		if err != nil && ctx.Err() == nil {
 			g.log.Debug("server not expelled yet", "node", string(s.ID), "err", err)
 		}
 	}
+}
+
+// belongs tells whether the newest state has a server of the configuration, which registers before it becomes one. Only a founder
+// is one before: this server.
+func (g *Group) belongs(name, id string) bool {
+	view := g.View()
+	n := view.Nodes[name]
+	return view.Banned(id) == nil && view.CheckAdmission(name, id) == nil && (n != nil && n.PeerID == id || name == g.cfg.Name)
 }
 
 // cutOff closes the streams of the peers for whom out is true.

@@ -55,3 +55,12 @@ func Allows(g *Group, p Peer) bool { return g.allow(p) }
 func AskJoin(ctx context.Context, g *Group, address string, req JoinRequest) (JoinResponse, error) {
 	return g.askJoin(ctx, address, req)
 }
+
+// ProposeBare has the leader commit a command and do nothing else of what the command asks for.
+func ProposeBare(g *Group, c state.Command) error {
+	data, err := state.EncodeCommand(c)
+	if err == nil {
+		_, err = g.proposeLocal(context.Background(), data)
+	}
+	return err
+}

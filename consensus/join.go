@@ -436,10 +436,10 @@ func (g *Group) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 	}
 	for _, s := range g.servers() {
 		if owner, _, err := ParseAddress(string(s.Address)); string(s.ID) == req.Name && (err != nil || owner != id) {
-			return &JoinRefusal{
-				Reason: state.ReasonNameTaken, Message: fmt.Sprintf("the name %s belongs to another node key", req.Name),
-				Remedy: "choose another --name",
+			if _, _, err := g.View().Apply(req.Register); state.ReasonOf(err) == state.ReasonNameTaken {
+				return refusalOf(err)
 			}
+			return tryLater(fmt.Errorf("the SN that had the name %s is being taken out of the raft group", req.Name)).Refused
 		}
 	}
 	return g.judgeAdmission(req)

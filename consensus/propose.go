@@ -34,10 +34,8 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 	var a applied
 	err = g.retry(ctx, func(ctx context.Context, leader string) error {
 		if leader == g.cfg.Address {
-			vetted, _, err := g.vetted(data, c)
-			if err == nil {
-				a, err = g.proposeLocal(ctx, vetted)
-			}
+			var err error
+			a, err = g.proposeVetted(ctx, data, c)
 			return err
 		}
 		answer, err := g.links.ask(ctx, leader, frame{kind: framePropose, body: data})
@@ -170,7 +168,21 @@ func (g *Group) vetted(data []byte, c state.Command) ([]byte, state.Command, err
 	return data, c, err
 }
 
-// proposeLocal is Propose on the leader.
+// proposeVetted is Propose on the leader. An SN that is forgotten leaves the configuration first, as one that is banned does.
+func (g *Group) proposeVetted(ctx context.Context, data []byte, c state.Command) (applied, error) {
+	data, c, err := g.vetted(data, c)
+	if err != nil {
+		return applied{}, err
+	}
+	if forget, ok := c.(state.ForgetNode); ok {
+		if n := g.View().Nodes[forget.Node]; n != nil && n.Role == state.RoleSN {
+			return g.proposeWithout(ctx, n.PeerID, c, data)
+		}
+	}
+	return g.proposeLocal(ctx, data)
+}
+
+// proposeLocal has an encoded command committed by this server, the leader.
 func (g *Group) proposeLocal(ctx context.Context, data []byte) (applied, error) {
 	if g.raft.State() != raft.Leader {
 		return applied{}, ErrNotLeader

@@ -86,11 +86,7 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 			g.log.Warn("command refused that no SN forwards", "peer", peer.PeerID, "command", c.Type())
 			return nil, 0, &RemoteError{Reason: "NOT_FORWARDED", Message: c.Type() + " is for the leader alone to propose"}
 		}
-		data, _, err := g.vetted(f.body, c)
-		if err != nil {
-			return nil, 0, err
-		}
-		a, err := g.proposeLocal(ctx, data)
+		a, err := g.proposeVetted(ctx, f.body, c)
 		if err != nil {
 			return nil, 0, err
 		}

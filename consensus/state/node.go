@@ -94,7 +94,7 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	}
 	old := s.Nodes[c.Node.Name]
 	if old != nil && old.PeerID != c.Node.PeerID {
-		return Result{}, reject(ReasonNameTaken, "choose another --name, or: swarmctl forget node "+c.Node.Name,
+		return Result{}, reject(ReasonNameTaken, "choose another --name, or, if that node or its disk is gone for good: swarmctl forget node "+c.Node.Name,
 			"the name %s belongs to node key %s", old.Name, old.PeerID)
 	}
 	if old != nil && old.Role != c.Node.Role {
@@ -229,7 +229,7 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 		return Result{}, nil
 	}
 	if n.Live {
-		return Result{}, reject(ReasonNodeLive, "stop the node first", "node %s is alive", c.Node)
+		return Result{}, reject(ReasonNodeLive, "stop the node first; one that was killed is found dead within seconds", "node %s is alive", c.Node)
 	}
 	if err := s.endSessionsOf(c.Node, EndLost); err != nil {
 		return Result{}, err

@@ -22,7 +22,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "forget node NAME", Group: "Nodes", Shell: true,
 			Summary: "Free the name of a node that is gone",
-			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive. An SN's admission goes with it, also that of one which has not joined.",
+			Details: "Removes a dead node from the swarm, so that another machine may take its name: a name belongs to the node key that registered it first. Refused while the node is alive. An SN leaves the raft group too, which is refused if the others would be no majority; its admission goes with it, also that of one which has not joined.",
 			Example: "forget node sl-2",
 			JSON:    forgottenJSON{},
 			Run:     forgetNode,
