@@ -99,7 +99,7 @@ func sweep() {
 		for _, dir := range found {
 			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), ".")
 			if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
-				disks, _ := filepath.Glob(filepath.Join(dir, "s??[0-9]*"))
+				disks, _ := filepath.Glob(filepath.Join(dir, "s[nl][0-9]*"))
 				for _, disk := range disks {
 					_ = unix.Unmount(disk, unix.MNT_DETACH)
 				}
