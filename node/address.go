@@ -32,12 +32,33 @@ func CheckHost(flag, host string) error {
 
 // JoinAddress reads HOST or HOST:PORT, an IPv6 address in brackets or bare, as --join takes it.
 func JoinAddress(given string) (hostPort string, err error) {
+	if hostPort, err = address(given, defaultFSPort); err != nil {
+		return "", fmt.Errorf("--join %.260s: want HOST or HOST:PORT of an SN's file server", given)
+	}
+	return hostPort, nil
+}
+
+// SNAddress reads HOST or HOST:PORT as --sn-ip takes it, with the port of --sn-api-port where it names none.
+func SNAddress(given string, apiPort int) (hostPort string, err error) {
+	if err := checkPort("sn-api-port", apiPort); err != nil {
+		return "", err
+	}
+	if hostPort, err = address(given, strconv.Itoa(apiPort)); err != nil {
+		return "", fmt.Errorf("--sn-ip %.260s: neither an address nor a host name: want HOST or HOST:PORT of an SN's API, such as 10.0.0.1, sn.example:30304 or [2001:db8::1]:30304", given)
+	}
+	return hostPort, nil
+}
+
+func address(given, defaultPort string) (hostPort string, err error) {
 	host, port, err := net.SplitHostPort(given)
 	if err != nil {
-		host, port = strings.TrimSuffix(strings.TrimPrefix(given, "["), "]"), defaultFSPort
+		host, port = strings.TrimSuffix(strings.TrimPrefix(given, "["), "]"), defaultPort
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || CheckHost("join", host) != nil {
-		return "", fmt.Errorf("--join %.260s: want HOST or HOST:PORT of an SN's file server", given)
+	if err := CheckHost("host", host); err != nil {
+		return "", err
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("%.80q is no port", port)
 	}
 	return net.JoinHostPort(host, port), nil
 }

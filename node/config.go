@@ -68,8 +68,7 @@ type SNConfig struct {
 // SLConfig describes a Swarm Learning node.
 type SLConfig struct {
 	Common
-	SNHost        string
-	SNAPIPort     int
+	SNs           []string // HOST:PORT of the APIs to begin with; those that the node has learned are kept in StateDir
 	FSPort        int
 	DataDir       string
 	ModelDir      string // as this process sees it; ML may name it otherwise

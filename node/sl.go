@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
-	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
@@ -31,7 +29,7 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 		return 1, err
 	}
 	bind := bindHost(ips)
-	if err := errors.Join(CheckHost("sn-ip", cfg.SNHost), checkFree(bind, "sl-fs-port", cfg.FSPort), checkPort("sn-api-port", cfg.SNAPIPort)); err != nil {
+	if err := checkFree(bind, "sl-fs-port", cfg.FSPort); err != nil {
 		return 1, err
 	}
 	s := &sl{cfg: cfg}
@@ -190,35 +188,6 @@ func (s *sl) runtime() string {
 		return "process"
 	}
 	return s.program.how.runtime()
-}
-
-// register makes this node known to the swarm; it waits for an SN that answers.
-func (s *sl) register(ctx context.Context) (*client.Client, error) {
-	log := s.cfg.Log
-	api, err := client.New(client.Config{
-		SNs: []string{join(s.cfg.SNHost, s.cfg.SNAPIPort)}, SwarmID: s.base.swarm.get(), Source: s.base.source, Domains: s.base.domains, Log: log,
-		OnWait: func(msg string) { log.Info("waiting for the swarm", "why", msg) },
-		OnLearn: func(id string, sns []string) {
-			if err := s.base.swarm.set(id); err != nil {
-				log.Error("pin the swarm", "err", err)
-			}
-			log.Info("the swarm is known", "swarm_id", id, "sns", fmt.Sprint(sns))
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = api.Register(ctx, client.Registration{
-		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runtime()}, //nolint:gosec // checked port
-		Key:  s.base.key,
-	})
-	if err != nil {
-		return nil, errors.Join(err, api.Close())
-	}
-	s.base.health.Seen() // the leader has committed it
-	log.Info("registered with the swarm", "node", s.cfg.Name, "swarm_id", s.base.swarm.get())
-	log.Debug("means are summed", "kernel", merge.Kernel())
-	return api, nil
 }
 
 // parts are what a node consists of beside its host.

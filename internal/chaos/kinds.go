@@ -41,9 +41,8 @@ type spec struct {
 // known are the kinds after which swarmd is known not to recover yet, and why. They are left out unless asked for: a
 // line goes when what it names is mended.
 var known = map[Kind]string{
-	"sn-wipe":           "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
-	"sl-without-its-sn": "an SL that starts knows one SN only",
-	"sl-kill-at-end":    "who was killed at the very end gets ContractOverError for ever",
+	"sn-wipe":        "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
+	"sl-kill-at-end": "who was killed at the very end gets ContractOverError for ever",
 }
 
 // atEnd are kinds that are no part of waves: they hit a training's end.

@@ -94,6 +94,7 @@ func (c *Client) ready(ctx context.Context) error {
 // try runs attempts until one succeeds, the context ends, or a failure is final.
 func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.Context, sn string) error) error {
 	var last *failure
+	var stray astray
 	registered := false
 	delay := firstDelay
 	for n := 1; ; n++ {
@@ -104,6 +105,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		used := c.currentToken()
 		err := attempt(ctx, sn)
 		if err == nil {
+			c.onCourse()
 			c.wait("")
 			return nil
 		}
@@ -114,7 +116,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			}
 			return waited(ctx, last)
 		}
-		last = f
+		last = c.note(&stray, sn, f)
 		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
 		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.canRegister() {
 			if err := c.registerAgain(ctx, used); err != nil {
@@ -131,11 +133,15 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			delay = min(2*delay, maxDelay)
 			continue
 		}
-		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader {
+		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader && f.Reason != ReasonWrongSwarm {
 			return f.Error
 		}
-		if known := c.moveFrom(sn); n%known == 0 {
-			c.wait(f.Message + "; trying again")
+		known := c.moveFrom(sn)
+		if err := c.lost(&stray); err != nil {
+			return err
+		}
+		if n%known == 0 {
+			c.wait(last.Message + "; trying again")
 			if !sleep(ctx, jitter(delay)) {
 				return waited(ctx, last)
 			}
@@ -164,9 +170,8 @@ func (c *Client) checkSwarm(sn string, h http.Header) error {
 		return nil
 	}
 	return &Error{
-		Reason: ReasonWrongSwarm, Code: connect.CodePermissionDenied, err: errors.New("wrong swarm"),
-		Message: fmt.Sprintf("SN %s belongs to swarm %.64q, expected %q", sn, got, want),
-		Remedy:  "check the SN's address; to join another swarm forget the pinned swarm ID (state directory or context)",
+		Reason: ReasonWrongSwarm, Code: connect.CodePermissionDenied, err: errors.New("wrong swarm"), swarm: got,
+		Message: fmt.Sprintf("SN %s belongs to swarm %.64q, expected %q", sn, got, want), Remedy: strayRemedy,
 	}
 }
 

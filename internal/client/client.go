@@ -14,6 +14,7 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -21,6 +22,8 @@ import (
 type Config struct {
 	// SNs to begin with, as host:port of their APIs. At least one; the others are learned.
 	SNs []string
+	// Kept are further SNs, which an earlier client learned. They are asked after SNs, until the list is learned anew.
+	Kept []SN
 	// SwarmID pins the swarm. Empty: the first SN that answers tells it.
 	SwarmID string
 	// Source of our own SVID and of the bundles that SNs are checked against. Not closed by the client.
@@ -30,13 +33,23 @@ type Config struct {
 	// OnWait is told why a call is not done yet, when that changes; nil: nobody is. It must not block.
 	OnWait func(msg string)
 	// OnLearn is told the swarm ID and the SNs when they change, so that they can be kept. May be nil; must not block.
-	OnLearn func(swarmID string, sns []string)
+	OnLearn func(swarmID string, sns []SN)
+	// OnStray is told, once for each, of SNs that are of another swarm than the pinned one. May be nil; must not block.
+	OnStray func(sn, swarmID string)
+	// StrayWait is for how long SNs of another swarm are asked again while none of the pinned one answers. 0: each SN once.
+	StrayWait time.Duration
 	// Log gets what a debugging operator wants to see. Required.
 	Log *slog.Logger
 	// Transport replaces HTTP/2 over TLS in tests in memory; then Exporter must stand in for the TLS exporter.
 	Transport http.RoundTripper
 	// Exporter is used with Transport only.
 	Exporter func() ([]byte, error)
+}
+
+// SN is what a list of SNs holds of one.
+type SN struct {
+	Name    string `json:"name"`    // empty if it is not known
+	Address string `json:"address"` // HOST:PORT of its API
 }
 
 // Client speaks to one SN of the swarm at a time. Safe for concurrent use.
@@ -48,6 +61,8 @@ type Client struct {
 	swarmID  string
 	first    []string // as configured: never forgotten
 	sns      []string // all known, host:port
+	told     *learned // what OnLearn was told last, nil before
+	strays   strays
 	current  string
 	moved    chan struct{} // closed when current changes
 	refresh  bool          // we moved: ask the next SN for the list
@@ -76,6 +91,16 @@ func New(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("read SN address %q: want HOST:PORT: %w", sn, err)
 		}
 	}
+	all := slices.Clone(cfg.SNs)
+	for _, sn := range cfg.Kept {
+		all = append(all, sn.Address)
+	}
+	var sns []string
+	for _, sn := range all {
+		if !slices.Contains(sns, sn) {
+			sns = append(sns, sn)
+		}
+	}
 	if cfg.Source == nil && cfg.Transport == nil {
 		return nil, errors.New("a client needs a source of SVIDs")
 	}
@@ -84,7 +109,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		cfg: cfg, swarmID: cfg.SwarmID,
-		first: slices.Clone(cfg.SNs), sns: slices.Clone(cfg.SNs), current: cfg.SNs[0],
+		first: slices.Clone(cfg.SNs), sns: sns, current: sns[0],
 		moved: make(chan struct{}),
 	}, nil
 }
@@ -171,28 +196,47 @@ func (c *Client) doubts(sn string) bool {
 	return sn != "" && c.doubt == sn
 }
 
+// learned is what an SN has told of the swarm.
+type learned struct {
+	swarmID string
+	sns     []SN
+}
+
 // learn pins the swarm ID and replaces the list of SNs. The configured ones stay at its end: the swarm may have
 // forgotten how we reach it.
-func (c *Client) learn(swarmID string, sns []string) {
+func (c *Client) learn(swarmID string, nodes []*swarmv1.Node) {
+	sns := reachable(nodes)
 	c.mu.Lock()
-	list := slices.Clone(sns)
-	for _, sn := range c.first {
+	var list []string
+	for _, sn := range sns {
+		list = append(list, sn.Address)
+	}
+	for _, sn := range append(slices.Clone(c.first), c.current) {
 		if !slices.Contains(list, sn) {
 			list = append(list, sn)
 		}
 	}
-	if !slices.Contains(list, c.current) {
-		list = append(list, c.current)
-	}
-	changed := !slices.Equal(list, c.sns) || c.swarmID != swarmID
 	if c.swarmID == "" {
 		c.swarmID = swarmID
 	}
+	changed := c.told == nil || c.told.swarmID != swarmID || !slices.Equal(c.told.sns, sns)
+	c.told = &learned{swarmID, sns}
 	c.sns, c.refresh = list, false
 	c.mu.Unlock()
 	if changed && c.cfg.OnLearn != nil {
 		c.cfg.OnLearn(swarmID, sns)
 	}
+}
+
+// reachable are the SNs of which an API address is known.
+func reachable(nodes []*swarmv1.Node) []SN {
+	var out []SN
+	for _, n := range nodes {
+		if n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535 {
+			out = append(out, SN{n.GetName(), hostPort(n.GetHost(), n.GetApiPort())})
+		}
+	}
+	return out
 }
 
 // numbers are words with digits in front: times, durations.

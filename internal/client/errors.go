@@ -29,6 +29,8 @@ const (
 	ReasonContractUnknown  = "CONTRACT_UNKNOWN"
 	// ReasonUnreachable is made here: no SN of the list could be reached before the context ended.
 	ReasonUnreachable = "UNREACHABLE"
+	// ReasonSwarmsDiffer is made here: the SNs that were named are of different swarms, and no swarm has most of them.
+	ReasonSwarmsDiffer = "SWARMS_DIFFER"
 )
 
 // Error is what every method returns when the API refused or could not be reached. Its text is one line for users.
@@ -42,7 +44,8 @@ type Error struct {
 	// Code is the Connect code.
 	Code connect.Code
 
-	err error
+	err   error
+	swarm string // of the SN that was asked, where that is what is wrong
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -78,7 +81,7 @@ type failure struct {
 // sortOut turns what an attempt returned into a failure. sn is the SN that was asked.
 func sortOut(sn string, err error) *failure {
 	if own, ok := errors.AsType[*Error](err); ok {
-		return &failure{Error: own, sent: true}
+		return &failure{Error: own, sent: true, elsewhere: worthMoving(own.Reason)}
 	}
 	if dial, ok := errors.AsType[*dialError](err); ok {
 		return &failure{elsewhere: true, Error: unreachable(sn, dial.err)}
@@ -94,7 +97,7 @@ func sortOut(sn string, err error) *failure {
 		}
 		if r, ok := v.(*swarmv1.ErrorReason); ok {
 			return &failure{sent: true, elsewhere: worthMoving(r.GetReason()), Error: &Error{
-				Reason: r.GetReason(), Remedy: r.GetRemedy(), Message: ce.Message(), Code: ce.Code(), err: ce,
+				Reason: r.GetReason(), Remedy: r.GetRemedy(), Message: ce.Message(), Code: ce.Code(), err: ce, swarm: ce.Meta().Get(headerSwarmID),
 			}}
 		}
 	}
@@ -115,7 +118,7 @@ func sortOut(sn string, err error) *failure {
 // worthMoving: what these reasons say of one SN need not hold for the next.
 func worthMoving(reason string) bool {
 	switch reason {
-	case ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused, ReasonLedgerIncomplete:
+	case ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused, ReasonLedgerIncomplete, ReasonWrongSwarm:
 		return true
 	default:
 		return false

@@ -25,10 +25,8 @@ func (c *Client) GetHealth(ctx context.Context) ([]SNHealth, error) {
 		return nil, err
 	}
 	names := map[string]string{}
-	for _, n := range swarm.GetSns() {
-		for _, a := range addresses([]*swarmv1.Node{n}) {
-			names[a] = n.GetName()
-		}
+	for _, sn := range reachable(swarm.GetSns()) {
+		names[sn.Address] = sn.Name
 	}
 	sns := c.SNs()
 	out := make([]SNHealth, len(sns))

@@ -24,7 +24,7 @@ func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error
 	if err != nil {
 		return nil, err
 	}
-	c.learn(res.GetSwarmId(), addresses(res.GetSns()))
+	c.learn(res.GetSwarmId(), res.GetSns())
 	return res, nil
 }
 
@@ -215,16 +215,6 @@ func (c *Client) AdmitNode(ctx context.Context, name, peerID string) error {
 			return s.node.AdmitNode(ctx, r)
 		})
 	return err
-}
-
-func addresses(sns []*swarmv1.Node) []string {
-	var out []string
-	for _, n := range sns {
-		if n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535 {
-			out = append(out, hostPort(n.GetHost(), n.GetApiPort()))
-		}
-	}
-	return out
 }
 
 func encodeToken(t []byte) string { return base64.RawURLEncoding.EncodeToString(t) }

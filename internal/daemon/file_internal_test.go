@@ -12,7 +12,7 @@ import (
 
 func TestConfigFileFillsWhatIsNotGiven(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sl.yaml")
-	text := "host-ip: 10.0.0.1\nsn-ip: 10.0.0.9\nsl-fs-port: 4000\nattach: true\nenv: [A=1, \"B=2,3\"]\n"
+	text := "host-ip: 10.0.0.1\nsn-ip: [10.0.0.9, \"sn2:7\"]\nsl-fs-port: 4000\nattach: true\nenv: [A=1, \"B=2,3\"]\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestConfigFileFillsWhatIsNotGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(args, "--attach=true", "--env=A=1", "--env=B=2,3", "--sn-ip=10.0.0.9")
+	want := append(args, "--attach=true", "--env=A=1", "--env=B=2,3", "--sn-ip=10.0.0.9", "--sn-ip=sn2:7")
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Fatal(diff)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,8 +18,8 @@ import (
 
 func slCommand(e Env) *cli.Command {
 	flags := append(slices.Concat(commonFlags(), mlFlags()),
-		stringFlag("sn-ip", "host of the SN that this node registers with (required)"),
-		portFlag("sn-api-port", 30304, "API port of that SN"),
+		&cli.StringSliceFlag{Name: "sn-ip", EnvVars: env("sn-ip"), Usage: "HOST[:PORT] of an SN that this node registers with; repeatable, or several with commas between: any one of them may be down (required)"},
+		portFlag("sn-api-port", 30304, "API port of those SNs where --sn-ip names none"),
 		portFlag("sl-fs-port", 30305, "port of this node's file server, through which models are merged"),
 		stringFlag("data-dir", "directory with the data; the program finds it as DATA_DIR"),
 		stringFlag("model-dir", "directory with the program, its working directory; MODEL_DIR"),
@@ -62,10 +63,8 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	if c.String("sn-ip") == "" {
-		return node.SLConfig{}, errors.New("mandatory parameter --sn-ip not specified; give the address of an SN")
-	}
-	if err := node.CheckHost("sn-ip", c.String("sn-ip")); err != nil {
+	sns, err := namedSNs(c)
+	if err != nil {
 		return node.SLConfig{}, err
 	}
 	platform, err := platformOf(c)
@@ -80,7 +79,7 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		return node.SLConfig{}, err
 	}
 	cfg := node.SLConfig{
-		Common: base, SNHost: c.String("sn-ip"), SNAPIPort: c.Int("sn-api-port"), FSPort: c.Int("sl-fs-port"),
+		Common: base, SNs: sns, FSPort: c.Int("sl-fs-port"),
 		DataDir: c.String("data-dir"), ModelDir: c.String("model-dir"), Program: c.String("model-program"), Platform: platform,
 		Python: c.String("python"), Attach: c.Bool("attach"), BridgeDir: c.String("bridge-dir"),
 		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), SessionTimeout: c.Duration("session-timeout"), Stdout: e.Stdout, Getenv: e.Getenv,
@@ -116,6 +115,27 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	}
 	err = withMLContainer(c, e, &cfg)
 	return cfg, err
+}
+
+// namedSNs reads --sn-ip. Commas separate SNs too, as a variable of the environment has one value.
+func namedSNs(c *cli.Context) ([]string, error) {
+	var sns []string
+	for _, given := range c.StringSlice("sn-ip") {
+		for sn := range strings.SplitSeq(given, ",") {
+			if sn = strings.TrimSpace(sn); sn == "" {
+				continue
+			}
+			addr, err := node.SNAddress(sn, c.Int("sn-api-port"))
+			if err != nil {
+				return nil, err
+			}
+			sns = append(sns, addr)
+		}
+	}
+	if len(sns) == 0 {
+		return nil, errors.New("mandatory parameter --sn-ip not specified; give the address of an SN")
+	}
+	return sns, nil
 }
 
 // allowedPeers reads --allow-peer. A pattern that no SL can have is a mistake, which would let nobody take part.
