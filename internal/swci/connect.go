@@ -34,15 +34,37 @@ func Dial(identify Identify) Connect {
 		if err != nil {
 			return nil, func() {}, err
 		}
-		c, err := client.New(client.Config{SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log, OnWait: target.onWait})
+		c, err := client.New(client.Config{
+			SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log, OnWait: target.onWait, OnStray: target.stray(),
+		})
 		if err != nil {
 			_ = source.Close()
 			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err, Hint: "give --sn HOST:PORT"}
 		}
-		return remote{c}, func() {
+		done := func() {
 			_ = c.Close()
 			_ = source.Close()
-		}, nil
+		}
+		differ, err := c.Choose(ctx)
+		if err != nil {
+			done()
+			return nil, func() {}, apiError(err)
+		}
+		if differ != "" && target.onWait != nil {
+			target.onWait(differ)
+		}
+		return remote{c}, done, nil
+	}
+}
+
+// stray tells the user which SN of a context is of another swarm. Where it is the only one the error says so, and where no swarm is
+// pinned those that were named are compared.
+func (c Context) stray() func(sn, swarmID string) {
+	if c.SwarmID == "" || len(c.SNs) < 2 || c.onWait == nil {
+		return nil
+	}
+	return func(sn, swarmID string) {
+		c.onWait(fmt.Sprintf("SN %s is of swarm %s, not of swarm %s, which this context is", sn, swarmID, c.SwarmID))
 	}
 }
 
@@ -184,8 +206,10 @@ var reasonCodes = map[string]int{
 	"OPEN_SESSIONS":          exit.Conflict,
 	"TERMS_MISMATCH":         exit.Conflict,
 	client.ReasonWrongSwarm:  exit.Denied,
-	"NOT_FOUND":              exit.NotFound,
-	"TIMEOUT":                exit.TimedOut,
+
+	client.ReasonSwarmsDiffer: exit.Conflict,
+	"NOT_FOUND":               exit.NotFound,
+	"TIMEOUT":                 exit.TimedOut,
 }
 
 // rpcCodes maps RPC codes to exit codes; a code that is absent means Failed.

@@ -17,7 +17,7 @@ import (
 func globalFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "identity", Aliases: []string{"socket-path"}, Usage: "where the SVID comes from: embedded, embedded=`DIR` or the path of a Workload API socket"},
-		&cli.StringSliceFlag{Name: "sn", Usage: "API address `HOST[:PORT]` of an SN, port 30304 if not given; repeatable"},
+		&cli.StringSliceFlag{Name: "sn", Usage: "API address `HOST[:PORT]` of an SN, port 30304 if not given; repeatable, and then any may be down"},
 		&cli.StringFlag{Name: "context", Usage: "saved context `NAME` to use instead of the current one"},
 		&cli.StringSliceFlag{Name: "trust-domain", Usage: "further accepted trust domain `NAME`; repeatable"},
 		&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "table", Usage: "output `FORM`: table or json"},

@@ -32,6 +32,7 @@ taken in any case, names as typed. Options may stand before, between and after t
 	}
 	fmt.Fprint(w, "## Options of every command\n\n")
 	referenceFlags(w, g.global)
+	fmt.Fprint(w, wrap(severalSNs, 120)+"\n\n")
 	fmt.Fprint(w, wrap(agentHelp, 120)+"\n\n")
 	fmt.Fprint(w, exitCodes)
 }
@@ -47,6 +48,12 @@ func referenceFlags(w io.Writer, flags []cli.Flag) {
 	}
 	fmt.Fprintln(w)
 }
+
+// severalSNs says what becomes of SNs that differ.
+const severalSNs = "Several --sn are asked first which swarm they are of, all at once. If they differ, as when an SN lost its disk and founded a swarm " +
+	"of its own, a line on standard error names which SN is of which swarm, and the command goes on with the swarm that more than half of " +
+	"those that answer are of; without such a majority nothing is done, and the exit code is 6. A context that has its swarm's ID needs no vote: " +
+	"SNs of another swarm are left aside."
 
 const exitCodes = `## Exit codes
 
