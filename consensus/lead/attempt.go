@@ -24,6 +24,7 @@ type failure struct {
 
 // attempt follows the running attempt.
 func (d *decider) attempt() {
+	d.notes()
 	if d.banned() {
 		_, why := d.gone()
 		d.without(why) // also when all is done: nothing of a banned node is committed

@@ -128,6 +128,20 @@ func (d *decider) cancel(reason string) {
 	}, fmt.Sprintf("giving up round %d (attempt %d): %s", p.Round, p.Attempt, reason))
 }
 
+// blameSkip notes who caused the skip of a participant that refuses the attempt: itself, unless those who left have.
+func (d *decider) blameSkip(part state.Participant) {
+	attempt := d.c.Plan.Attempt
+	if leavers := d.spreads(part); len(leavers) > 0 {
+		for _, n := range leavers {
+			d.mem.causesSkip(n, attempt)
+		}
+		return
+	}
+	if d.mem.causesSkip(part.Node, attempt); len(d.mem.doubted([]string{part.Node})) > 0 {
+		d.mem.exclude(part.Node)
+	}
+}
+
 // spentAtPeers deals with participants whose own records forbid the attempt: two owners may have what they offer, of attempts
 // that this swarm has forgotten, of an earlier round of a closed session's frozen weights, or of plans that only they were
 // shown. Only they are skipped, or count 0 if they are closed: who says so falsely gains nothing. It is false if there is none.
@@ -144,9 +158,7 @@ func (d *decider) spentAtPeers() bool {
 		who = append(who, part.Node)
 		if s.State == state.SessionOpen {
 			skipped[part.Session] = part.Seq
-			if d.mem.causesSkip(part.Node, p.Attempt); len(d.mem.doubted([]string{part.Node})) > 0 {
-				d.mem.exclude(part.Node)
-			}
+			d.blameSkip(part)
 			continue
 		}
 		d.mem.freeze(part.Session)

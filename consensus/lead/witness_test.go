@@ -1,6 +1,7 @@
 package lead_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -289,4 +290,94 @@ func TestManyOfOneParty(t *testing.T) {
 	if w := b.follow(); w.Kind != lead.WaitWitnesses || !strings.Contains(w.String(), "10201 times, at most 8192") {
 		t.Errorf("%s: %s", w.Kind, w)
 	}
+}
+
+// given follows to whom each participant's leaves have gone as to witnesses, as every node keeps it of its own.
+type given map[string]map[uint64][]string // by session and its Sync, leaf: nodes
+
+// refuse has those refuse the running attempt whose leaves would go to more witnesses than may get them.
+func (b *table) refuse(g given) (refused int) {
+	plan := b.contract().Plan
+	var units []string
+	var owns []bool
+	for _, p := range plan.Participants {
+		units, owns = append(units, cmp.Or(p.SPIFFEID, p.Node)), append(owns, p.ShardLeaves > 0)
+	}
+	mergers := merge.Mergers(units, owns, int(plan.Witnesses))
+	for i, from := range plan.Participants {
+		key, full := fmt.Sprint(from.Session, from.Seq), false
+		next := map[uint64][]string{}
+		for leaf, to := range g[key] {
+			next[leaf] = slices.Clone(to)
+		}
+		for owner, o := range plan.Participants {
+			for _, w := range mergers[owner][1:] {
+				for _, r := range o.Runs() {
+					for leaf := r.First; leaf < r.First+r.Leaves; leaf++ {
+						if to := plan.Participants[w].Node; w != i && !slices.Contains(next[leaf], to) {
+							next[leaf] = append(next[leaf], to)
+							full = full || len(next[leaf]) > 2*(int(plan.Witnesses)-1)
+						}
+					}
+				}
+			}
+		}
+		if full {
+			b.refuses(number(from.Node))
+			refused++
+			continue
+		}
+		g[key] = next
+	}
+	return refused
+}
+
+// TestWitnessesThatComeAndGoSitOut: each time two leave, one after the other, others' leaves would go to a third witness. Who refuses
+// that is not to blame.
+func TestWitnessesThatComeAndGoSitOut(t *testing.T) {
+	b := newTableOf(t, state.Rules{Witnesses: 2}, 7, func(_ int, o *state.OpenSession) { o.Terms.Leaves = 7 }) // so that who leaves has one deputy
+	g := given{}
+	skips := 0
+	for range 40 {
+		for i := range 7 {
+			b.reports[id(i)] = lead.Report{At: b.now, Ready: &lead.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}}
+		}
+		b.now = b.now.Add(5 * time.Second)
+		b.follow()
+		if b.contract().Plan == nil {
+			t.Fatal("no plan")
+		}
+		for i := range 7 {
+			if b.contract().Plan.Participant(id(i)) == nil && i != 1 && i != 2 {
+				t.Fatalf("after %d skips %s is left out", skips, b.leftOut(7))
+			}
+		}
+		if b.contract().Plan.Participant(id(1)) == nil && b.contract().Plan.Participant(id(2)) == nil {
+			return
+		}
+		for _, i := range []int{1, 2} {
+			b.refuse(g)
+			b.now = b.now.Add(100 * time.Millisecond)
+			if c := b.dies(i).Command; c != nil {
+				b.apply(c)
+			}
+		}
+		if b.refuse(g) == 0 {
+			t.Fatal("nobody refuses")
+		}
+		for range 10 {
+			d := b.decide()
+			if _, ok := d.Command.(state.SkipRound); ok {
+				skips++
+			}
+			if d.Command == nil || b.contract().Plan == nil {
+				break
+			}
+			b.apply(d.Command)
+		}
+		for _, i := range []int{1, 2} {
+			b.apply(state.SetLive{Node: name(i), Live: true, AtMS: b.now.UnixMilli()})
+		}
+	}
+	t.Errorf("%d skips, and both still take part", skips)
 }
