@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Owner is the user that a program runs as, when that is not the daemon's own: socket and weight files are given to it, and
-// the directories, which stay the daemon's, let it pass. Nil is the daemon's own user.
+// Owner is the user that a program runs as, when that is not the daemon's own: the socket and the file that it writes are given to
+// it, its group may read the merged ones, and the directories, which stay the daemon's, let it pass. Nil is the daemon's own user.
 type Owner struct{ UID, GID int }
 
 // foreign tells whether files must be given away.
@@ -28,6 +28,23 @@ func (o *Owner) dirMode() fs.FileMode {
 		return 0o711
 	}
 	return 0o700
+}
+
+// mergedMode is the mode of a file that the program reads. The program's own user can at most set out to write it.
+func (o *Owner) mergedMode() fs.FileMode {
+	if o.foreign() && o.GID >= 0 {
+		return 0o440
+	}
+	return mergedMode
+}
+
+// show lets the program's group read a file that stays the daemon's: who owns a file can make it writable, and open it anew by a
+// descriptor that it kept, wherever the file was moved meanwhile.
+func (o *Owner) show(path string) error {
+	if !o.foreign() || o.GID < 0 { // then its user is all that is known of it
+		return o.own(path)
+	}
+	return os.Lchown(path, -1, o.GID)
 }
 
 // own gives a file to the program's user.

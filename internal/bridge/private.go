@@ -119,8 +119,8 @@ func (s *Slot) allocatePrivate(owner *Owner) (err error) {
 	if s.file, err = allocate(s.path, s.size); err != nil {
 		return fmt.Errorf("create weight file %s: %w", s.path, err)
 	}
-	if err := errors.Join(owner.own(s.path), s.file.Chmod(mergedMode)); err != nil {
-		return errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.file.Close(), os.Remove(s.path))
+	if err := errors.Join(owner.show(s.path), s.file.Chmod(owner.mergedMode())); err != nil {
+		return errors.Join(fmt.Errorf("let the program read weight file: %w", err), s.file.Close(), os.Remove(s.path))
 	}
 	s.view.open(s.file, s.size)
 	return nil

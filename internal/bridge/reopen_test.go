@@ -1,12 +1,15 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -156,8 +159,71 @@ func TestProgramOfAnotherUser(t *testing.T) {
 	checkOwner(t, spill, nil, 0o711)
 	checkOwner(t, filepath.Join(dir, "private"), nil, 0o700)
 	slots.Commit()
-	for name, mode := range map[string]fs.FileMode{"bridge.sock": 0o600, "local": 0o600, "merged-0": 0o400, "private/merged-1": 0o400} {
+	for name, mode := range map[string]fs.FileMode{"bridge.sock": 0o600, "local": 0o600} {
 		checkOwner(t, filepath.Join(dir, name), owner, mode)
+	}
+	for _, name := range []string{"merged-0", "private/merged-1"} {
+		checkOwner(t, filepath.Join(dir, name), &bridge.Owner{UID: os.Geteuid(), GID: owner.GID}, 0o440)
+	}
+}
+
+// TestKeptDescriptor: a program of another user keeps a descriptor of the committed file, and opens it anew to write once that is
+// merged into.
+func TestKeptDescriptor(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("needs root")
+		return
+	}
+	owner := &bridge.Owner{UID: 4242, GID: 4243}
+	dir := t.TempDir()
+	s, err := bridge.CreateSlots(bridge.Place{Dir: dir, Owner: owner}, 16, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.Merging()
+	fd, err := unix.Open(filepath.Join(dir, s.Commit()), unix.O_PATH|unix.O_CLOEXEC, 0) // which no lease minds
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	kept := fmt.Sprintf("/proc/self/fd/%d", fd)
+	s.Merging()
+	s.Commit()
+	merging := s.Merging() // the one that is open
+	as(t, owner, func() {
+		_ = os.Chmod(kept, 0o666)
+		f, err := os.OpenFile(kept, os.O_RDWR, 0)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		if _, err := f.WriteAt([]byte("garbage"), 0); err != nil {
+			t.Error(err)
+		}
+	})
+	b := make([]byte, 16)
+	if _, err := merging.ReadAt(b, 0); err != nil || !bytes.Equal(b, make([]byte, 16)) {
+		t.Errorf("merges into %q: %v", b, err)
+	}
+}
+
+// as has what touches files done with another user's rights.
+func as(t *testing.T, owner *bridge.Owner, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, id := range [][2]int{{owner.UID, owner.GID}, {0, 0}} {
+		_, err := unix.SetfsgidRetGid(id[1])
+		if err == nil {
+			_, err = unix.SetfsuidRetUid(id[0])
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if id[0] != 0 {
+			do()
+		}
 	}
 }
 
