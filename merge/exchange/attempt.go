@@ -129,7 +129,7 @@ func (f *Failure) Unwrap() error { return f.cause }
 
 // Config holds the node's key and the times of the protocol. Times that are zero take the defaults.
 type Config struct {
-	StallTimeout time.Duration // no byte for so long on a stream that is owed one fails the attempt; 10 s
+	StallTimeout time.Duration // no byte for so long on a stream that is owed one fails the attempt, nor a stream opened; 10 s
 	ParkTime     time.Duration // how long a stream may wait for its plan; 2 s
 	Grace        time.Duration // how long a failing side tries to say why, and takes what is on its way; 1 s
 	// Sign signs a message by this node's key, and Verify holds a signature to the key that a stream to the participant has proven.

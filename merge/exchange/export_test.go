@@ -13,3 +13,8 @@ func (h *Hub) RunByOtherWeights(ctx context.Context, a Attempt, slots Slots, dia
 	}
 	return h.carryOut(ctx, r)
 }
+
+// FillOpening takes all places for opening streams, for ever.
+func (h *Hub) FillOpening() {
+	h.opening.taken = 1 << 30
+}

@@ -73,11 +73,13 @@ type swarm struct {
 	ctx     context.Context
 	dials   func(from, to int) (exchange.Stream, exchange.Stream, error)
 	wrap    func(from, to int, s exchange.Stream) exchange.Stream // dialling end
-	extend  func(hub int, s *exchange.Slots)                      // adds to what Run is given; may be nil
-	lies    func(hub int) bool                                    // whether it merges by other weights than the plan's; may be nil
-	mu      sync.Mutex
-	served  []error
-	dialed  int
+	// handshake is what a dial must pass; may be nil.
+	handshake func(ctx context.Context, from, to int) error
+	extend    func(hub int, s *exchange.Slots) // adds to what Run is given; may be nil
+	lies      func(hub int) bool               // whether it merges by other weights than the plan's; may be nil
+	mu        sync.Mutex
+	served    []error
+	dialed    int
 }
 
 func pipes(int, int) (exchange.Stream, exchange.Stream, error) {
@@ -124,8 +126,13 @@ func node(i int) string { return fmt.Sprintf("sl-%d", i) }
 // dial opens a stream from the hub of one node to another by plan index; ids
 // maps plan index to hub.
 func (s *swarm) dial(self int, ids []int) exchange.Dial {
-	return func(_ context.Context, j int) (exchange.Stream, error) {
+	return func(ctx context.Context, j int) (exchange.Stream, error) {
 		to := ids[j]
+		if s.handshake != nil {
+			if err := s.handshake(ctx, self, to); err != nil {
+				return nil, err
+			}
+		}
 		a, b, err := s.dials(self, to)
 		if err != nil {
 			return nil, err

@@ -29,7 +29,8 @@ type Dial func(ctx context.Context, participant int) (Stream, error)
 // must outlive an attempt: progress and idle streams. It is safe for
 // concurrent use; contracts are independent of each other.
 type Hub struct {
-	cfg Config
+	cfg     Config
+	opening *opening
 
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
@@ -58,8 +59,10 @@ func (k *contract) mayCome(run, round, number uint64) bool {
 
 // NewHub returns an empty hub.
 func NewHub(cfg Config) *Hub {
+	cfg = cfg.withDefaults()
 	return &Hub{
-		cfg:       cfg.withDefaults(),
+		cfg:       cfg,
+		opening:   newOpening(cfg.StallTimeout),
 		contracts: make(map[string]*contract),
 		idle:      make(map[string][]*conn),
 		parked:    make(map[string]int),

@@ -48,6 +48,7 @@ func (r *run) claim(i int, c *conn) bool {
 	r.conns[c] = i
 	c.count.Store(&r.count)
 	close(in.arrived)
+	r.late.opened()
 	return true
 }
 
@@ -154,15 +155,7 @@ var errPeerFailed = errors.New("the attempt failed")
 // more either.
 func (r *run) supply(i int, in *inbound) {
 	defer close(in.supplied)
-	t := time.NewTimer(r.hub.cfg.StallTimeout)
-	defer t.Stop()
-	select {
-	case <-in.arrived:
-	case <-r.ctx.Done():
-	case <-t.C:
-		// Also one that contributes nothing: without a blame the same set would be tried for ever.
-		r.fail(i, r.Participants[i].Node+" opened no stream in time", nil)
-	}
+	r.awaitStream(i, in)
 	select {
 	case <-in.greeted:
 		r.give(i, in)
@@ -174,6 +167,28 @@ func (r *run) supply(i int, in *inbound) {
 	if c != nil {
 		r.part(c)
 		<-in.settled // Soon: streams of an attempt that failed are bounded in time.
+	}
+}
+
+// awaitStream waits until participant i has opened its stream, and blames it if that is too late.
+func (r *run) awaitStream(i int, in *inbound) {
+	t := time.NewTimer(r.hub.cfg.StallTimeout)
+	defer t.Stop()
+	for {
+		select {
+		case <-in.arrived:
+			return
+		case <-r.ctx.Done():
+			return
+		case <-t.C:
+		}
+		left := time.Until(r.late.due(r.began, r.heardOf(i)))
+		if left <= 0 {
+			// Also one that contributes nothing: without a blame the same set would be tried for ever.
+			r.fail(i, r.Participants[i].Node+" opened no stream in time", nil)
+			return
+		}
+		t.Reset(left)
 	}
 }
 

@@ -33,6 +33,7 @@ type run struct {
 	ctx    context.Context //nolint:containedctx // It lives exactly as long as Run.
 	cancel context.CancelCauseFunc
 	began  time.Time
+	late   *arrivals // of the streams that are not open yet
 	count  counters
 	done   chan struct{} // closed when Run returns, under the hub's mutex
 
@@ -87,7 +88,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 func (r *run) prepare(p *progress) {
 	r.progress = p
 	r.conns = make(map[*conn]int)
-	r.began = time.Now()
+	r.began, r.late = time.Now(), newArrivals(r.hub.cfg.StallTimeout, len(r.Participants))
 	r.given = p.merges(r.task())
 	if r.method.Distances() {
 		p.stash.use(r.slots.Spool)
@@ -114,8 +115,8 @@ func (r *run) run(ctx context.Context) (Result, error) {
 			}
 		}
 	}
-	for j, p := range r.Participants {
-		if j != r.Self && p.Shard.Leaves > 0 {
+	for k := range len(r.Participants) - 1 { // Each begins with the one behind it: else all would come to the first at once.
+		if j := (r.Self + 1 + k) % len(r.Participants); r.Participants[j].Shard.Leaves > 0 {
 			r.goDo(func() { r.visit(j) })
 		}
 	}
@@ -323,13 +324,37 @@ func (r *run) failFrame(i int, f failFrame) {
 	}
 }
 
+// heardOf returns when participant i last showed life on a stream of this attempt, the zero time if it did not. Who has given all
+// that it owes has nothing more to say there.
+func (r *run) heardOf(i int) (at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seals[i] != nil {
+		return time.Now()
+	}
+	for c, to := range r.conns {
+		if to != i {
+			continue
+		}
+		since := c.since.Load()
+		if since == 0 {
+			return time.Now() // Its bytes are being worked on.
+		}
+		if t := time.Unix(0, since); t.After(at) {
+			at = t
+		}
+	}
+	return at
+}
+
 // silent tells whether participant i owes this node bytes and has sent none for half of the stall time: then this node has
 // seen for itself what it is told of i, and has only been told first.
 func (r *run) silent(i int) bool {
-	early := time.Now().Add(-r.hub.cfg.StallTimeout / 2)
+	half := r.hub.cfg.StallTimeout / 2
+	early, due := time.Now().Add(-half), r.late.due(r.began, r.heardOf(i))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if in := r.inbound[i]; in != nil && in.c == nil && !r.began.After(early) {
+	if in := r.inbound[i]; in != nil && in.c == nil && time.Until(due) <= half {
 		return true
 	}
 	for c, to := range r.conns {

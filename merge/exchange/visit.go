@@ -11,7 +11,7 @@ import (
 // visit is this node's dialogue with the owner j: own slices out, merged leaves
 // in, both at once.
 func (r *run) visit(j int) {
-	end := time.Now().Add(r.hub.cfg.StallTimeout)
+	var first time.Time // when there was a stream for the first time
 	for {
 		c, reused, err := r.open(j)
 		if r.ctx.Err() != nil {
@@ -23,6 +23,9 @@ func (r *run) visit(j int) {
 		if err != nil {
 			r.fail(j, "dial: "+plain(err), err)
 			return
+		}
+		if first.IsZero() {
+			first = time.Now()
 		}
 		if !r.attach(j, c) {
 			_ = c.s.Reset()
@@ -37,7 +40,7 @@ func (r *run) visit(j int) {
 		if reused {
 			continue
 		}
-		if time.Now().After(end) {
+		if time.Now().After(r.late.due(first, time.Time{})) {
 			r.fail(j, "has no plan for this attempt", nil)
 			return
 		}
@@ -54,13 +57,44 @@ func (r *run) open(j int) (c *conn, reused bool, err error) {
 	if c := r.hub.takeIdle(r.Participants[j].Node); c != nil {
 		return c, true, nil
 	}
+	var first time.Time // when this node began to dial
+	for {
+		if err := r.hub.opening.enter(r.ctx); err != nil {
+			return nil, false, err
+		}
+		begun := time.Now()
+		s, err := r.dialOnce(j)
+		r.hub.opening.leave(time.Since(begun), err == nil || !unanswered(err))
+		if err == nil {
+			r.late.opened()
+			return newConn(s, r.hub.cfg.StallTimeout), false, nil
+		}
+		if first.IsZero() {
+			first = begun
+		}
+		if !r.mayAnswer(err, first) {
+			return nil, false, err
+		}
+		select {
+		case <-time.After(r.hub.cfg.Grace / 8):
+		case <-r.ctx.Done():
+			return nil, false, r.ctx.Err()
+		}
+	}
+}
+
+// dialOnce dials the owner j, for the stall time at most.
+func (r *run) dialOnce(j int) (Stream, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.hub.cfg.StallTimeout)
 	defer cancel()
-	s, err := r.dial(ctx, j)
-	if err != nil {
-		return nil, false, err
-	}
-	return newConn(s, r.hub.cfg.StallTimeout), false, nil
+	return r.dial(ctx, j)
+}
+
+// mayAnswer reports whether who did not answer may do so yet: this node is busy with handshakes, so they are slow, or the peer had
+// no place for one more. Among few, where nothing is queued and nothing moves, it is gone.
+func (r *run) mayAnswer(err error, first time.Time) bool {
+	busy := r.late.many || r.hub.opening.queued() || r.late.quiet() < r.hub.cfg.StallTimeout/4
+	return busy && unanswered(err) && time.Now().Before(r.late.due(first, time.Time{}))
 }
 
 // visitor is one stream to an owner.
