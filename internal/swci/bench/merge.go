@@ -29,7 +29,8 @@ import (
 )
 
 const (
-	maxPeers  = 50
+	maxPeers  = 128
+	maxSNs    = 50
 	maxSize   = 64 << 30
 	maxRounds = 10_000
 )
@@ -89,8 +90,8 @@ func ParseSize(s string) (int64, error) {
 
 // Merge brings up a swarm, plays a program at every SL, and times rounds. It blocks; nothing is left of the swarm then.
 func Merge(ctx context.Context, cfg Config) (Result, error) {
-	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxPeers || cfg.Rounds < 1 || cfg.Rounds > maxRounds {
-		return Result{}, exit.New(exit.Usage, "", "--peers and --sns must be 1 to %d, --rounds 1 to %d", maxPeers, maxRounds)
+	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxSNs || cfg.Rounds < 1 || cfg.Rounds > maxRounds {
+		return Result{}, exit.New(exit.Usage, "", "--peers must be 1 to %d, --sns 1 to %d, --rounds 1 to %d", maxPeers, maxSNs, maxRounds)
 	}
 	m, err := method(cfg)
 	if err != nil {

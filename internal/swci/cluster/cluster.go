@@ -28,6 +28,7 @@ const (
 	snMarker  = "Starting SWARM-API-SERVER on port"
 	programID = "program | "
 	tempLogs  = "logs" // in the temporary folder
+	maxProcs  = 256    // that were started, so that each can say how it ended before anybody listens
 )
 
 // Config describes a swarm on this machine.
@@ -91,7 +92,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		bridge = tempDir{path: filepath.Join(dir.path, "bridge")}
 	}
-	c := &Cluster{cfg: cfg, dir: dir, bridge: bridge, scope: newScope(), ports: ports{given: map[int]bool{}}, places: map[string]*netns.Host{}, exits: make(chan Exit, 64)}
+	c := &Cluster{cfg: cfg, dir: dir, bridge: bridge, scope: newScope(), ports: ports{given: map[int]bool{}}, places: map[string]*netns.Host{}, exits: make(chan Exit, maxProcs)}
 	if cfg.Containers {
 		if err := c.noteScope(); err != nil {
 			c.Close()

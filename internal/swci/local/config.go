@@ -21,8 +21,11 @@ import (
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
-// maxPeers bounds --peers and --sns: one machine, and one loopback address for each SN.
-const maxPeers = 50
+// What bounds --peers and --sns is one machine.
+const (
+	maxPeers = 128
+	maxSNs   = 50
+)
 
 // API is what a run asks the swarm while it goes on.
 type API interface {
@@ -89,8 +92,8 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 	if c.MinPeers < 1 || c.MinPeers > max(c.Peers, 1) {
 		add("", "--min-peers must be 1 to the number of peers")
 	}
-	if c.SNs < 1 || c.SNs > maxPeers {
-		add("", "--sns must be 1 to %d", maxPeers)
+	if c.SNs < 1 || c.SNs > maxSNs {
+		add("", "--sns must be 1 to %d", maxSNs)
 	}
 	if c.Platform = strings.ToUpper(c.Platform); c.Platform != "PYT" && c.Platform != "TF" {
 		add("use PYT or TF", "platform %q is not supported", c.Platform)

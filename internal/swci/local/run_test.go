@@ -290,7 +290,10 @@ func TestRunRefusesBadInput(t *testing.T) {
 		want string
 		code int
 	}{
-		{"no peers", func(c *local.RunConfig) { c.Peers = 0 }, "--peers must be", exit.Usage},
+		{"no peers", func(c *local.RunConfig) { c.Peers = 0 }, "--peers must be 1 to 128", exit.Usage},
+		{"too many peers", func(c *local.RunConfig) { c.Peers = 129 }, "--peers must be 1 to 128", exit.Usage},
+		{"128 peers, but for the data", func(c *local.RunConfig) { c.Peers = 128 }, "data directory of sl-127", exit.Usage},
+		{"too many SNs", func(c *local.RunConfig) { c.SNs = 51 }, "--sns must be 1 to 50", exit.Usage},
 		{"more min peers than peers", func(c *local.RunConfig) { c.MinPeers = 3 }, "--min-peers must be", exit.Usage},
 		{"platform", func(c *local.RunConfig) { c.Platform = "JAX" }, `platform "JAX" is not supported`, exit.Usage},
 		{"variable", func(c *local.RunConfig) { c.Env = []string{"A"} }, "must be NAME=VALUE", exit.Usage},

@@ -29,8 +29,8 @@ type UpConfig struct {
 // Up keeps a swarm whose SLs wait for programs until ctx ends. That is its normal end, for which it returns nil; while it
 // still starts, the cause. The first line of standard output is `API https://HOST:PORT`; then come, for each peer, the variables for its program.
 func Up(ctx context.Context, cfg UpConfig, h Host) error {
-	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxPeers {
-		return exit.New(exit.Usage, "", "--peers and --sns must be 1 to %d", maxPeers)
+	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxSNs {
+		return exit.New(exit.Usage, "", "--peers must be 1 to %d, --sns 1 to %d", maxPeers, maxSNs)
 	}
 	swarmd, err := FindSwarmd(cfg.Swarmd)
 	if err != nil {
