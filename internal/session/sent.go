@@ -25,6 +25,8 @@ type Sent struct {
 	Runs []SentRun `json:"runs"` // ascending
 	// Witnessed says which went to whom as witnesses of owners, ascending.
 	Witnessed []SentRun `json:"witnessed,omitempty"`
+	// Merging is how many nodes merge each part, as the contribution's first plan had it.
+	Merging uint32 `json:"merging,omitempty"`
 }
 
 // SentRun is some leaves in a row that went to the same owners.
@@ -47,7 +49,7 @@ func maxWitnesses(merging uint32) int { return 2 * max(0, int(merging)-1) }
 
 // after returns what will have gone to whom after an attempt too. It is an error if a leaf would go to a third owner.
 func (s *Sent) after(seq uint64, p *swarmv1.Plan, self int) (*Sent, error) {
-	out := &Sent{Seq: seq}
+	out := &Sent{Seq: seq, Merging: p.Witnesses}
 	if s != nil && s.Seq == seq {
 		out.Runs, out.Witnessed = slices.Clone(s.Runs), slices.Clone(s.Witnessed)
 	}
@@ -175,11 +177,7 @@ func (s *session) journalLocked(job Job) bool {
 	p, sent, code := job.Plan, s.sent, ""
 	begun, err := s.begun.after(p.Round, p.Attempt)
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
-		seq := s.lastSeq
-		if !s.closed {
-			seq = s.offered.seq
-		}
-		if sent, err = s.sent.after(seq, p, job.Self); err != nil {
+		if sent, err = s.sent.after(s.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
 		}
 	}

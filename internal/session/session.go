@@ -84,7 +84,6 @@ type session struct {
 	fetching  bool
 	learning  bool              // Trust asks for something
 	refused   []string          // nodes that this one takes part in nothing with
-	witnesses *uint32           // how many merge each part, as the first plan had it; nil: there was none
 	missed    error             // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil

@@ -88,16 +88,21 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	return false
 }
 
-// sameWitnessesLocked holds the plans of a session to one rule on witnesses: no rule changes while a session is open, so whoever tells
-// another one lies now or did before.
+// sameWitnessesLocked holds the plans for one contribution to one rule on witnesses, once leaves of it may have gone to some: no rule
+// changes while a session is open, so whoever tells another one lies now or did before. For the next contribution either may be true.
 func (s *session) sameWitnessesLocked(n uint32) error {
-	if s.witnesses == nil {
-		s.witnesses = &n
+	if s.sent == nil || s.sent.Seq != s.contributionLocked() || s.sent.Merging == n {
+		return nil
 	}
-	if *s.witnesses != n {
-		return fmt.Errorf("%d nodes are to merge each part of the model, it was %d when this session was planned first", n, *s.witnesses)
+	return fmt.Errorf("%d nodes are to merge each part of the model, it was %d when what this node offers was planned first", n, s.sent.Merging)
+}
+
+// contributionLocked is the number of the Sync whose weights this node contributes.
+func (s *session) contributionLocked() uint64 {
+	if s.closed || s.offered == nil {
+		return s.lastSeq
 	}
-	return nil
+	return s.offered.seq
 }
 
 // accepted are the sessions whose nodes this one shares models with. With unjudged some more may be, once Learn has asked for them.
