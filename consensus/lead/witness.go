@@ -62,7 +62,8 @@ func (d *decider) claims(done map[string]*Done, before []failure) []failure {
 		b.whole(i)
 	}
 	for owner := range b.parts {
-		if b.inputs(owner) {
+		// What mergers sign of distances goes by what the owner passed on: a convicted one may have told each something else.
+		if b.inputs(owner) && !b.out[owner] {
 			b.outputs(owner)
 		}
 	}

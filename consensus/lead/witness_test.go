@@ -165,6 +165,29 @@ func TestWhoIsLeftOutForClaims(t *testing.T) {
 	}
 }
 
+// TestAnOwnerThatIsConvictedConvictsNobody: an owner seals two things, and has its witnesses claim two, as what they sign of distances
+// goes by the norms that it has passed on.
+func TestAnOwnerThatIsConvictedConvictsNobody(t *testing.T) {
+	for _, k := range []int{3, 5} {
+		b := newWitnessed(t, k, 6, 3)
+		b.ready(1, 0, 1, 2, 3, 4, 5)
+		b.follow()
+		other := strings.Repeat("e", 64)
+		b.claims(func(merger, owner int, c *lead.Claim) {
+			if merger == 2 && owner == 1 {
+				c.Digest = other
+			}
+		})
+		done := b.reports[id(2)].Done
+		done.ShardDigests = slices.Clone(done.ShardDigests)
+		done.ShardDigests[1] = other
+		why := b.follow()
+		if text := why.Detail; !strings.Contains(text, "sl-1: it sealed digest") || strings.Contains(text, "sl-2:") || strings.Contains(text, "agree") {
+			t.Errorf("%d merge each part: %s", k, why)
+		}
+	}
+}
+
 // again has sessions offer what they trained after a skipped Sync.
 func (b *table) again(sessions ...int) {
 	for _, i := range sessions {
