@@ -61,6 +61,7 @@ type SNConfig struct {
 	SentinelFSPort           int
 	Admit                    bool          // a swarm that this node founds has operators admit its SNs
 	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
+	FoundAfter               time.Duration // before it founds a swarm this node listens so long for one that looks for it
 	QuorumWait               time.Duration // 0: the default of 30 s
 	StallGrace               time.Duration // 0: the default of 60 s
 }

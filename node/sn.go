@@ -48,10 +48,10 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		return quiet(ctx, err)
 	}
 	defer b.close()
-	s := &sn{cfg: cfg, base: b, ips: ips, bind: bind}
+	s := &sn{cfg: cfg, base: b, ips: ips, bind: bind, seekers: make(chan seeker, 1)}
 	s.host, err = p2p.NewHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log,
-		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)}, Refuse: s.refuse,
+		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)}, Refuse: s.refuse, Missed: s.missed,
 	})
 	if err != nil {
 		return err
@@ -80,6 +80,7 @@ type sn struct {
 	vetter   atomic.Pointer[rpc.Server]      // nil until it serves
 	ips      []net.IP                        // our own
 	sentinel bool                            // known once enter has begun
+	seekers  chan seeker                     // who has looked for another node at this address
 	bind     string
 }
 
@@ -128,6 +129,7 @@ func (s *sn) run(ctx context.Context) error {
 		if err := s.enter(ctx, group); err != nil {
 			return err
 		}
+		tasks.Go(func() error { return s.giveWay(ctx, group) })
 		return s.serve(ctx, group, leader)
 	})
 	return tasks.Wait()
@@ -158,6 +160,9 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	servers := s.servers()
 	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
 	if found {
+		if err := s.listen(ctx); err != nil {
+			return err
+		}
 		id := s.cfg.SwarmID
 		if id == "" {
 			raw := make([]byte, 16)

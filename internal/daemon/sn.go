@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +13,19 @@ import (
 	"github.com/swarmd/swarmd/node"
 )
 
+// foundFlag skips listening, which lasts as long as the SNs of a swarm that lives need to dial all their members some times.
+const (
+	foundFlag    = "found-at-once"
+	listenBefore = 5 * time.Second
+)
+
+func foundAfter(c *cli.Context) time.Duration {
+	if c.Bool(foundFlag) {
+		return 0
+	}
+	return listenBefore
+}
+
 func snCommand(e Env) *cli.Command {
 	flags := append(commonFlags(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
 		stringFlag("sentinel-ip", "host of the Sentinel; equal to --host-ip makes this node the Sentinel (required)"),
@@ -20,6 +34,7 @@ func snCommand(e Env) *cli.Command {
 		portFlag("sn-fs-port", 30305, "port of the file server"),
 		portFlag("sentinel-fs-port", 30305, "the Sentinel's file server port"),
 		stringFlag("admit", "who lets SNs into a swarm that this node founds: operator, with swarmctl admit node (default: nobody is asked)"),
+		&cli.BoolFlag{Name: foundFlag, Usage: "found a swarm without listening first for one that lives; for swarms on one machine", Hidden: true, EnvVars: env(foundFlag)},
 		&cli.StringSliceFlag{Name: "join", Usage: "HOST[:PORT] of an SN's file server to ask before bootstrapping (repeatable)"},
 	)
 	flags = append(flags, waitFlags()...)
@@ -67,7 +82,7 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 	return node.SNConfig{
 		Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
 		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"), Admit: c.String("admit") != "",
-		QuorumWait: quorum, StallGrace: stall,
+		QuorumWait: quorum, StallGrace: stall, FoundAfter: foundAfter(c),
 	}, nil
 }
 

@@ -45,6 +45,11 @@ func (s *statefulSet) start(i int, extra ...string) *e2etest.Proc {
 func (s *statefulSet) lose(i int) {
 	s.T.Helper()
 	s.pods[i].Kill()
+	s.wipe(i)
+}
+
+func (s *statefulSet) wipe(i int) {
+	s.T.Helper()
 	if err := os.RemoveAll(s.Path(fmt.Sprintf("sn%d", i+1))); err != nil {
 		s.T.Fatal(err)
 	}
@@ -139,4 +144,23 @@ func TestLostSNIsAdmittedAnew(t *testing.T) {
 	s.pods[1].Sees(apiMarker)
 	s.pods[2].Kill()
 	s.until(0, "create", "contract", "after")
+}
+
+// TestSentinelWithoutItsDiskFoundsNoSwarm: the others of its swarm look for it at its address. It says so and ends, also when they reach
+// it only after it has founded another swarm.
+func TestSentinelWithoutItsDiskFoundsNoSwarm(t *testing.T) {
+	t.Parallel()
+	s := newStatefulSet(t)
+	lives := regexp.MustCompile(`founding a swarm.* swarm_id=(\w+)`).FindStringSubmatch(s.pods[0].Output())
+	if lives == nil {
+		t.Fatalf("no swarm ID:\n%s", s.pods[0].Output())
+	}
+	s.lose(0)
+	s.start(0, "--found-at-once=false").Fails("swarm "+lives[1]+" lives, and its SN spiffe://swarm.learning/swarm/sn (from 127.", "start this node with --join HOST of one of ")
+	s.wipe(0)
+	founds := s.start(0)
+	founds.Fails("swarm "+lives[1]+" lives, ", "is new and nobody has joined it", "delete the state directory "+s.Path("sn1")+" and start this node with --join HOST")
+	s.wipe(0)
+	s.until(1, "forget", "node", "sn-0")
+	s.start(0, "--join", s.Addr(2)).Sees(apiMarker)
 }

@@ -60,6 +60,9 @@ type Config struct {
 	// and re-authentication, its error is told to the peer, and it must not block. Connections that are open when a
 	// reason appears are cut by Disconnect. Nil refuses nobody.
 	Refuse func(peer.ID) error
+	// Missed is told of a peer of a swarm that has dialled this host, proven who it is, and refused it because it expected
+	// another node key at the address. It must not block. Nil is told nothing.
+	Missed func(who identity.ID, swarmID string, from net.Addr)
 	// Conns bounds the incoming connections of each SPIFFE ID, over all node keys that come with it; zero fields are the
 	// defaults.
 	Conns identity.CrowdLimits
@@ -123,7 +126,7 @@ func NewHost(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, log: cfg.Log}
+	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, missed: cfg.Missed, log: cfg.Log}
 	mem := newMemory(cfg.Memory, cfg.Log)
 	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: boundMuxer{newMuxer(), mem}}
 	alone := upgrader.StreamMuxer{ID: aloneID, Muxer: aloneMuxer{}}

@@ -116,7 +116,8 @@ type transport struct {
 	source  identity.Source
 	domains identity.Domains
 	swarmID func() string
-	refuse  func(peer.ID) error // nil: nobody
+	refuse  func(peer.ID) error                 // nil: nobody
+	missed  func(identity.ID, string, net.Addr) // nil: nobody is told
 	log     *slog.Logger
 	said    throttle // what is logged of refusals
 }
@@ -220,17 +221,26 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 	if err != nil {
 		return nil, err
 	}
+	theirSwarm := "" // "": it has none, or has not proven its key
 	check := func(h hello) (*provenKey, error) {
 		if unfit != nil {
 			return nil, unfit
 		}
-		return t.check(h, exporter, want, us, ours)
+		p, err := t.check(h, exporter, want, us, ours)
+		if _, other := errors.AsType[*SwarmMismatchError](err); err == nil || other {
+			theirSwarm = h.swarmID
+		}
+		return p, err
 	}
 	var proven *provenKey
 	if us == clientSide {
 		proven, err = exchangeAsClient(conn, mine, check)
 	} else {
-		proven, err = exchangeAsServer(conn, mine, check)
+		var theirs error
+		proven, theirs, err = exchangeAsServer(conn, mine, check)
+		if t.missed != nil && theirSwarm != "" && expectedAnother(theirs) {
+			t.missed(id, theirSwarm, insecure.RemoteAddr())
+		}
 	}
 	switch {
 	case unfit != nil:
@@ -340,8 +350,17 @@ func (t *transport) check(h hello, exporter []byte, want peer.ID, us side, ours 
 // PeerMismatchError reports that another node answered at the address than the one that was dialled.
 type PeerMismatchError struct{ Want, Got peer.ID }
 
+// anotherAnswers is how a PeerMismatchError begins, by which the other side knows it.
+const anotherAnswers = "another node answers at this address: "
+
 func (e *PeerMismatchError) Error() string {
-	return fmt.Sprintf("another node answers at this address: expected peer %s, found %s", e.Want, e.Got)
+	return fmt.Sprintf(anotherAnswers+"expected peer %s, found %s", e.Want, e.Got)
+}
+
+// expectedAnother tells whether a peer has refused us because it looks for another node at our address.
+func expectedAnother(verdict error) bool {
+	refused, ok := errors.AsType[*RefusedError](verdict)
+	return ok && strings.HasPrefix(refused.Reason, anotherAnswers)
 }
 
 // SwarmMismatchError reports a peer of another swarm.
@@ -366,7 +385,7 @@ func exchangeAsClient(conn net.Conn, mine hello, check func(hello) (*provenKey, 
 	}
 	proven, err := check(theirs)
 	if err != nil {
-		refuse(conn, nil, err)
+		_ = refuse(conn, nil, err)
 		return nil, err
 	}
 	if refused != nil {
@@ -375,30 +394,33 @@ func exchangeAsClient(conn net.Conn, mine hello, check func(hello) (*provenKey, 
 	return proven, writeVerdict(conn, nil)
 }
 
-func exchangeAsServer(conn net.Conn, mine hello, check func(hello) (*provenKey, error)) (*provenKey, error) {
+// exchangeAsServer returns the peer's verdict too, which it gives also if it is refused.
+func exchangeAsServer(conn net.Conn, mine hello, check func(hello) (*provenKey, error)) (proven *provenKey, verdict, err error) {
 	theirs, err := readHello(conn)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	proven, err := check(theirs)
-	if err != nil {
-		refuse(conn, mine.marshal(), err)
-		return nil, err
+	if proven, err = check(theirs); err != nil {
+		return nil, refuse(conn, mine.marshal(), err), err
 	}
 	if _, err := conn.Write(append(mine.marshal(), marshalVerdict(nil)...)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return proven, readVerdict(conn)
+	verdict = readVerdict(conn)
+	return proven, verdict, verdict
 }
 
-// refuse sends prefix and the reason and waits a moment for the peer to hang up, so that it can read it.
-func refuse(conn net.Conn, prefix []byte, reason error) {
+// refuse sends prefix and the reason and waits a moment for the peer to hang up, so that it can read it. It returns what the
+// peer says to it, its verdict if it gives one.
+func refuse(conn net.Conn, prefix []byte, reason error) error {
 	_ = conn.SetDeadline(time.Now().Add(refusalDrain))
 	if _, err := conn.Write(append(prefix, marshalVerdict(reason)...)); err != nil {
-		return
+		return err
 	}
 	if c, ok := conn.(*tls.Conn); ok {
 		_ = c.CloseWrite()
 	}
+	verdict := readVerdict(conn)
 	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 4096))
+	return verdict
 }

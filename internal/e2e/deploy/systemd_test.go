@@ -238,7 +238,7 @@ func TestUnitsBringNodesUp(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(model, "train.py"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	common := map[string]string{"SWARM_SOCKET_PATH": "", "SWARM_IDENTITY": "embedded=" + authority}
+	common := map[string]string{"SWARM_FOUND_AT_ONCE": "true", "SWARM_SOCKET_PATH": "", "SWARM_IDENTITY": "embedded=" + authority}
 	runs(t, "swarmd-sn.service", with(common, map[string]string{"SWARM_HOST_IP": w.Addr(1), "SWARM_SENTINEL_IP": w.Addr(1)}), "%S", w.Dir)
 	runs(t, "swarmd-sl@.service", with(common, map[string]string{
 		"SWARM_HOST_IP": w.Addr(11), "SWARM_SN_IP": w.Addr(1), "SWARM_DATA_DIR": w.Dir, "SWARM_MODEL_DIR": model,

@@ -136,7 +136,7 @@ func (w *Swarm) SN(i int, extra ...string) *Proc {
 	w.T.Helper()
 	args := append([]string{
 		"swarmd", "run-sn", "--name", fmt.Sprintf("sn-%d", i), "--host-ip", w.Addr(i), "--sentinel-ip", w.Addr(1),
-		"--state-dir", w.Path(fmt.Sprintf("sn%d", i)), "--full-quorum-wait", "2s",
+		"--state-dir", w.Path(fmt.Sprintf("sn%d", i)), "--full-quorum-wait", "2s", "--found-at-once",
 	}, w.Identity("sn", i)...)
 	return w.start(i, fmt.Sprintf("sn-%d", i), append(args, extra...)...)
 }

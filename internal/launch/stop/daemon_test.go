@@ -21,7 +21,7 @@ func TestSwarmOfProcessesIsStopped(t *testing.T) {
 	}
 	e2etest.Start(t, "authority", w.Dir, nil, "swarmd", "run-authority", "--dir", w.Path("ca"))
 	sn := e2etest.Start(t, "sn-1", w.Dir, env("one"), append([]string{
-		"swarmd", "run-sn", "--name", "sn-1", "--host-ip", w.Addr(1), "--sentinel-ip", w.Addr(1), "--state-dir", w.Path("sn1"),
+		"swarmd", "run-sn", "--name", "sn-1", "--host-ip", w.Addr(1), "--sentinel-ip", w.Addr(1), "--state-dir", w.Path("sn1"), "--found-at-once",
 	}, w.Identity("sn", 1)...)...)
 	first := e2etest.Start(t, "sl-1", w.Dir, env("one"), w.SLArgs(1, "MIN_PEERS=1", "BATCHES=100000", "--sn-ip="+w.Addr(1))...)
 	second := e2etest.Start(t, "sl-2", w.Dir, env("two"), w.SLArgs(2, "MIN_PEERS=1", "BATCHES=100000", "--sn-ip="+w.Addr(1))...)

@@ -198,7 +198,7 @@ func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
 	return append([]string{
 		c.cfg.Swarmd, "run-sn", "--name", name, "--host-ip", host, "--sentinel-ip", sentinel,
 		"--sn-p2p-port", strconv.Itoa(p[0]), "--sn-api-port", strconv.Itoa(p[1]), "--sn-fs-port", strconv.Itoa(p[2]),
-		"--sentinel-fs-port", strconv.Itoa(sentinelFS),
+		"--sentinel-fs-port", strconv.Itoa(sentinelFS), "--found-at-once", // no other machine has this one's loopback addresses
 		"--state-dir", filepath.Join(c.dir.path, name),
 	}, append(c.identityArgs(), c.runtimeArgs()...)...), p[2], nil
 }

@@ -28,8 +28,8 @@ func fakeSwarmd(args []string) int {
 	var env []string
 	for i := 1; i < len(args); i++ {
 		switch args[i] {
-		case "--attach":
-			flags["attach"] = "yes"
+		case "--attach", "--found-at-once":
+			flags[strings.TrimPrefix(args[i], "--")] = "yes"
 		case "-e":
 			env = append(env, args[i+1])
 			i++

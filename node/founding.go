@@ -1,0 +1,83 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
+)
+
+// newcomer is how old a swarm may be whose founder gives way to another one.
+const newcomer = 24 * time.Hour
+
+// seeker is an SN that has dialled this node's address to find another node key there: one that is a member of its swarm.
+type seeker struct {
+	swarm, name string
+	from        net.Addr
+}
+
+func (s seeker) String() string {
+	host, _, err := net.SplitHostPort(s.from.String())
+	if err != nil {
+		host = s.from.String()
+	}
+	return fmt.Sprintf("swarm %s lives, and its SN %s (from %s) looks for a member at this address", s.swarm, s.name, host)
+}
+
+// missed notes who has found this node in place of another.
+func (s *sn) missed(who identity.ID, swarmID string, from net.Addr) {
+	if who.Role() != identity.RoleSN {
+		return
+	}
+	select {
+	case s.seekers <- seeker{swarmID, cmp.Or(who.NodeName(), who.String()), from}:
+	default: // one says enough
+	}
+}
+
+// listen waits before this node, which has no state, founds a swarm: where it was the member of one that lives, the others dial its
+// address time and again, and it must not found a second swarm there.
+func (s *sn) listen(ctx context.Context) error {
+	if s.cfg.FoundAfter <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(s.cfg.FoundAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case found := <-s.seekers:
+		return fmt.Errorf("%s, so no other swarm is founded here: start this node with --join HOST of one of its SNs, or stop them all first", found)
+	}
+}
+
+// giveWay ends this node if it has founded a swarm that nobody has joined beside one that lives.
+func (s *sn) giveWay(ctx context.Context, group *consensus.Group) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case found := <-s.seekers:
+			own := s.base.swarm.get()
+			if found.swarm == own || !alone(group.View(), s.cfg.Name, len(group.Servers()), time.Now()) {
+				continue
+			}
+			return fmt.Errorf("%s; swarm %s, which was founded here, is new and nobody has joined it: delete the state directory %s and start this node with --join HOST of one of those SNs, or stop them all first", found, own, s.cfg.StateDir)
+		}
+	}
+}
+
+// alone tells whether an SN has a new swarm to itself, in which nobody has done anything yet: such a one is given up for another. What
+// others rely on never is, whoever says that it is looking for its own.
+func alone(view *state.State, name string, servers int, now time.Time) bool {
+	c := view.Contracts[state.DefaultContract]
+	return servers == 1 && len(view.Nodes) == 1 && view.Nodes[name] != nil && len(view.Bans) == 0 &&
+		c != nil && len(view.Contracts) == 1 && len(c.Sessions) == 0 && now.Sub(time.UnixMilli(c.CreatedMS)) < newcomer
+}
