@@ -32,7 +32,7 @@ type wire struct {
 
 	mu   sync.Mutex // guards held and err
 	held *[]byte    // records of the burst that is being written; nil outside of a burst
-	err  error      // once a burst was cut short nothing that follows makes sense
+	err  error      // once a record was cut short nothing that follows makes sense, be it TLS's own notice of the end
 
 	// The rest belongs to the reader, of which TLS has one at a time.
 	ahead []byte // of readAhead bytes; nil: no reading ahead
@@ -77,7 +77,9 @@ func (w *wire) Write(p []byte) (int, error) {
 		return 0, w.err
 	}
 	if w.held == nil {
-		return w.Conn.Write(p)
+		var n int
+		n, w.err = w.Conn.Write(p)
+		return n, w.err
 	}
 	if len(*w.held)+len(p) > cap(*w.held) {
 		if err := w.flushLocked(); err != nil {
