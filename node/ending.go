@@ -16,11 +16,16 @@ func (p *program) judge(ctx context.Context, engine *session.Engine, exit launch
 	name := p.cfg.Program
 	outcome, why := engine.Outcome()
 	switch {
+	case outcome == session.Failed && lost(why):
+		return exitModelLost, withRemedy(why)
 	case exit.ExitCode != 0:
 		reason := fmt.Sprintf("program %s: %s", name, exit)
 		p.tell(ctx, engine, status(exit), reason, exit.Tail)
 		return status(exit), fmt.Errorf("%s%s", reason, lastLines(exit.Tail))
 	case outcome == session.Finished:
+		if v := engine.View(); p.finished != nil && v != nil {
+			p.finished(v.Name, v.Run)
+		}
 		p.cfg.Log.Info("program ended; serving the final model until every peer has it", "program", name)
 		linger(ctx, p.cfg, engine)
 		return 0, nil
@@ -32,6 +37,23 @@ func (p *program) judge(ctx context.Context, engine *session.Engine, exit launch
 		return 1, errors.New(reason)
 	}
 	return 1, fmt.Errorf("program %s ended after its session failed: %w", name, why)
+}
+
+// exitModelLost is the exit code of a node that has missed the end of its training and finds the final model nowhere: to start it
+// again would not help. It is that of swarmctl for what is not found.
+const exitModelLost = 5
+
+// lost tells whether a session failed as nobody holds the final model.
+func lost(why error) bool {
+	own, ok := errors.AsType[*session.Error](why)
+	return ok && own.Code == session.CodeModelLost
+}
+
+func withRemedy(why error) error {
+	if own, ok := errors.AsType[*session.Error](why); ok && own.Help != "" {
+		return fmt.Errorf("%w: %s", why, own.Help)
+	}
+	return why
 }
 
 func (p *program) lateError() error {

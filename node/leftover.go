@@ -5,12 +5,15 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/client"
 )
 
 // endLeftovers ends the sessions that an earlier life of this node left open, but the one that is taken up: their program died
-// with the daemon, and the others would wait for it. It only helps the others along, so what goes wrong is logged.
-func (s *sl) endLeftovers(ctx context.Context, api *client.Client, kept string) {
+// with the daemon, and the others would wait for it. Those of trainings that are over stay until the program that is started has
+// fetched the final model, unless none is started, as this node has finished. It only helps the others along, so what goes wrong is
+// logged.
+func (s *sl) endLeftovers(ctx context.Context, api *client.Client, kept string, finished bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	contracts, err := api.ListContracts(ctx)
@@ -26,9 +29,12 @@ func (s *sl) endLeftovers(ctx context.Context, api *client.Client, kept string) 
 			if m.Node != s.cfg.Name || m.State == "ended" || m.Id == kept {
 				continue
 			}
+			if status.Contract.Over && !finished { // the others wait for the final model to be fetched: a new session replaces it
+				continue
+			}
 			s.cfg.Log.Info("ending the session of this node's earlier life", "contract", c.Name, "session", m.Id)
 			err = api.EndSession(ctx, &swarmv1.EndSessionRequest{
-				Session: m.Id, Contract: c.Name, Run: status.Contract.Run, Reason: "failed: the daemon was restarted", ExitCode: 1,
+				Session: m.Id, Contract: c.Name, Run: status.Contract.Run, Reason: state.EndRestarted, ExitCode: 1,
 			})
 		}
 	}

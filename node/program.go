@@ -33,6 +33,8 @@ type runner interface {
 type program struct {
 	cfg SLConfig
 	how runner
+	// finished is told of the contract and run that the program has ended well with the final model of; nil: nobody is.
+	finished func(contract string, run uint64)
 }
 
 // run starts the program and stays until it has ended and nobody needs this node any more. It returns the exit code. When ctx

@@ -70,6 +70,7 @@ type sl struct {
 	bans       *Bans
 	program    *program    // nil: one is started by hand
 	containers *containers // nil: the program does not run in one
+	process    *process    // nil: the program is no child of this daemon
 	code       int
 	goneBy     time.Time // when the last words must be said, zero before the first
 }
@@ -93,7 +94,7 @@ func (s *sl) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.program = &program{cfg: s.cfg, how: p}
+		s.process, s.program = p, &program{cfg: s.cfg, how: p, finished: p.noteFinished}
 	}
 	return nil
 }
@@ -117,7 +118,13 @@ func (s *sl) run(ctx context.Context) error {
 func (s *sl) train(ctx context.Context, api *client.Client) error {
 	hub := exchange.NewHub(MergeConfig(s.base.key))
 	defer hub.Close()
-	p, err := s.build(api, hub)
+	done, same := s.settled(ctx, api)
+	if same {
+		s.endLeftovers(ctx, api, "", true)
+		s.sayFinished(done.Contract)
+		return nil
+	}
+	p, err := s.build(api, hub, done.Contract)
 	if err != nil {
 		return err
 	}
@@ -197,8 +204,9 @@ type parts struct {
 	guard  *trust.Guard
 }
 
-// build makes the bridge and the engine, each of which needs the other.
-func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
+// build makes the bridge and the engine, each of which needs the other. settled is the contract whose last training this node has
+// finished with another program.
+func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*parts, error) {
 	p := &parts{guard: NewGuard(api, s.base.source, s.base.domains, s.cfg.AllowPeers, s.cfg.Log)}
 	if len(s.cfg.AllowPeers) == 0 {
 		s.cfg.Log.Info("any SL that this node accepts may take part in merges with it: name whose may with --allow-peer", "trust_domains", s.base.domains.Names())
@@ -226,7 +234,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub) (*parts, error) {
 			}
 			return bridgeSlots{slots}, nil
 		},
-		Walls: noWalls, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare,
+		Walls: noWalls, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare, Settled: settled,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	if s.program != nil {

@@ -32,8 +32,9 @@ func (s *sl) takeUp(ctx context.Context, api *client.Client, p *parts) (finished
 			kept = saved.ID
 		}
 	}
-	s.endLeftovers(ctx, api, kept)
-	return saved != nil && s.containers.found == nil, nil
+	finished = saved != nil && s.containers.found == nil
+	s.endLeftovers(ctx, api, kept, finished)
+	return finished, nil
 }
 
 // left is the session to be taken up, nil if there is none.
@@ -53,22 +54,38 @@ func (s *sl) left(ctx context.Context, api *client.Client) (*session.Saved, erro
 // over tells whether the training of a finished session is still the contract's last. That of a contract that was deleted is: who
 // deletes it does not want it to come back with each node that is started again.
 func (s *sl) over(ctx context.Context, api *client.Client, saved *session.Saved) bool {
+	return s.standing(ctx, api, saved.Contract, saved.Run) >= runOver
+}
+
+// How a run that this node has finished stands.
+const (
+	runPast    = iota // there is another one, or nobody says
+	runOver           // it is the contract's last
+	runDeleted        // … and the contract was deleted
+)
+
+func (s *sl) standing(ctx context.Context, api *client.Client, contract string, run uint64) int {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	status, err := api.GetContractStatus(ctx, saved.Contract)
-	if client.Reason(err) == state.ReasonContractAbsent {
-		return true
+	status, err := api.GetContractStatus(ctx, contract)
+	switch {
+	case client.Reason(err) == state.ReasonContractAbsent:
+		return runDeleted
+	case err != nil:
+		s.cfg.Log.Warn("look whether the training that this node finished is still the contract's last", "contract", contract, "err", err)
+	case status.GetContract().GetOver() && status.GetContract().GetRun() == run:
+		return runOver
 	}
-	if err != nil {
-		s.cfg.Log.Warn("look whether the training that this node finished is still the contract's last", "contract", saved.Contract, "err", err)
-		return false
-	}
-	return status.GetContract().GetOver() && status.GetContract().GetRun() == saved.Run
+	return runPast
 }
 
 // stay serves the final model of a training that an earlier life finished to those who still want it.
 func (s *sl) stay(ctx context.Context, p *parts) {
-	s.cfg.Log.Info("training is finished already: this node has the final model, and there is nothing to do; swarmctl reset contract begins a new training, or create contract if it was deleted",
-		"contract", s.containers.journal.Record().Session.Contract)
+	s.sayFinished(s.containers.journal.Record().Session.Contract)
 	linger(ctx, s.cfg, p.engine)
+}
+
+func (s *sl) sayFinished(contract string) {
+	s.cfg.Log.Info("training is finished already: this node has the final model, and there is nothing to do; swarmctl reset contract begins a new training, or create contract if it was deleted",
+		"contract", contract)
 }

@@ -107,6 +107,9 @@ var everyCommand = []state.Command{
 	// Operators admit SNs.
 	state.InitSwarm{SwarmID: "swarm-1", AtMS: 1, Founder: &state.Admission{Name: "sn-0", PeerID: "12D3Koo", AtMS: 1}},
 	state.AdmitNode{Node: "sn-1", PeerID: "12D3", By: "spiffe://a.example/swarm/swci", AtMS: 6, Order: anOrder("AdmitNode")},
+	state.OpenSession{
+		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, CheckinMode: "active", Weight: 10, Late: true, KeepKey: true, AtMS: 69,
+	},
 }
 
 func anOrder(method string) *ledger.Order {

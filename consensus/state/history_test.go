@@ -221,6 +221,7 @@ func parseCommand(t *testing.T, s *state.State, line string, at int64) state.Com
 			Session: hexOf(arg, 32), Contract: contract, Node: field(line, "node", ""),
 			Terms:         asking(terms(field(line, "layout", "a"), number(t, line, "min", 2)), field(line, "method", "mean")),
 			ExpectedPeers: uint32(number(t, line, "expected", 0)), SyncFrequency: 10, Weight: 1, AtMS: at,
+			Late: field(line, "late", "") == "true", KeepKey: field(line, "keepkey", "") == "true",
 		}
 	case "create":
 		rules := state.Rules{

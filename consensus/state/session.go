@@ -23,6 +23,8 @@ const (
 	EndReplaced = "replaced" // the same node opened another session
 	EndLost     = "lost"     // its node was forgotten
 	EndBanned   = "banned"   // its node was banned
+	// EndRestarted is what an SL says of its session of before it was started again.
+	EndRestarted = "failed: the daemon was restarted"
 )
 
 // Session is one node's part in one run of a contract.
@@ -61,6 +63,8 @@ type Session struct {
 	EndReason  string `json:"end_reason,omitempty"`
 	ExitCode   int32  `json:"exit_code,omitempty"`
 	OpenedMS   int64  `json:"opened_ms"`
+	// PeerID is of the node key that it was opened with: the name may be another's since. Empty: it is older than this field.
+	PeerID string `json:"peer_id,omitempty"`
 }
 
 // countsClosed tells whether the session counts towards the end of training.
@@ -101,7 +105,12 @@ type OpenSession struct {
 	NoShard       bool   `json:"no_shard,omitempty"`
 	QuorumWaitMS  uint32 `json:"quorum_wait_ms,omitempty"` // what its node asks for; 0: nothing
 	StallGraceMS  uint32 `json:"stall_grace_ms,omitempty"` // likewise
-	AtMS          int64  `json:"at_ms"`
+	// Late asks for the final model if the contract is completed, which a node gets that took part. False in logs of before, which
+	// refused it.
+	Late bool `json:"late,omitempty"`
+	// KeepKey has the node key kept with the session. False in logs of before.
+	KeepKey bool  `json:"keep_key,omitempty"`
+	AtMS    int64 `json:"at_ms"`
 }
 
 // Type implements Command.
@@ -132,7 +141,7 @@ func (o OpenSession) apply(s *State) (Result, error) {
 		}
 		return Result{Contract: c.Name, Run: c.Run, Session: had.ID, EndReason: had.EndReason}, nil
 	}
-	if c.Over {
+	if c.Over && !(o.Late && c.Terms.Same(o.Terms) && c.tookPart(s.Nodes[o.Node])) {
 		return Result{}, contractOver(c.Name)
 	}
 	if n := s.Nodes[o.Node]; !c.Rules.allows(n) {
@@ -155,16 +164,29 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	if old := c.SessionOf(o.Node); old != nil {
 		c.end(old.ID, EndReplaced, 0)
 	}
-	if len(c.Active()) == 0 && c.Plan == nil {
+	if len(c.Active()) == 0 && c.Plan == nil && !c.Over {
 		c.PendingReason = "" // it ended those who were there before
 	}
 	session := o.session(c)
+	if o.KeepKey {
+		session.PeerID = s.Nodes[o.Node].PeerID
+	}
 	c.NextOrder++
 	c.UsedMS = max(c.UsedMS, o.AtMS)
 	c.Sessions[session.ID] = session
 	c.ExpectedPeers = max(c.ExpectedPeers, o.ExpectedPeers)
 	c.settle()
 	return Result{Changed: true, Contract: c.Name, Run: c.Run, Session: o.Session, EndReason: c.Sessions[o.Session].EndReason}, nil
+}
+
+// tookPart tells whether a node of this very key had a session in this run, on the terms that hold.
+func (c *Contract) tookPart(n *Node) bool {
+	for _, s := range c.Sessions {
+		if s.Node == n.Name && s.PeerID == n.PeerID && s.Run == c.Run && s.Terms.Same(*c.Terms) {
+			return true
+		}
+	}
+	return false
 }
 
 // forgetCloses lets the earlier closes of a node that closes again not count any more: one node never ends training for

@@ -41,7 +41,7 @@ func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.O
 		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
 		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
 		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Walls: walls,
-		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), AtMS: s.nowMS(),
+		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), Late: m.GetLate(), KeepKey: true, AtMS: s.nowMS(),
 	})
 	if err != nil {
 		return nil, s.explainTerms(m.GetContract(), terms, err)

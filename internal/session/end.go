@@ -7,10 +7,14 @@ import (
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 )
 
 // tellLimit bounds how long a finished node tries to say so before it leaves: its silence says the same, later.
 const tellLimit = 10 * time.Second
+
+// lateAfter is how long a finished node waits for one that was started again while training ended: its program must start.
+const lateAfter = 2 * time.Minute
 
 // Outcome says how a node's session stands.
 type Outcome int
@@ -108,7 +112,8 @@ func (e *Engine) Leave(ctx context.Context, reason string) error {
 }
 
 // Linger blocks until no live session of the contract needs this node any more: every one has ended, or its node is
-// dead, and the contract was told that this one is finished; or the contract was deleted. It returns at once when this node never had a session.
+// dead, and the contract was told that this one is finished; or the contract was deleted. A node whose session its own restart has
+// ended is given lateAfter to ask for the model once more. It returns at once when this node never had a session.
 func (e *Engine) Linger(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,8 +121,15 @@ func (e *Engine) Linger(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	began := time.Now()
+	wake := time.AfterFunc(lateAfter, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.notifyLocked()
+	})
+	defer wake.Stop()
 	_, err := s.await(ctx, func() *Result {
-		if !s.finished || s.deleted || s.told && s.neededLocked() == "" {
+		if !s.finished || s.deleted || s.told && s.neededLocked(time.Since(began) < lateAfter) == "" {
 			return &Result{}
 		}
 		return nil
@@ -125,16 +137,24 @@ func (e *Engine) Linger(ctx context.Context) error {
 	return err
 }
 
-// neededLocked names a node that may still come for the final model, "" when there is none.
-func (s *session) neededLocked() string {
+// neededLocked names a node that may still come for the final model, "" when there is none. Those that were started again are
+// counted if they may still be on their way.
+func (s *session) neededLocked(late bool) string {
 	if s.view == nil {
 		return "a node that this one has not heard of yet"
 	}
 	if s.view.Run != s.run {
 		return ""
 	}
+	last := map[string]*swarmv1.Session{} // of each node; the view has them in the order of their opening
 	for _, m := range s.view.Sessions {
 		if m.Id != s.id && m.Live && m.State != "ended" {
+			return m.Node
+		}
+		last[m.Node] = m
+	}
+	for _, m := range s.view.Sessions {
+		if late && last[m.Node] == m && m.Live && m.EndReason == state.EndRestarted {
 			return m.Node
 		}
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	Log       *slog.Logger
 	// Journal keeps what a later life of the daemon needs to take a session up; nil: nothing is kept.
 	Journal *Journal
+	// Settled is a contract whose newest run has given its final model to another program of this node: who asks for it once more
+	// wants a new training. Empty: none.
+	Settled string
 	// Walls says what keeps programs in, for the other peers to see.
 	Walls string
 	// ModelDir keeps committed models on disk; empty: none are kept.

@@ -45,6 +45,9 @@ func (s *session) noteLostLocked(v *swarmv1.ContractView) {
 		"contract", s.contract, "lost_round", lost.Round, "resumed_round", lost.ResumedRound, "round", lost.Round+1)
 }
 
+// CodeModelLost is the reason of a session that ends as its contract is completed and nobody holds the final model.
+const CodeModelLost = "MODEL_LOST"
+
 // errNowhere is wrapped when every holder that may have a model is there to say that it has not.
 var errNowhere = errors.New("no live node holds the model")
 
@@ -70,7 +73,7 @@ func (s *session) missLocked(want model, err error) {
 	}
 	if time.Since(s.lostSince) >= s.engine.cfg.GiveUpFetch {
 		s.giveUpLocked(&Error{
-			"MODEL_LOST",
+			CodeModelLost,
 			fmt.Sprintf("the final model of contract %s (round %d) is held by no node that is alive: the other peers ended while this one was away", s.contract, want.round),
 			"take the model that another peer saved; or train again: swarmctl reset contract " + s.contract,
 		})

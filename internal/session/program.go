@@ -36,6 +36,7 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 	e.mu.Lock()
 	life := e.ctx
 	old := e.current
+	late := req.Contract != e.cfg.Settled && !(old != nil && old.finished && old.contract == req.Contract)
 	e.mu.Unlock()
 	if life == nil {
 		return nil, &Error{"DAEMON_STOPPED", "the daemon is not running", "start the node again"}
@@ -47,6 +48,8 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.open.Late = late // not for another training by who has this one's final model
+	s.openJSON = pack(s.open)
 	view, err := e.cfg.Control.Open(ctx, s.open)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,7 +106,7 @@ func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, er
 		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Walls: e.cfg.Walls,
 	}
 	e.cfg.Patience.ask(s.open)
-	s.openJSON, s.localName = pack(s.open), slots.LocalName()
+	s.localName = slots.LocalName()
 	return s, nil
 }
 

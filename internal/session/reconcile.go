@@ -28,10 +28,13 @@ func (a *attemptState) running() bool { return a.stop != nil }
 
 // reconcileLocked does the next step towards what the contract says. It starts tasks and returns at once.
 func (s *session) reconcileLocked() {
-	if s.ended() || s.view == nil {
+	if s.err != nil || s.view == nil {
 		return
 	}
-	s.learnLocked()
+	s.learnLocked() // once finished, of those who may come for the final model
+	if s.finished {
+		return
+	}
 	s.adoptLocked()
 	if s.view.Over && s.held.exists() {
 		s.keepLocked() // it may have been copied before it was known to be the final one
@@ -178,7 +181,7 @@ func (s *session) resultLocked(seq uint64) *Result {
 	}
 	for _, m := range s.view.Sessions {
 		if m.Id == s.id {
-			r.Contributed = m.LastRound == c.GetRound() && m.LastSeq == seq
+			r.Contributed = m.LastRound == c.GetRound() && m.LastSeq >= seq // what it left when it closed counts on, under later numbers
 		}
 	}
 	return r

@@ -170,13 +170,14 @@ func hasEnded(raw [][]byte) bool {
 	return err == nil && len(chain) > 0 && time.Now().After(chain[0].NotAfter)
 }
 
-// Unknown returns the sessions that can't be judged, or whose nodes have signed anew.
+// Unknown returns the sessions that can't be judged, or whose nodes have signed anew. Who lives may hold the final model after its
+// session's end.
 func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var out []*swarmv1.Session
 	for _, m := range sessions {
-		if m.GetState() == "ended" || m.GetProof() == "" || g.Allowed(m.GetSpiffeId()) != nil {
+		if m.GetState() == "ended" && !m.GetLive() || m.GetProof() == "" || g.Allowed(m.GetSpiffeId()) != nil {
 			continue
 		}
 		k := g.known[whoIs(m)]

@@ -126,13 +126,37 @@ func TestDeleteWhileDaemonsAreAway(t *testing.T) {
 	}
 }
 
+// TestCompletedContractRefusesSessions: of those who were no part of it. Who was gets its final model, if anybody holds it.
 func TestCompletedContractRefusesSessions(t *testing.T) {
-	history(t, nodetest.Config{SNs: 1, SLs: 2, Steps: 1}, func(t *testing.T, s *nodetest.Swarm) {
+	history(t, nodetest.Config{SNs: 1, SLs: 3, MinPeers: 2, Steps: 1, Late: []string{"sl-2"}}, func(t *testing.T, s *nodetest.Swarm) {
 		agree(t, s, "sl-0", "sl-1")
 		s.Restart("sl-1")
-		s.Wait("sl-1")
-		if err := s.Run("sl-1").Err(); err == nil || !strings.Contains(err.Error(), "completed") {
-			t.Errorf("got %v, want a completed contract", err)
+		s.Restart("sl-2")
+		s.Wait("sl-1", "sl-2")
+		for name, want := range map[string]string{"sl-1": "is held by no node that is alive", "sl-2": "completed"} {
+			if err := s.Run(name).Err(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want that it %s", name, err, want)
+			}
+		}
+	})
+}
+
+// TestKilledAtTheVeryEnd: a node dies between the commit of the last round and its program's end, and is started again by its
+// supervisor. The others have waited for it, and its program gets the final model at its first merge.
+func TestKilledAtTheVeryEnd(t *testing.T) {
+	history(t, nodetest.Config{SNs: 1, SLs: 3, Steps: 1}, func(t *testing.T, s *nodetest.Swarm) {
+		s.Until("a round", func() bool { return s.Round() >= 1 })
+		s.Slow("sn-0", "sl-1", time.Second) // It hears late that training is over.
+		s.Until("training to be over", func() bool { return s.View(nodetest.Contract).Over })
+		s.Crash("sl-1")
+		s.Slow("sn-0", "sl-1", 0)
+		s.Restart("sl-1")
+		agree(t, s, "sl-0", "sl-1", "sl-2")
+		if runs := s.Runs("sl-1"); len(runs) != 2 || runs[0].Err() == nil {
+			t.Errorf("sl-1 had %d programs, want one that was killed and another one", len(runs))
+		}
+		if handed := s.Run("sl-1").Handed(); len(handed) != 2 || !handed[0].Over || handed[0].Round != s.Round() {
+			t.Errorf("sl-1 was handed %+v, want the final model twice", handed)
 		}
 	})
 }

@@ -1872,6 +1872,9 @@ type OpenSessionRequest struct {
 	NoShard       bool                   `protobuf:"varint,11,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`                  // the node wants to own no part of a merge (SL_MAKE_ME_ADMIN=False)
 	QuorumWaitMs  uint32                 `protobuf:"varint,12,opt,name=quorum_wait_ms,json=quorumWaitMs,proto3" json:"quorum_wait_ms,omitempty"` // what this node asks for (SL_WAIT_FOR_FULL_QUORUM_SECONDS); 0: nothing. The largest one counts
 	StallGraceMs  uint32                 `protobuf:"varint,13,opt,name=stall_grace_ms,json=stallGraceMs,proto3" json:"stall_grace_ms,omitempty"` // likewise (SL_LEADER_FAILURE_BASE_TIMEOUT)
+	// The contract may be completed if the node has had a session of its terms in this run: then the session is there to fetch the
+	// final model, which the node could not take in time.
+	Late          bool `protobuf:"varint,14,opt,name=late,proto3" json:"late,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1995,6 +1998,13 @@ func (x *OpenSessionRequest) GetStallGraceMs() uint32 {
 		return x.StallGraceMs
 	}
 	return 0
+}
+
+func (x *OpenSessionRequest) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
 }
 
 type OpenSessionResponse struct {
@@ -5526,7 +5536,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xb6\x03\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xca\x03\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -5541,7 +5551,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	" \x01(\tR\x05walls\x12\x19\n" +
 	"\bno_shard\x18\v \x01(\bR\anoShard\x12$\n" +
 	"\x0equorum_wait_ms\x18\f \x01(\rR\fquorumWaitMs\x12$\n" +
-	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\"I\n" +
+	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\x12\x12\n" +
+	"\x04late\x18\x0e \x01(\bR\x04late\"I\n" +
 	"\x13OpenSessionResponse\x122\n" +
 	"\bcontract\x18\x01 \x01(\v2\x16.swarm.v1.ContractViewR\bcontract\"\x8f\x01\n" +
 	"\rReportRequest\x123\n" +

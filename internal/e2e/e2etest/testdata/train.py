@@ -22,6 +22,12 @@ def whole(step):
     return ((7 * seed + 13 * step + 31 * np.arange(size)) % 19 - 9).astype(np.float32)
 
 
+def hold(name):
+    """Wait for the file that a variable names, if there is one."""
+    while name in os.environ and not os.path.exists(os.environ[name]):
+        time.sleep(0.02)
+
+
 exact = bool(os.environ.get("WHOLE"))
 weights = {"w": rng.standard_normal(size).astype(np.float32), "b": np.zeros(number("SIZE_B", 3), np.float64)}
 if exact:
@@ -33,6 +39,7 @@ callback = SwarmCallback(
     trainingContract=os.environ.get("CONTRACT", "e2e"),
     weights=weights,
 )
+hold("HOLD_BEGIN")
 callback.on_train_begin()
 if os.environ.get("TRUNCATE"):
     os.truncate(os.path.join(os.environ["SWARM_BRIDGE_DIR"], "local"), 16)
@@ -50,3 +57,4 @@ for batch in range(number("BATCHES", 6)):
         sys.exit(number("EXIT_CODE", 0))
     callback.on_batch_end(batch)
 callback.on_train_end()
+hold("HOLD_END")

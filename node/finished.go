@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/swarmd/swarmd/internal/client"
+)
+
+// finishedName is the file in the state directory that tells of a process that has ended well with its final model.
+const finishedName = "finished.json"
+
+// finishedRun is a training that a program of this node has finished.
+type finishedRun struct {
+	Contract string `json:"contract"`
+	Run      uint64 `json:"run"`
+	Program  string `json:"program"` // tells programs apart that would be started differently
+}
+
+// print tells processes apart that would be started differently. What they inherit of the environment is new with each start.
+func (p *process) print() string {
+	c := p.cfg
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", c.Platform, c.Program, c.ModelDir, c.DataDir, c.Env))
+	return hex.EncodeToString(sum[:])
+}
+
+func (p *process) finishedPath() string { return filepath.Join(p.cfg.StateDir, finishedName) }
+
+// finished returns what an earlier life noted; the zero value if there is nothing that can be used.
+func (p *process) finished() (out finishedRun) {
+	b, err := os.ReadFile(p.finishedPath())
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.cfg.Log.Warn("the note of the training that this node has finished can't be used", "file", p.finishedPath(), "err", err)
+	}
+	if err != nil {
+		return finishedRun{}
+	}
+	return out
+}
+
+// noteFinished keeps that the program has ended well with the final model of a run. Without the note the next life would start it
+// again, for the same model.
+func (p *process) noteFinished(contract string, run uint64) {
+	b, err := json.Marshal(finishedRun{Contract: contract, Run: run, Program: p.print()})
+	if err == nil {
+		err = os.WriteFile(p.finishedPath()+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(p.finishedPath()+".new", p.finishedPath())
+	}
+	if err != nil {
+		p.cfg.Log.Warn("keep that this node has finished its training", "err", err)
+	}
+}
+
+// settled returns the training that a program of an earlier life has finished, if it is still its contract's last, and whether the
+// program that this life would start is the same one. That of a container which would be started the same way is taken up instead.
+func (s *sl) settled(ctx context.Context, api *client.Client) (done finishedRun, same bool) {
+	print := ""
+	switch {
+	case s.process != nil:
+		done, print = s.process.finished(), s.process.print()
+	case s.containers != nil:
+		if rec := s.containers.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != s.containers.print() {
+			done = finishedRun{Contract: rec.Session.Contract, Run: rec.Session.Run, Program: rec.Program}
+		}
+	}
+	if done.Contract == "" || s.standing(ctx, api, done.Contract, done.Run) != runOver {
+		return finishedRun{}, false
+	}
+	return done, done.Program == print
+}
