@@ -126,10 +126,11 @@ func (l *Leader) Status(name string) Status {
 func (l *Leader) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Tick)
 	defer tick.Stop()
+	started := time.Now()
 	for {
 		changed := l.raft.Changed()
 		l.tellWalls(l.raft.View())
-		l.tellLost(l.raft.View())
+		l.tellLost(l.raft.View(), started)
 		if l.lead() {
 			l.step(ctx)
 		}

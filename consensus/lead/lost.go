@@ -159,8 +159,9 @@ func sortedKeys(m map[string]Report) []string {
 	return keys
 }
 
-// tellLost logs once, on every SN, that training went back from a model. Only Run calls it.
-func (l *Leader) tellLost(view *state.State) {
+// tellLost logs once, on every SN that is there, that training went back from a model. Since is when this SN was started: what is
+// older was told then. Only Run calls it.
+func (l *Leader) tellLost(view *state.State, since time.Time) {
 	for name := range l.losses {
 		if view.Contracts[name] == nil {
 			delete(l.losses, name)
@@ -168,7 +169,9 @@ func (l *Leader) tellLost(view *state.State) {
 	}
 	for name, c := range view.Contracts {
 		if c.Lost != nil && l.losses[name] != *c.Lost {
-			l.log.Error("a committed model was lost", "contract", name, "run", c.Run, "why", c.Lost.String())
+			if c.Lost.AtMS >= since.UnixMilli() {
+				l.log.Error("a committed model was lost", "contract", name, "run", c.Run, "why", c.Lost.String())
+			}
 			l.losses[name] = *c.Lost
 		}
 	}
