@@ -386,6 +386,12 @@ func (g *Group) Run(ctx context.Context) error {
 	case <-g.disk.Hung():
 		cause, hung = g.disk.Cause(), true
 	}
+	if cause == nil {
+		select {
+		case cause = <-g.failed: // which may have ended the rest
+		default:
+		}
+	}
 	cancel()
 	ended := make(chan error, 1)
 	var err error

@@ -115,7 +115,8 @@ func (s *sn) run(ctx context.Context) error {
 	serveBundle(s.host, group)
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show.
-	tasks.Go(func() error { return group.Run(ctx) })
+	life := &lifeOf{run: group.Run, over: make(chan struct{})}
+	tasks.Go(func() error { return life.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
 	tasks.Go(func() error {
 		followBans(ctx, group, s.host)
@@ -127,12 +128,38 @@ func (s *sn) run(ctx context.Context) error {
 	})
 	tasks.Go(func() error {
 		if err := s.enter(ctx, group); err != nil {
-			return err
+			return life.cause(err)
 		}
 		tasks.Go(func() error { return s.giveWay(ctx, group) })
 		return s.serve(ctx, group, leader)
 	})
 	return tasks.Wait()
+}
+
+// lifeOf runs consensus and keeps why that ended.
+type lifeOf struct {
+	run  func(ctx context.Context) error
+	over chan struct{} // closed once err is set
+	err  error
+}
+
+func (l *lifeOf) Run(ctx context.Context) error {
+	l.err = l.run(ctx)
+	close(l.over)
+	return l.err
+}
+
+// cause is why consensus has ended, if err is only that it did: the first error of a node's parts is its last word, and a full disk is
+// more than that.
+func (l *lifeOf) cause(err error) error {
+	if !errors.Is(err, consensus.ErrShutdown) {
+		return err
+	}
+	<-l.over // it has begun to end
+	if l.err != nil {
+		return l.err
+	}
+	return err
 }
 
 // vet judges what is to be proposed while this SN leads.
