@@ -30,10 +30,37 @@ func shows(v *swarmv1.ContractView, id string) bool { return standingIn(v, id).s
 // which it was opened.
 func (s *session) freshLocked() bool { return !s.held.exists() && s.begun == nil }
 
+// mayGoLocked tells whether this session may go to the run of a view: while it has no model, if it has begun nothing, or if an SN must
+// have lied: runs only go up, so one that is lower than its own shows that, and so does it that there were two before.
+func (s *session) mayGoLocked(v *swarmv1.ContractView) bool {
+	return s.passedLocked() == 0 && (s.freshLocked() || v.Run < s.run || s.moved)
+}
+
+// goLocked has this session be of the run that a view says: what was said of a model, and of rounds without one, was not of this run.
+func (s *session) goLocked(v *swarmv1.ContractView) {
+	s.moved = s.moved || v.Run != s.run
+	s.run, s.held, s.base = v.Run, model{}, model{}
+	if !s.attempt.running() {
+		s.attempt = attemptState{}
+	}
+}
+
+// standsLocked has this session go to the run of a view that shows it in another one than an SN had said. In one that is reset it stands as
+// ended.
+func (s *session) standsLocked(v *swarmv1.ContractView) {
+	state := standingIn(v, s.id).state
+	if v.Run == s.run || s.ended() || state != "open" && state != "closed" || v.Run > s.run && !s.moved || !s.mayGoLocked(v) {
+		return
+	}
+	s.engine.cfg.Log.Warn("this session is of another run than an SN had said", "contract", s.contract, "session", s.id, "run", v.Run, "said", s.run)
+	s.goLocked(v)
+	s.recordLocked()
+}
+
 // missingLocked has a session opened anew that a view does not show: the SN that said it was opened may have lied, or the swarm has
 // lost it. It tells whether the view says nothing to this session.
 func (s *session) missingLocked(v *swarmv1.ContractView) bool {
-	if s.resumed || s.ended() || s.engine.current != s || s.shown || v.Run != s.run && !s.freshLocked() {
+	if s.resumed || s.ended() || s.engine.current != s || s.shown || v.Run != s.run && !s.mayGoLocked(v) {
 		return false
 	}
 	if !s.reopening {
@@ -83,8 +110,8 @@ func (s *session) reopenedLocked(v *swarmv1.ContractView) {
 		return
 	}
 	e.cfg.Log.Warn("the swarm did not know this session; it was opened anew", "contract", s.contract, "session", s.id, "run", v.Run)
-	if s.freshLocked() { // what was said of a model, and of rounds without one, was not of this run
-		s.run, s.held, s.base = v.Run, model{}, model{}
+	if s.mayGoLocked(v) {
+		s.goLocked(v)
 	}
 	if !s.attempt.running() {
 		s.attempt = attemptState{}

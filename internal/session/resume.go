@@ -22,6 +22,9 @@ func (e *Engine) Resume(r *Saved) {
 		changed: make(chan struct{}), progress: r.progress, localName: r.Local, base: r.Base.model(), lastSeq: r.LastSeq, last: r.Last,
 		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
+	if s.begun != nil && s.begun.Run == 0 {
+		s.begun.Run = r.Run
+	}
 	s.spoken.number = r.Spoken + livesApart
 	if r.Offered != nil {
 		s.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}

@@ -175,7 +175,7 @@ func checkRuns(runs []SentRun, most int) error {
 // would go to a third owner, the attempt is not begun, and the leader is told so.
 func (s *session) journalLocked(job Job) bool {
 	p, sent, code := job.Plan, s.sent, ""
-	begun, err := s.begun.after(p.Round, p.Attempt)
+	begun, err := s.begun.after(s.run, p.Round, p.Attempt, s.passedLocked())
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
 		if sent, err = s.sent.after(s.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
@@ -192,6 +192,16 @@ func (s *session) journalLocked(job Job) bool {
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
 	signal(s.engine.beat)
 	return false
+}
+
+// passedLocked is the newest round of this run of which this node has had the model; 0: none.
+func (s *session) passedLocked() (round uint64) {
+	for _, m := range []model{s.base, s.held} {
+		if m.exists() {
+			round = max(round, m.round)
+		}
+	}
+	return round
 }
 
 // publicLocked tells whether this node contributes the committed model.

@@ -90,6 +90,7 @@ type session struct {
 	spoken    spoken            // what the last report has signed
 	shown     bool              // the newest view shows this session
 	reopening bool              // it is being opened anew
+	moved     bool              // it went to another run, as an SN had told a wrong one
 	doubted   bool              // an SN has told what does not hold, or what others do not
 }
 
@@ -163,6 +164,7 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 	if s.missingLocked(v) {
 		return
 	}
+	s.standsLocked(v)
 	if v.Run < s.run || v.Run == s.run && s.held.exists() && v.GetCommitted().GetRound() < s.held.round || !s.recognisedLocked(v) {
 		return
 	}
