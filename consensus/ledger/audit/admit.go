@@ -38,6 +38,7 @@ func (a *auditor) founded(s ledger.Swarm) {
 		a.bad("admit", "nobody knows the policy %q", s.Admit)
 	}
 	a.admitted = newAdmitted()
+	a.ordered = a.seq // whoever knows admission signs orders
 	for _, x := range s.Admitted {
 		a.admitted.admit(x.Node, x.PeerID)
 	}

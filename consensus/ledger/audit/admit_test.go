@@ -46,6 +46,11 @@ func TestSNsThatNobodyAdmitted(t *testing.T) {
 			b.add(ledger.Unban{PeerID: joiner.id, Order: op.asks(b, &swarmv1.UnbanNodeRequest{Name: joiner.id})})
 			b.add(joiner.register(t, ca))
 		}},
+		{"admitted by nobody", "no operator signed it", func(b *book) {
+			b.add(ledger.Admission{Node: joiner.name, PeerID: joiner.id, By: op.id})
+			b.add(joiner.register(t, ca))
+		}},
+		{"banned by nobody", "no operator signed it", func(b *book) { b.add(ledger.Ban{PeerID: founder.id, By: op.id}) }},
 		{"admitted while banned", "is banned", func(b *book) {
 			b.add(ledger.Ban{PeerID: joiner.id, By: op.id, Order: op.asks(b, &swarmv1.BanNodeRequest{Name: joiner.id})})
 			b.add(admits(b, joiner, joiner.id))
