@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -21,7 +20,7 @@ import (
 )
 
 func newAdmitting(t *testing.T) *swarm {
-	return startSwarm(t, rpc.Config{BodyTime: time.Second, Core: must(rpctest.NewAdmitting(swarmID, "sn-0"))(t)})
+	return startSwarm(t, rpc.Config{Core: must(rpctest.NewAdmitting(swarmID, "sn-0"))(t)})
 }
 
 func (p *peer) admit(ctx context.Context, name, peerID string) error {
