@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -42,18 +43,18 @@ type Saved struct {
 	Base     ModelName       `json:"base"` // what training started from
 	Held     ModelName       `json:"held"` // what HeldSlot holds
 	// Method is canonical; empty, as in records of before there was a choice: the mean.
-	Method    string  `json:"method,omitempty"`
-	StateTurn int     `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
-	Offered   *Offer  `json:"offered,omitempty"`
-	Sent      *Sent   `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
-	Begun     *Begun  `json:"begun,omitempty"`
-	Spoken    uint64  `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
-	LastSeq   uint64  `json:"last_seq"`
-	Last      *Result `json:"last,omitempty"` // the answer to LastSeq
-	Closing   bool    `json:"closing,omitempty"`
-	Finished  bool    `json:"finished,omitempty"` // the program was given the final model
-	Final     *Result `json:"final,omitempty"`    // the answer that gave it
-	Error     *Error  `json:"error,omitempty"`    // why it ended before
+	Method    string        `json:"method,omitempty"`
+	StateTurn int           `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
+	Offered   *Offer        `json:"offered,omitempty"`
+	Sent      *Sent         `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
+	Begun     *begun.Record `json:"begun,omitempty"`
+	Spoken    uint64        `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
+	LastSeq   uint64        `json:"last_seq"`
+	Last      *Result       `json:"last,omitempty"` // the answer to LastSeq
+	Closing   bool          `json:"closing,omitempty"`
+	Finished  bool          `json:"finished,omitempty"` // the program was given the final model
+	Final     *Result       `json:"final,omitempty"`    // the answer that gave it
+	Error     *Error        `json:"error,omitempty"`    // why it ended before
 
 	open     *swarmv1.OpenSessionRequest
 	progress *swarmv1.Progress
@@ -153,7 +154,7 @@ func (r *Saved) check() error {
 	if r.Held.Digest != "" && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
 		return errors.New("it contradicts itself")
 	}
-	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.check(), r.Begun.check(), checkText(r.Local), checkText(r.HeldSlot))
+	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.check(), r.Begun.Check(), checkText(r.Local), checkText(r.HeldSlot))
 }
 
 // check bounds what goes to the program again.

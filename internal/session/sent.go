@@ -175,14 +175,14 @@ func checkRuns(runs []SentRun, most int) error {
 // would go to a third owner, the attempt is not begun, and the leader is told so.
 func (s *session) journalLocked(job Job) bool {
 	p, sent, code := job.Plan, s.sent, ""
-	begun, err := s.begun.after(s.run, p.Round, p.Attempt, s.passedLocked())
+	next, err := s.begun.After(s.run, p.Round, p.Attempt, s.passedLocked())
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
 		if sent, err = s.sent.after(s.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
 		}
 	}
 	if err == nil {
-		s.begun, s.sent = begun, sent
+		s.begun, s.sent = next, sent
 		s.recordLocked()
 		return true
 	}

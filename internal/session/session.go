@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -68,7 +69,7 @@ type session struct {
 	norm      norm
 	offered   *offer
 	sent      *Sent // what may have gone to whom of what is offered, or frozen
-	begun     *Begun
+	begun     *begun.Record
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
 	closing   bool    // the program called Close

@@ -1,4 +1,5 @@
-package session
+// Package begun remembers which attempts of which rounds a node has begun.
+package begun
 
 import (
 	"cmp"
@@ -15,17 +16,17 @@ const (
 	maxOldSpans = 16
 )
 
-// Begun says which attempts of a round this node has begun. It is kept before an attempt's first byte: an owner that was started
+// Record says which attempts of a round this node has begun. It is kept before an attempt's first byte: an owner that was started
 // again within an attempt, and took part in it once more, could sign two results for it, and two signatures convict a liar.
 // Until this node has a model of the run, run and round are what one SN says, and another one may show others that are true.
-type Begun struct {
+type Record struct {
 	Run      uint64 `json:"run,omitempty"` // 0: the session's, in records of before it was kept
 	Round    uint64 `json:"round"`
 	Attempts []Span `json:"attempts"` // ascending, with gaps between
 	// Passed is the newest round of the run of which this node has had the model: rounds only go up from there. 0: none.
 	Passed uint64 `json:"passed,omitempty"`
 	// Others are of other runs and rounds, as long as none is passed.
-	Others []Begun `json:"others,omitempty"`
+	Others []Record `json:"others,omitempty"`
 }
 
 // Span is some attempts in a row.
@@ -39,10 +40,10 @@ var (
 	errRounds = errors.New("this node has begun attempts of too many rounds without a model of any")
 )
 
-// after returns what was begun after an attempt too, if the model of one round was had by now; 0: of none. It is an error if that was
+// After returns what was begun after an attempt too, if the model of one round was had by now; 0: of none. It is an error if that was
 // begun already, or is of a round that is passed. Of too many gaps, which honest leaders leave none of, the first counts as begun.
-func (b *Begun) after(run, round, attempt, passed uint64) (*Begun, error) {
-	out := &Begun{Run: run, Round: round, Passed: passed}
+func (b *Record) After(run, round, attempt, passed uint64) (*Record, error) {
+	out := &Record{Run: run, Round: round, Passed: passed}
 	if b != nil && b.Run == run {
 		out.Passed = max(b.Passed, passed)
 	}
@@ -75,15 +76,15 @@ func (b *Begun) after(run, round, attempt, passed uint64) (*Begun, error) {
 }
 
 // all are the rounds, each by itself.
-func (b *Begun) all() []Begun {
+func (b *Record) all() []Record {
 	if b == nil {
 		return nil
 	}
-	return append(slices.Clip(b.Others), Begun{Run: b.Run, Round: b.Round, Attempts: b.Attempts})
+	return append(slices.Clip(b.Others), Record{Run: b.Run, Round: b.Round, Attempts: b.Attempts})
 }
 
 // bound has the first gaps count as begun while there are too many.
-func (b *Begun) bound(spans int) {
+func (b *Record) bound(spans int) {
 	if more := len(b.Attempts) - spans; more > 0 {
 		b.Attempts[more].First = b.Attempts[0].First
 		b.Attempts = b.Attempts[more:]
@@ -91,15 +92,15 @@ func (b *Begun) bound(spans int) {
 }
 
 // join makes one of a span and the next if there is no gap between.
-func (b *Begun) join(i int) {
+func (b *Record) join(i int) {
 	if a := b.Attempts; i >= 0 && i+1 < len(a) && a[i].Last+1 == a[i+1].First {
 		a[i].Last = a[i+1].Last
 		b.Attempts = slices.Delete(a, i+1, i+2)
 	}
 }
 
-// check holds that a record may be one of this package.
-func (b *Begun) check() error {
+// Check holds that a record may be one of this package.
+func (b *Record) Check() error {
 	if b == nil {
 		return nil
 	}
