@@ -43,6 +43,7 @@ type containers struct {
 	journal  *session.Journal
 	found    *container.Found // the program of an earlier life; nil: a new one is started
 	others   []container.Found
+	kept     bool   // what the earlier life's program used may be needed
 	lost     bool   // the program of an earlier life is gone, and nobody saw how
 	rebuilt  string // the walls of one that is not taken up, as others are wanted now
 }
@@ -65,6 +66,7 @@ func prepareContainer(ctx context.Context, cfg SLConfig) (*containers, error) {
 	// What runs already was checked, and what is over needs nothing. Nothing is touched before the state directory is locked.
 	c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
 	saved, err := c.look(ctx)
+	c.kept = c.found != nil || saved != nil
 	if err == nil && c.found == nil && saved == nil {
 		err = c.check(ctx)
 	}

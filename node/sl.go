@@ -37,6 +37,7 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 		return 1, err
 	}
 	defer s.containers.close()
+	s.sweep()
 	b, err := openBase(ctx, cfg.Common, identity.RoleSL)
 	if err != nil {
 		if err = quiet(ctx, err); err == nil {
@@ -97,6 +98,17 @@ func (s *sl) prepare(ctx context.Context) error {
 		s.process, s.program = p, &program{cfg: s.cfg, how: p, finished: p.noteFinished}
 	}
 	return nil
+}
+
+// sweep removes the weight files of a life that was killed, unless its program lives on and has them: whatever this life waits for, or
+// dies of, before it has a bridge of its own. What can't be done, Claim will say.
+func (s *sl) sweep() {
+	if s.containers != nil && s.containers.kept {
+		return
+	}
+	if err := bridge.Sweep(s.cfg.BridgeDir, s.cfg.spillDir()); err != nil {
+		s.cfg.Log.Debug("remove weight files of this node's earlier life", "dir", s.cfg.BridgeDir, "err", err)
+	}
 }
 
 // run registers, trains and says goodbye.

@@ -50,6 +50,25 @@ func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
 	return f, nil
 }
 
+// Sweep removes the weight files that a dead daemon left, which hold memory as long as they lie there, and the directory, if nobody uses
+// it. Claim would do so too, but a daemon may wait for long before that, and end.
+func Sweep(dir, spill string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := makeDir(dir, 0o700, false)
+	if err != nil {
+		return err
+	}
+	if spill != "" {
+		err = removeSlots(spill)
+	}
+	if rmErr := os.Remove(dir); rmErr != nil && !errors.Is(rmErr, unix.ENOTEMPTY) && !errors.Is(rmErr, fs.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	return errors.Join(err, lock.Close())
+}
+
 // existing is the lowest directory above and including dir that is there, or the link that is in its place.
 func existing(dir string) string {
 	for {

@@ -2,11 +2,15 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/bridge"
 )
@@ -82,5 +86,52 @@ func TestParentThatOthersControlIsRefused(t *testing.T) {
 	}
 	if made, err := os.ReadDir(good); err != nil || len(made) > 0 {
 		t.Errorf("made where the link of another user leads: %v, %v", made, err)
+	}
+}
+
+// TestSweep: a daemon that was killed has left its weight files, in memory, and the next one may never come to its bridge.
+func TestSweep(t *testing.T) {
+	dir, spill := filepath.Join(t.TempDir(), "sl"), t.TempDir()
+	files := []string{
+		filepath.Join(dir, "local"), filepath.Join(dir, "merged-0"), filepath.Join(dir, "private", "merged-1"), filepath.Join(dir, "bridge.sock"),
+		filepath.Join(spill, "merged-0"),
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "private"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if err := os.WriteFile(name, make([]byte, 8), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(spill, "mine.txt")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := bridge.Sweep(dir, spill); err == nil {
+		t.Error("swept what a daemon uses")
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := bridge.Sweep(dir, spill); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range append(files[:len(files):len(files)], dir) {
+			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v, want it removed", name, err)
+			}
+		}
+	}
+	if _, err := os.Lstat(other); err != nil {
+		t.Error(err)
 	}
 }
