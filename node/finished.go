@@ -66,10 +66,10 @@ func (p *process) noteFinished(contract string, run uint64) {
 // settled returns the training that a program of an earlier life has finished, if it is still its contract's last, and whether the
 // program that this life would start is the same one. That of a container which would be started the same way is taken up instead.
 func (s *sl) settled(ctx context.Context, api *client.Client) (done finishedRun, same bool) {
-	print := ""
+	mine := ""
 	switch {
 	case s.process != nil:
-		done, print = s.process.finished(), s.process.print()
+		done, mine = s.process.finished(), s.process.print()
 	case s.containers != nil:
 		if rec := s.containers.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != s.containers.print() {
 			done = finishedRun{Contract: rec.Session.Contract, Run: rec.Session.Run, Program: rec.Program}
@@ -78,5 +78,5 @@ func (s *sl) settled(ctx context.Context, api *client.Client) (done finishedRun,
 	if done.Contract == "" || s.standing(ctx, api, done.Contract, done.Run) != runOver {
 		return finishedRun{}, false
 	}
-	return done, done.Program == print
+	return done, done.Program == mine
 }
