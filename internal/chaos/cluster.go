@@ -81,14 +81,13 @@ func takeBlock() (block, error) {
 	return block{}, fmt.Errorf("no block of loopback addresses is free: %w", last)
 }
 
+// tempDir makes a directory whose name does not begin another one's: strays are found by it.
 func tempDir(parent string) (string, error) {
-	dir := filepath.Join(parent, fmt.Sprintf("%s%d", prefix, os.Getpid()))
 	for i := 1; ; i++ {
-		err := os.Mkdir(dir, 0o700)
-		if !errors.Is(err, os.ErrExist) {
+		dir := filepath.Join(parent, fmt.Sprintf("%s%d.%d.", prefix, os.Getpid(), i))
+		if err := os.Mkdir(dir, 0o700); !errors.Is(err, os.ErrExist) {
 			return dir, err
 		}
-		dir = filepath.Join(parent, fmt.Sprintf("%s%d.%d", prefix, os.Getpid(), i))
 	}
 }
 
