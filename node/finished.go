@@ -69,9 +69,11 @@ func (s *sl) settled(ctx context.Context, api *client.Client) (done finishedRun,
 	mine := ""
 	switch {
 	case s.process != nil:
-		done, mine = s.process.finished(), s.process.print()
+		p := s.process
+		done, mine = p.finished(), p.print()
 	case s.containers != nil:
-		if rec := s.containers.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != s.containers.print() {
+		c := s.containers
+		if rec := c.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != c.print() {
 			done = finishedRun{Contract: rec.Session.Contract, Run: rec.Session.Run, Program: rec.Program}
 		}
 	}
