@@ -41,8 +41,8 @@ type spec struct {
 // known are the kinds after which swarmd is known not to recover yet, and why. They are left out unless asked for: a
 // line goes when what it names is mended.
 var known = map[Kind]string{
-	"sn-wipe":        "a lost SN's name belongs to its old key (a Sentinel founds a second swarm)",
-	"sl-kill-at-end": "who was killed at the very end gets ContractOverError for ever",
+	"sn-wipe":        "an SN that joins follows no leader whose name had another key when the log began: a second lost disk may wait",
+	"sl-kill-at-end": "one that is killed at the end, and stays away until all have left, ends with MODEL_LOST",
 }
 
 // atEnd are kinds that are no part of waves: they hit a training's end.
