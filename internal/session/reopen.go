@@ -46,10 +46,10 @@ func (s *session) goLocked(v *swarmv1.ContractView) {
 }
 
 // standsLocked has this session go to the run of a view that shows it in another one than an SN had said. In one that is reset it stands as
-// ended.
+// ended. A higher run is that of a reset, unless the session is being opened anew there: a view can come before that call's answer.
 func (s *session) standsLocked(v *swarmv1.ContractView) {
 	state := standingIn(v, s.id).state
-	if v.Run == s.run || s.ended() || state != "open" && state != "closed" || v.Run > s.run && !s.moved || !s.mayGoLocked(v) {
+	if v.Run == s.run || s.ended() || state != "open" && state != "closed" || v.Run > s.run && !s.moved && !s.reopening || !s.mayGoLocked(v) {
 		return
 	}
 	s.engine.cfg.Log.Warn("this session is of another run than an SN had said", "contract", s.contract, "session", s.id, "run", v.Run, "said", s.run)

@@ -12,8 +12,16 @@ import (
 
 // TestASessionThatTheSwarmHasLostIsOpenedAnew: and closed anew, if its program has called Close.
 func TestASessionThatTheSwarmHasLostIsOpenedAnew(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"answered at once": 0, "the view comes before the answer": time.Second} {
+		t.Run(name, func(t *testing.T) { openedAnew(t, slow) })
+	}
+}
+
+func openedAnew(t *testing.T, slow time.Duration) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
+		w.slowOpen = slow
 		e, id, _ := start(t, w)
 		closed := make(chan answer, 1)
 		go func() {

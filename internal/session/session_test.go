@@ -62,6 +62,7 @@ type swarm struct {
 	trust      *trust.Guard
 	method     string // that the program asks for; start's default is the mean
 	opened     *swarmv1.OpenSessionRequest
+	slowOpen   time.Duration // how long the answer to Open takes
 	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
 	closeFn    func(ctx context.Context) error
 	endFn      func(ctx context.Context) error
@@ -97,6 +98,7 @@ func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarm
 		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
 			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})
 	})
+	time.Sleep(w.slowOpen)
 	return w.now(), nil
 }
 
