@@ -44,6 +44,7 @@ const (
 	ReasonSessionOpen   = "SESSION_OPEN"
 	ReasonNoSession     = "NO_SESSION"
 	ReasonNoSpace       = "NO_SPACE"
+	ReasonSlotLost      = "SLOT_LOST"
 	ReasonModelTooLarge = "MODEL_TOO_LARGE"
 	ReasonDaemonStopped = "DAEMON_STOPPED"
 	ReasonInternal      = "INTERNAL"

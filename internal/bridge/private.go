@@ -91,14 +91,26 @@ func (s *Slots) takeBackLocked(i int) {
 	}
 	fresh, err := s.make(m)
 	if err != nil {
-		m.broken.Store(&Error{
-			ReasonNoSpace, fmt.Sprintf("no space for a weight file of %d bytes: %v", m.size, err),
-			"free space; the round is tried again",
-		})
+		why := lost(err)
+		if noSpace(err) {
+			why = &Error{
+				ReasonNoSpace, fmt.Sprintf("no space for a weight file of %d bytes: %v", m.size, err),
+				"free space; the round is tried again",
+			}
+		}
+		m.broken.Store(why)
 		return
 	}
 	s.merged[i] = fresh
 	_ = m.free() // it is in nobody's way: a program that has it open keeps it
+}
+
+// lost says that a merged file can't be put where it belongs.
+func lost(err error) *Error {
+	return &Error{
+		ReasonSlotLost, "no weight file can be merged into: " + err.Error(),
+		"remove what lies in its way in the bridge directory, and start the training again if the round is not tried again",
+	}
 }
 
 // make makes the private file that takes the place of one which a program can still change.

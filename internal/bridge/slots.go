@@ -404,7 +404,7 @@ func (s *Slots) Commit() string {
 	}
 	if m.private && !s.closed {
 		if err := m.publish(); err != nil {
-			m.broken.Store(&Error{"SLOT_LOST", err.Error(), "look what lies in the bridge directory, and start the training again"})
+			m.broken.Store(lost(err))
 		}
 	}
 	return m.Name()

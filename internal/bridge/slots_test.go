@@ -170,6 +170,30 @@ func TestASlotIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestWhatIsInTheWayIsNamed: no space is said to be missing where something else is wrong, and the slot is of use again when that is gone.
+func TestWhatIsInTheWayIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	s := createSlots(t, dir, 10)
+	for range 2 { // both files are out of the private directory
+		s.Merging()
+		s.Commit()
+	}
+	private := filepath.Join(dir, "private")
+	if err := errors.Join(os.Remove(private), os.WriteFile(private, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var why *bridge.Error
+	if _, err := s.Merging().WriteAt([]byte{1}, 0); !errors.As(err, &why) || why.Code != "SLOT_LOST" || !strings.Contains(why.Message, private) || why.Hint == "" {
+		t.Errorf("a file in the way: %v", err)
+	}
+	if err := os.Remove(private); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Merging().WriteAt([]byte{1}, 0); err != nil {
+		t.Errorf("nothing in the way: %v", err)
+	}
+}
+
 // TestNoSpaceForAnotherFile: a file that a program holds open is replaced as soon as there is space again.
 func TestNoSpaceForAnotherFile(t *testing.T) {
 	small := smallDir(t)
