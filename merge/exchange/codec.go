@@ -58,7 +58,7 @@ func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int, with measure) ([]
 		return b, err
 	}
 	n := r.Layout.LeafLen(leaf)
-	x, base := getLeaf(), getLeaf()
+	x, base := getLeaf(r.Layout), getLeaf(r.Layout)
 	defer putLeaf(x)
 	defer putLeaf(base)
 	if err := readLeaf(from, r.Layout, leaf, x[:n]); err != nil {
@@ -87,7 +87,7 @@ func (r *run) takeLeaf(from io.Reader, leaf int, buf []byte, came func(sent []by
 		}
 		return err
 	}
-	room := getLeaf()
+	room := getLeaf(r.Layout)
 	defer putLeaf(room)
 	code := room[:r.codec.Len(leaf)]
 	if _, err := io.ReadFull(from, code); err != nil {
@@ -107,7 +107,7 @@ func (r *run) takeLeaf(from io.Reader, leaf int, buf []byte, came func(sent []by
 func (r *run) travel(leaf int, b []byte, keep func(leaf int, sent []byte)) error {
 	sent := b
 	if r.codec != nil {
-		base, code := getLeaf(), getLeaf()
+		base, code := getLeaf(r.Layout), getLeaf(r.Layout)
 		defer putLeaf(base)
 		defer putLeaf(code)
 		if err := r.readBase(leaf, base[:len(b)]); err != nil {

@@ -120,7 +120,7 @@ func (g *gatherer) take(s, leaf int) bool {
 
 func (g *gatherer) buffer(s, leaf int) []byte {
 	if g.buffers[s] == nil {
-		g.buffers[s] = getLeaf()
+		g.buffers[s] = getLeaf(g.Layout)
 	}
 	return g.buffers[s][:g.Layout.LeafLen(leaf)]
 }

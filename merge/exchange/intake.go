@@ -48,7 +48,7 @@ func (t *intake) one(leaf int) error {
 	stashed := buf == nil
 	if stashed {
 		if t.spare == nil {
-			t.spare = getLeaf()
+			t.spare = getLeaf(t.Layout)
 		}
 		buf = t.spare
 	}
@@ -80,7 +80,7 @@ func (t *intake) buffer() ([]byte, error) {
 	if t.ctx.Err() == nil {
 		if t.made < ring {
 			t.made++
-			return getLeaf(), nil
+			return getLeaf(t.Layout), nil
 		}
 		select {
 		case buf := <-t.in.free:

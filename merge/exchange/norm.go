@@ -134,7 +134,7 @@ func (r *run) measured(leaf int) bool {
 
 // measureAlone measures a leaf that is not sent.
 func (r *run) measureAlone(leaf int) error {
-	room := getLeaf()
+	room := getLeaf(r.Layout)
 	defer putLeaf(room)
 	b := room[:r.Layout.LeafLen(leaf)]
 	if err := readLeaf(r.slots.Local, r.Layout, leaf, b); err != nil {
@@ -162,7 +162,7 @@ func (r *run) withBase(leaf int, use func(base []byte)) error {
 		use(nil)
 		return nil
 	}
-	room := getLeaf()
+	room := getLeaf(r.Layout)
 	defer putLeaf(room)
 	base := room[:r.Layout.LeafLen(leaf)]
 	if err := r.readBase(leaf, base); err != nil {

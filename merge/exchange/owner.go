@@ -322,12 +322,12 @@ func (r *run) ownLeaves() {
 		r.fail(r.Self, plain(err), err)
 		return
 	}
-	spare, g := getLeaf(), r.newGatherer()
+	spare, g := getLeaf(r.Layout), r.newGatherer()
 	defer putLeaf(spare)
 	defer g.release()
 	var committed, base []byte
 	if r.slots.Base != nil && r.method.UsesBase() && !r.stepping() {
-		committed = getLeaf()
+		committed = getLeaf(r.Layout)
 		defer putLeaf(committed)
 	}
 	for k, leaf := range r.task().all() {
@@ -405,7 +405,7 @@ func (r *run) put(leaf int, spare []byte, merged func(dst []byte) error) (merge.
 		return d, err
 	}
 	if r.codec == nil && !r.stepping() {
-		f := newFrame(r.leafHeader(leaf))
+		f := newFrame(r.Layout, r.leafHeader(leaf))
 		if err := merged(f.payload()); err != nil {
 			r.recent.drop(f)
 			return merge.Digest{}, err

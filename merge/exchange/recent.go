@@ -1,6 +1,10 @@
 package exchange
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/swarmd/swarmd/merge"
+)
 
 // recentLeaves is how many leaves an owner keeps in memory after merging them. Receivers that are further behind read the
 // slot.
@@ -17,14 +21,14 @@ type recent struct {
 // frame is a leaf as it is sent. Whoever uses it must not change it.
 type frame struct {
 	leaf int
-	buf  *[]byte // of framePool
+	buf  *[]byte // from getFrame
 	uses int     // by the list and by writers
 }
 
 // newFrame returns a frame with its header and room for the payload, in use once.
-func newFrame(h header) *frame {
-	buf := framePool.Get().(*[]byte)
-	*buf = h.append((*buf)[:0])[:headerSize+int(h.length)]
+func newFrame(l *merge.Layout, h header) *frame {
+	buf := getFrame(l)
+	*buf = h.append(*buf)[:headerSize+int(h.length)]
 	return &frame{leaf: int(h.arg), buf: buf, uses: 1}
 }
 
@@ -67,8 +71,7 @@ func (r *recent) drop(f *frame) {
 
 func (r *recent) dropLocked(f *frame) {
 	if f.uses--; f.uses == 0 {
-		*f.buf = (*f.buf)[:0]
-		framePool.Put(f.buf)
+		putFrame(f.buf)
 		f.buf = nil
 	}
 }
@@ -96,7 +99,7 @@ func (r *run) giveRecent(c *conn, leaf int) (done bool, err error) {
 // keepRecent keeps what travels of a merged leaf for the receivers; before progress tells them of it.
 func (r *run) keepRecent(leaf int, b []byte) {
 	if len(r.Participants) > 1 {
-		f := newFrame(r.leafHeader(leaf))
+		f := newFrame(r.Layout, r.leafHeader(leaf))
 		copy(f.payload(), b)
 		r.recent.add(f)
 	}

@@ -3,11 +3,17 @@ package exchange
 import (
 	"bytes"
 	"testing"
+
+	"github.com/swarmd/swarmd/merge"
 )
 
 // add keeps a frame with this payload.
 func add(r *recent, leaf uint32, payload ...byte) {
-	f := newFrame(header{kindLeaf, leaf, uint32(len(payload))})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1}}})
+	if err != nil {
+		panic(err)
+	}
+	f := newFrame(l, header{kindLeaf, leaf, uint32(len(payload))})
 	copy(f.payload(), payload)
 	r.add(f)
 }

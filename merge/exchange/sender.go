@@ -3,21 +3,9 @@ package exchange
 import (
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/swarmd/swarmd/merge"
 )
-
-var leafPool = sync.Pool{New: func() any { b := make([]byte, merge.MaxLeafSize); return &b }}
-
-func getLeaf() []byte  { return *leafPool.Get().(*[]byte) }
-func putLeaf(b []byte) { b = b[:merge.MaxLeafSize]; leafPool.Put(&b) }
-
-// framePool has room for the frame of a leaf.
-var framePool = sync.Pool{New: func() any {
-	b := make([]byte, 0, headerSize+merge.MaxLeafSize)
-	return &b
-}}
 
 // Lender is a slot whose bytes can be used where they lie. Lend calls use with the n bytes at off. It returns false, and has
 // not called use, if the slot can't; else an error unless they were all there while use ran, which breaks off with a panic when
@@ -41,7 +29,7 @@ type sender struct {
 	c       *conn
 	bounded bool
 	measure measure // what is sent; nil: it is not
-	buf     *[]byte // of framePool; nil while it was not needed
+	buf     *[]byte // from getFrame; nil while it was not needed
 }
 
 // unreadError is that the slot could not be read.
@@ -52,8 +40,7 @@ func (e unreadError) Unwrap() error { return e.error }
 
 func (s *sender) release() {
 	if s.buf != nil {
-		*s.buf = (*s.buf)[:0]
-		framePool.Put(s.buf)
+		putFrame(s.buf)
 	}
 }
 
@@ -88,7 +75,7 @@ func (s *sender) leaf(from io.ReaderAt, leaf int) error {
 // read returns the frame of a leaf, in the sender's buffer.
 func (s *sender) read(from io.ReaderAt, leaf int) ([]byte, error) {
 	if s.buf == nil {
-		s.buf = framePool.Get().(*[]byte)
+		s.buf = getFrame(s.Layout)
 	}
 	return s.appendLeaf((*s.buf)[:0], from, leaf, s.measure)
 }

@@ -67,10 +67,9 @@ func readShare(from io.Reader, contributors int) (share, error) {
 
 func readSums(from io.Reader, contributors int) ([]float64, error) {
 	sums := make([]float64, pairs(contributors))
-	buf := getLeaf()
-	defer putLeaf(buf)
+	buf := make([]byte, min(8*len(sums), 64<<10))
 	for at := 0; at < len(sums); {
-		k := min(len(sums)-at, merge.MaxLeafSize/8)
+		k := min(len(sums)-at, len(buf)/8)
 		if _, err := io.ReadFull(from, buf[:8*k]); err != nil {
 			return nil, err
 		}

@@ -195,7 +195,7 @@ func (v *visitor) leaf(leaf int) error {
 	}
 	lent, d, err := v.inPlace(leaf, func(b []byte) error { return v.takeLeaf(v.c, leaf, b, nil) })
 	if !lent {
-		room := getLeaf()
+		room := getLeaf(v.Layout)
 		defer putLeaf(room)
 		buf := room[:v.Layout.LeafLen(leaf)]
 		if err := v.takeLeaf(v.c, leaf, buf, nil); err != nil {

@@ -23,7 +23,7 @@ func (r *run) ownWhole() {
 		r.fail(r.Self, plain(err), err)
 		return
 	}
-	spare, g := getLeaf(), r.newGatherer()
+	spare, g := getLeaf(r.Layout), r.newGatherer()
 	g.copies = true
 	defer putLeaf(spare)
 	defer g.release()

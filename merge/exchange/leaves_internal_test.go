@@ -1,0 +1,26 @@
+package exchange
+
+import (
+	"testing"
+
+	"github.com/swarmd/swarmd/merge"
+)
+
+func TestBuffersAreAsLongAsTheModelsLeaves(t *testing.T) {
+	small, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := merge.MinLeafSize; size <= merge.MaxLeafSize; size *= 2 {
+		l := small.WithLeafSize(size)
+		for range 3 { // from Go's memory and from what was put back
+			b, f := getLeaf(l), getFrame(l)
+			if len(b) != size || len(*f) != 0 || cap(*f) != headerSize+size {
+				t.Errorf("leaves of %d bytes: room of %d, frame of %d with room for %d", size, len(b), len(*f), cap(*f))
+			}
+			*f = (*f)[:headerSize+1]
+			putLeaf(b)
+			putFrame(f)
+		}
+	}
+}
