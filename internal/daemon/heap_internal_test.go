@@ -20,6 +20,11 @@ func TestHeapFloor(t *testing.T) {
 	if after := heapGoal(); after < before+heapFloor {
 		t.Errorf("the next collection begins at %d bytes, before the floor at %d", after, before)
 	}
+	floor := make([]byte, heapFloor) // as much again is used
+	if after, most := heapGoal(), before+2*heapFloor+heapFloor*2*heapGrowth/100+8<<20; after > most {
+		t.Errorf("with as much as the floor in use the next collection begins at %d bytes, want %d at most", after, most)
+	}
+	runtime.KeepAlive(floor)
 	release()
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		before = heapGoal()
