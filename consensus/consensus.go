@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -19,15 +18,20 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/admission"
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/roster"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/consensus/watchdog"
 	"github.com/swarmd/swarmd/internal/nonce"
 )
 
 // MaxVoters is how many servers vote; further ones follow the log and take a voter's place when it is removed.
 const MaxVoters = 5
+
+// Stores are what a server keeps; tests give ones in memory.
+type Stores = store.Stores
 
 // Config is what a server needs.
 type Config struct {
@@ -100,23 +104,23 @@ func (t Timing) withDefaults() Timing {
 
 // Group is this node's server. Its methods are safe for concurrent use. Whoever opened it calls Run or Close.
 type Group struct {
-	cfg    Config
-	log    *slog.Logger
-	self   Peer
-	dir    string // raft's files; empty with injected stores
-	store  Stores
-	closer io.Closer // of stores that Open opened; may be nil
-	fsm    *fsm
-	book   *book
-	disk   *watchdog.Watchdog
-	growth *growth
-	raft   *raft.Raft
-	trans  *raftnet.Transport
-	term   *atomic.Uint64 // raft's, as it was stored last
-	nonces *nonce.Table   // of those who join while this server leads
-	asking *admission.Candidates
-	links  *links
-	heard  *roster.Roster
+	cfg     Config
+	log     *slog.Logger
+	self    Peer
+	dir     string // raft's files; empty with injected stores
+	store   Stores
+	closers store.Closers // of what Open opened
+	fsm     *fsm
+	book    *ledgerfile.File
+	disk    *watchdog.Watchdog
+	growth  *store.Growth
+	raft    *raft.Raft
+	trans   *raftnet.Transport
+	term    *atomic.Uint64 // raft's, as it was stored last
+	nonces  *nonce.Table   // of those who join while this server leads
+	asking  *admission.Candidates
+	links   *links
+	heard   *roster.Roster
 
 	notify  chan bool     // raft's leadership changes
 	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
@@ -170,10 +174,7 @@ func Open(cfg Config) (*Group, error) {
 		err = g.startRaft()
 	}
 	if err != nil {
-		if g.closer != nil {
-			err = errors.Join(err, g.closer.Close())
-		}
-		return nil, fmt.Errorf("open consensus: %w", err)
+		return nil, fmt.Errorf("open consensus: %w", errors.Join(err, g.closers.Close()))
 	}
 	g.disk.GiveUpWhen(g.gives)
 	return g, nil
@@ -191,17 +192,15 @@ func (g *Group) openStores() error {
 		g.store = *g.cfg.Stores
 	} else {
 		g.dir = filepath.Join(g.cfg.Dir, "raft")
-		stores, closer, err := openStores(g.dir, g.log)
-		if err != nil {
+		var err error
+		if g.store, g.closers, err = store.Open(g.dir, g.log); err != nil {
 			return err
 		}
-		g.store, g.closer = stores, closer
 	}
-	err := checkMember(g.dir, g.store)
-	if err != nil && g.closer != nil {
-		err = errors.Join(err, g.closer.Close())
+	if err := store.CheckMember(g.dir, g.store); err != nil {
+		return errors.Join(err, g.closers.Close())
 	}
-	return err
+	return nil
 }
 
 func (g *Group) startRaft() error {
@@ -220,12 +219,12 @@ func (g *Group) startRaft() error {
 		Genuine: g.genuine, Servers: g.servers, Named: g.named.Has, Tell: g.tellHandOver,
 		Leader: func() string { a, _ := g.raft.LeaderWithID(); return string(a) },
 	})
-	g.growth = newGrowth(t)
-	if err := g.growth.load(g.store); err != nil {
+	g.growth = store.NewGrowth(t.SnapshotBytes, t.TrailingBytes, t.Trailing)
+	if err := g.growth.Load(g.store); err != nil {
 		return errors.Join(fmt.Errorf("read raft log: %w", err), g.trans.Close())
 	}
-	guarded := &guard{Stores: g.store, fail: g.fail, disk: g.disk, term: g.term, growth: g.growth}
-	snapshots := &verified{SnapshotStore: g.store.Snapshots, dir: g.dir, log: g.log, good: g.growth.covered}
+	guarded := &store.Guard{Stores: g.store, Fail: g.fail, Disk: g.disk, Term: g.term, Growth: g.growth}
+	snapshots := &store.Verified{SnapshotStore: g.store.Snapshots, Dir: g.dir, Log: g.log, Try: trySnapshot, Good: g.growth.Covered}
 	// In a goroutine of its own, because the guard ends the goroutine that meets a broken store.
 	var err error
 	done := make(chan struct{})
@@ -242,13 +241,12 @@ func (g *Group) startRaft() error {
 		}
 		return errors.Join(err, g.trans.Close())
 	}
-	keep := func(entries uint64) {
+	g.growth.SetKeep(func(entries uint64) {
 		rc := g.raft.ReloadableConfig()
 		if rc.TrailingLogs = entries; g.raft.ReloadConfig(rc) != nil {
 			g.log.Warn("could not change how many entries of the raft log stay", "entries", entries)
 		}
-	}
-	g.growth.keep.Store(&keep)
+	})
 	g.links = newLinks(func(ctx context.Context, address string) (net.Conn, error) {
 		if id, _, err := ParseAddress(address); err == nil {
 			if err := g.View().CheckBan(id); err != nil {
@@ -313,7 +311,7 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("bootstrap: %w", fromRaft(err))
 	}
-	if err := markMember(g.dir); err != nil {
+	if err := store.MarkMember(g.dir); err != nil {
 		return err
 	}
 	again := JoinRequest{Name: g.cfg.Name, Address: g.cfg.Address}
@@ -468,11 +466,7 @@ func (g *Group) shutdown() error {
 	ended, err := g.hangUp()
 	g.serving.Wait()
 	err = errors.Join(err, <-g.ends(ended))
-	err = errors.Join(err, g.book.close())
-	if g.closer != nil {
-		err = errors.Join(err, g.closer.Close())
-	}
-	if err != nil {
+	if err = errors.Join(err, g.book.Close(), g.closers.Close()); err != nil {
 		return fmt.Errorf("close consensus: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/watchdog"
 )
@@ -32,7 +33,7 @@ type fsm struct {
 	// fail reports, once, why this node can not follow the log any further.
 	fail func(error)
 	disk *watchdog.Watchdog
-	book *book // the ledger, which follows the state
+	book *ledgerfile.File // the ledger, which follows the state
 	view atomic.Pointer[view]
 
 	mu      sync.Mutex
@@ -43,7 +44,7 @@ type fsm struct {
 
 var _ raft.FSM = (*fsm)(nil)
 
-func newFSM(fail func(error), disk *watchdog.Watchdog, ledger *book) *fsm {
+func newFSM(fail func(error), disk *watchdog.Watchdog, ledger *ledgerfile.File) *fsm {
 	f := &fsm{fail: fail, disk: disk, book: ledger, changed: make(chan struct{})}
 	f.view.Store(&view{state: state.New()})
 	return f
@@ -60,7 +61,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	if err == nil {
 		// The ledger first: what the view shows is on record.
 		done := f.disk.During("writing the ledger")
-		err = f.book.applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
+		err = f.book.Applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
 		done()
 	}
 	if _, rejected := errors.AsType[*state.Error](err); err != nil && !rejected {
@@ -121,7 +122,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 func (f *fsm) Restore(r io.ReadCloser) error {
 	v, err := readSnapshot(r)
 	if err == nil {
-		err = f.book.restored(v.state.LedgerHead())
+		err = f.book.Restored(v.state.LedgerHead())
 	}
 	if err != nil {
 		err = fmt.Errorf("restore snapshot: %w", errors.Join(err, r.Close()))
@@ -135,13 +136,13 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 // snapshot is a view that raft stores when it likes.
 type snapshot struct {
 	view *view
-	book *book
+	book *ledgerfile.File
 }
 
 // Persist encodes the view into sink and closes it. The ledger goes to disk first: the log entries that could write its
 // records again are cut off behind the snapshot.
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	err := s.book.sync()
+	err := s.book.Sync()
 	if err == nil {
 		err = writeSnapshot(sink, s.view)
 	}
@@ -181,4 +182,10 @@ func readSnapshot(r io.Reader) (*view, error) {
 		return nil, err
 	}
 	return &view{state: s, index: index}, nil
+}
+
+// trySnapshot returns why a snapshot does not read, or nil.
+func trySnapshot(r io.Reader) error {
+	_, err := readSnapshot(r)
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/consensus/store"
 )
 
 // JoinRequest is what an SN that wants to be a server sends.
@@ -269,7 +270,7 @@ func (g *Group) joined(ctx context.Context, by string, resp JoinResponse) error 
 		return fmt.Errorf("join: %w", err)
 	}
 	g.named.Clear() // the configuration says from here on who is a server
-	return markMember(g.dir)
+	return store.MarkMember(g.dir)
 }
 
 const (

@@ -1,19 +1,16 @@
 package consensus
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
+	"github.com/swarmd/swarmd/consensus/store"
 )
 
 // maxLedgerChunk bounds what one answer carries of the ledger, unless one record is longer.
@@ -23,46 +20,34 @@ const maxLedgerChunk = 1 << 20
 const ledgerRetry = 500 * time.Millisecond
 
 // ErrLedgerBehind says that this server's ledger is not complete.
-var ErrLedgerBehind = errors.New("this SN's ledger is not complete yet; it fetches what is missing from the other SNs")
+var ErrLedgerBehind = ledgerfile.ErrBehind
 
 // ErrOffset reports an offset at which no record of the ledger begins.
 var ErrOffset = errors.New("no record of the ledger begins at this offset")
 
 // openLedger opens the ledger of a group: in its directory, in the given stores, or in memory for both without.
 func (g *Group) openLedger() error {
-	store := g.store.Ledger
+	held := g.store.Ledger
 	switch {
-	case store != nil:
+	case held != nil:
 	case g.cfg.Dir == "":
-		store = NewInmemLedger()
+		held = ledgerfile.NewInmem()
 	default:
-		f, err := os.OpenFile(filepath.Join(g.cfg.Dir, LedgerFile), os.O_CREATE|os.O_RDWR, 0o600)
+		f, err := ledgerfile.OpenFile(g.cfg.Dir)
 		if err != nil {
-			return fmt.Errorf("open ledger: %w", err)
+			return err
 		}
-		g.closer = closers{f, orNothing(g.closer)}
-		store = fileStore{f}
+		g.closers = append(store.Closers{f}, g.closers...)
+		held = f
 	}
 	var err error
-	g.book, err = openBook(store, g.log)
+	g.book, err = ledgerfile.Open(held, g.log)
 	return err
-}
-
-type nothing struct{}
-
-// Close does nothing.
-func (nothing) Close() error { return nil }
-
-func orNothing(c io.Closer) io.Closer {
-	if c == nil {
-		return nothing{}
-	}
-	return c
 }
 
 // LedgerComplete returns why this server can't show its ledger, or nil.
 func (g *Group) LedgerComplete() error {
-	have, want, behind := g.book.missing()
+	have, want, behind := g.book.Missing()
 	if !behind {
 		return nil
 	}
@@ -72,15 +57,15 @@ func (g *Group) LedgerComplete() error {
 // ReadLedger returns whole records of this server's ledger from an offset in bytes at which one begins, at most 1 MiB of
 // them unless one is longer; none at its end. It fails while records are missing here, and with ErrOffset.
 func (g *Group) ReadLedger(offset uint64) ([]byte, error) {
-	n, ok := g.book.number(offset)
+	n, ok := g.book.Number(offset)
 	if !ok {
 		return nil, fmt.Errorf("%w: %d", ErrOffset, offset)
 	}
-	return g.book.read(n, maxLedgerChunk)
+	return g.book.Read(n, maxLedgerChunk)
 }
 
 // LedgerAfter is ReadLedger from behind the first n records.
-func (g *Group) LedgerAfter(n uint64) ([]byte, error) { return g.book.read(n, maxLedgerChunk) }
+func (g *Group) LedgerAfter(n uint64) ([]byte, error) { return g.book.Read(n, maxLedgerChunk) }
 
 // ledgerLoop fetches what is missing of the ledger, as a server needs that has joined from a snapshot.
 func (g *Group) ledgerLoop(ctx context.Context) {
@@ -89,17 +74,17 @@ func (g *Group) ledgerLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.book.wake:
+		case <-g.book.Wake():
 		}
 		for ctx.Err() == nil {
-			have, want, behind := g.book.missing()
+			have, want, behind := g.book.Missing()
 			if !behind {
 				g.log.Info("the ledger is complete", "records", want.Length)
 				break
 			}
 			var err error
 			from, err = g.fetchLedger(ctx, from)
-			if _, stop := errors.AsType[fatal](err); stop {
+			if _, stop := errors.AsType[ledgerfile.Fatal](err); stop {
 				g.fail(err)
 				return
 			}
@@ -133,7 +118,7 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 			continue
 		}
 		others++
-		have, _, behind := g.book.missing()
+		have, _, behind := g.book.Missing()
 		if !behind {
 			return address, nil
 		}
@@ -144,9 +129,9 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 			err = errors.New("it has no more records than this SN")
 		}
 		if err == nil {
-			err = g.book.fetched(have, answer.body)
+			err = g.book.Fetched(have, answer.body)
 		}
-		if _, stop := errors.AsType[fatal](err); stop {
+		if _, stop := errors.AsType[ledgerfile.Fatal](err); stop {
 			return "", err
 		}
 		if err == nil {
@@ -155,8 +140,8 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 		failed = append(failed, fmt.Errorf("%s: %w", s.ID, err))
 	}
 	if others == 0 && len(servers) == 1 {
-		have, want, _ := g.book.missing()
-		return "", fatal{fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, LedgerFile)}
+		have, want, _ := g.book.Missing()
+		return "", ledgerfile.Fatal{Err: fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, ledgerfile.Name)}
 	}
 	return from, errors.Join(append(failed, ErrLedgerBehind)...)
 }
@@ -167,26 +152,5 @@ func (g *Group) ledgerAnswer(body []byte) ([]byte, error) {
 	if !ok || len(rest) > 0 {
 		return nil, errFrame
 	}
-	return g.book.read(n, maxLedgerChunk)
-}
-
-// lineReader reads lines of bounded length.
-type lineReader struct{ r *bufio.Reader }
-
-func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{bufio.NewReaderSize(r, ledger.MaxRecord)}
-}
-
-// next returns the next line, valid until the next call. io.EOF is the end, io.ErrUnexpectedEOF an end within a line.
-func (l *lineReader) next() ([]byte, error) {
-	line, err := l.r.ReadSlice('\n')
-	switch {
-	case err == nil:
-		return line, nil
-	case errors.Is(err, io.EOF) && len(line) > 0:
-		return nil, io.ErrUnexpectedEOF
-	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, fmt.Errorf("%w: longer than %d bytes", ledger.ErrMalformed, ledger.MaxRecord)
-	}
-	return nil, err
+	return g.book.Read(n, maxLedgerChunk)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -182,7 +183,7 @@ func TestLedgerOfAnotherHistoryStopsTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := consensus.NewInmemLedger()
+	other := ledgerfile.NewInmem()
 	if _, err := other.WriteAt(line, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestMissingLedgerDoesNotVoteNorAnswer(t *testing.T) {
 		s.cutLog("a")
 		// The only copy is lost: nobody has the records any more.
 		s.stop("a")
-		s.stores["a"].Ledger = consensus.NewInmemLedger()
+		s.stores["a"].Ledger = ledgerfile.NewInmem()
 		sv := s.start("a")
 		delete(s.servers, "a")
 		defer sv.cancel()
@@ -389,7 +390,7 @@ func TestLedgerOnDisk(t *testing.T) {
 	}
 	s.fill("a", "sl", 3)
 	s.stop("a")
-	file := filepath.Join(dir, consensus.LedgerFile)
+	file := filepath.Join(dir, ledgerfile.Name)
 	want, err := os.ReadFile(file)
 	if err != nil || bytes.Count(want, []byte("\n")) != 5 {
 		t.Fatalf("the file has %d bytes, %v", len(want), err)

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -192,7 +193,7 @@ func (s *swarm) config(name string) consensus.Config {
 	stores := s.stores[name]
 	if stores == nil {
 		mem := raft.NewInmemStore()
-		stores = &consensus.Stores{Log: mem, Stable: mem, Snapshots: raft.NewInmemSnapshotStore(), Ledger: consensus.NewInmemLedger()}
+		stores = &consensus.Stores{Log: mem, Stable: mem, Snapshots: raft.NewInmemSnapshotStore(), Ledger: ledgerfile.NewInmem()}
 		s.stores[name] = stores
 	}
 	log := testLog()

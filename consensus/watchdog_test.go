@@ -13,13 +13,13 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
 )
 
 // disk is a server's log and ledger, whose writes can hang.
 type disk struct {
 	raft.LogStore
-	consensus.LedgerStore
+	ledgerfile.Store
 
 	mu      sync.Mutex
 	answers chan struct{} // nil: at once
@@ -68,7 +68,7 @@ type ledgerDisk struct{ *disk }
 
 func (d ledgerDisk) WriteAt(p []byte, off int64) (int, error) {
 	d.wait()
-	return d.LedgerStore.WriteAt(p, off)
+	return d.Store.WriteAt(p, off)
 }
 
 // onDisks has the three servers use disks that can hang, under their logs or their ledgers.
@@ -76,7 +76,7 @@ func (s *swarm) onDisks(ledgers bool) map[string]*disk {
 	disks := map[string]*disk{}
 	for _, name := range three {
 		s.config(name)
-		d := &disk{LogStore: s.stores[name].Log, LedgerStore: s.stores[name].Ledger}
+		d := &disk{LogStore: s.stores[name].Log, Store: s.stores[name].Ledger}
 		if disks[name] = d; ledgers {
 			s.stores[name].Ledger = ledgerDisk{d}
 		} else {

@@ -1,13 +1,12 @@
-package consensus
+package store
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/swarmd/swarmd/consensus/state"
 )
 
 // TestSnapshotFileThatCanNotBeReadIsDropped holds on real files that the one before stays the newest.
@@ -18,14 +17,22 @@ func TestSnapshotFileThatCanNotBeReadIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	var good []uint64
-	store := &verified{SnapshotStore: files, dir: dir, log: slog.New(slog.DiscardHandler), good: func(i uint64) { good = append(good, i) }}
+	const whole = "a whole snapshot"
+	try := func(r io.Reader) error {
+		b, err := io.ReadAll(r)
+		if err == nil && string(b) != whole {
+			err = errors.New("garbage")
+		}
+		return err
+	}
+	store := &Verified{SnapshotStore: files, Dir: dir, Log: slog.New(slog.DiscardHandler), Try: try, Good: func(i uint64) { good = append(good, i) }}
 	_, trans := raft.NewInmemTransport("a")
-	add := func(index uint64, write func(io.Writer) error) error {
+	add := func(index uint64, content string) error {
 		sink, err := store.Create(1, index, 1, raft.Configuration{}, 1, trans)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := write(sink); err != nil {
+		if _, err := io.WriteString(sink, content); err != nil {
 			t.Fatal(err)
 		}
 		if first := sink.Close(); first != nil {
@@ -33,15 +40,11 @@ func TestSnapshotFileThatCanNotBeReadIsDropped(t *testing.T) {
 		}
 		return sink.Close() // as raft does after Persist
 	}
-	whole := func(w io.Writer) error { return writeSnapshot(w, &view{state: state.New(), index: 7}) }
 	if err := add(7, whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, write := range []func(io.Writer) error{
-		func(w io.Writer) error { _, err := io.WriteString(w, "garbage of more than eight bytes"); return err },
-		func(io.Writer) error { return nil },
-	} {
-		if err := add(8, write); err == nil {
+	for _, content := range []string{"garbage", ""} {
+		if err := add(8, content); err == nil {
 			t.Error("garbage was taken for a snapshot")
 		}
 	}

@@ -1,4 +1,6 @@
-package consensus
+// Package store keeps raft's log, vote and snapshots on disk, knows how large the log has grown, and reports a store that fails or
+// hangs.
+package store
 
 import (
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"github.com/hashicorp/raft-wal/metadb"
 	"golang.org/x/sys/unix"
 
+	"github.com/swarmd/swarmd/consensus/ledgerfile"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/segments"
 	"github.com/swarmd/swarmd/consensus/watchdog"
@@ -33,11 +36,11 @@ type Stores struct {
 	Stable    raft.StableStore
 	Snapshots raft.SnapshotStore
 	// Ledger holds the audit log; nil: in memory, or in the group's directory if it has one.
-	Ledger LedgerStore
+	Ledger ledgerfile.Store
 }
 
-// openStores opens or makes the stores in dir. The returned closer closes them.
-func openStores(dir string, log *slog.Logger) (Stores, io.Closer, error) {
+// Open opens or makes the stores in dir, without a ledger. The caller closes what it returns.
+func Open(dir string, log *slog.Logger) (Stores, Closers, error) {
 	walDir := filepath.Join(dir, "log")
 	if err := os.MkdirAll(walDir, 0o700); err != nil {
 		return Stores{}, nil, fmt.Errorf("make raft directory: %w", err)
@@ -53,7 +56,7 @@ func openStores(dir string, log *slog.Logger) (Stores, io.Closer, error) {
 		err = fmt.Errorf("open raft log in %s: %w: restore the directory from a backup, or move it away and start again to rejoin as an empty server", walDir, err)
 		return Stores{}, nil, errors.Join(err, meta.Close(), lock.Close())
 	}
-	all := closers{w, meta, lock}
+	all := Closers{w, meta, lock}
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, retainSnapshots, raftnet.NewLog(log, "snapshot"))
 	if err != nil {
 		return Stores{}, nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", dir, err), all.Close())
@@ -73,11 +76,11 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// closers closes its parts in order.
-type closers []io.Closer
+// Closers closes its parts in order.
+type Closers []io.Closer
 
 // Close closes all parts, whatever the first ones say.
-func (c closers) Close() error {
+func (c Closers) Close() error {
 	var err error
 	for _, part := range c {
 		err = errors.Join(err, part.Close())
@@ -85,9 +88,9 @@ func (c closers) Close() error {
 	return err
 }
 
-// checkMember refuses stores that have lost what they held: a server that forgets its vote can elect two leaders. It
+// CheckMember refuses stores that have lost what they held: a server that forgets its vote can elect two leaders. It
 // marks the directory of a server that holds something.
-func checkMember(dir string, s Stores) error {
+func CheckMember(dir string, s Stores) error {
 	term, err := s.Stable.GetUint64([]byte(keyTerm))
 	if err != nil && err.Error() != "not found" {
 		return fmt.Errorf("read raft term: %w", err)
@@ -104,7 +107,7 @@ func checkMember(dir string, s Stores) error {
 		return fmt.Errorf("open raft state in %s: snapshots are there but the log is not: restore it from a backup, or move the directory away to rejoin as an empty server", dir)
 	}
 	if last > 0 || len(snaps) > 0 {
-		return markMember(dir)
+		return MarkMember(dir)
 	}
 	if dir == "" {
 		return nil
@@ -119,8 +122,8 @@ func checkMember(dir string, s Stores) error {
 	return fmt.Errorf("open raft state in %s: this node was a member but its log is empty: restore it from a backup, or move the directory away to rejoin as an empty server", dir)
 }
 
-// markMember notes in dir that this node holds state of a swarm.
-func markMember(dir string) error {
+// MarkMember notes in dir that this node holds state of a swarm.
+func MarkMember(dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -134,46 +137,46 @@ func markMember(dir string) error {
 	return nil
 }
 
-// guard stands between raft and its stores. Raft answers a store that fails with endless retries or a panic; here
+// Guard stands between raft and its stores. Raft answers a store that fails with endless retries or a panic; here
 // the first failure is reported, which stops the group, and where raft would panic its goroutine ends instead. So is a
 // store that does not return.
-type guard struct {
+type Guard struct {
 	Stores
-	fail   func(error)
-	disk   *watchdog.Watchdog
-	term   *atomic.Uint64 // is set to raft's whenever that is stored
-	growth *growth
+	Fail   func(error)
+	Disk   *watchdog.Watchdog
+	Term   *atomic.Uint64 // is set to raft's whenever that is stored
+	Growth *Growth
 }
 
 // keyTerm is under what raft stores its term.
 const keyTerm = "CurrentTerm"
 
 var (
-	_ raft.LogStore          = (*guard)(nil)
-	_ raft.MonotonicLogStore = (*guard)(nil)
-	_ raft.StableStore       = (*guard)(nil)
+	_ raft.LogStore          = (*Guard)(nil)
+	_ raft.MonotonicLogStore = (*Guard)(nil)
+	_ raft.StableStore       = (*Guard)(nil)
 )
 
 // exit reports a failure after which raft would panic, and ends the calling goroutine of raft's.
-func (g *guard) exit(err error) {
-	g.fail(err)
+func (g *Guard) exit(err error) {
+	g.Fail(err)
 	runtime.Goexit()
 }
 
 // IsMonotonic tells raft whether the log store allows gaps.
-func (g *guard) IsMonotonic() bool {
+func (g *Guard) IsMonotonic() bool {
 	m, ok := g.Log.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
 }
 
 // FirstIndex returns the oldest index held.
-func (g *guard) FirstIndex() (uint64, error) { return g.Log.FirstIndex() }
+func (g *Guard) FirstIndex() (uint64, error) { return g.Log.FirstIndex() }
 
 // LastIndex returns the newest index held.
-func (g *guard) LastIndex() (uint64, error) { return g.Log.LastIndex() }
+func (g *Guard) LastIndex() (uint64, error) { return g.Log.LastIndex() }
 
 // GetLog reads an entry; one that is there but does not read ends the group.
-func (g *guard) GetLog(index uint64, log *raft.Log) error {
+func (g *Guard) GetLog(index uint64, log *raft.Log) error {
 	err := g.Log.GetLog(index, log)
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		g.exit(fmt.Errorf("read raft log entry %d: %w", index, err))
@@ -182,61 +185,61 @@ func (g *guard) GetLog(index uint64, log *raft.Log) error {
 }
 
 // StoreLog appends one entry.
-func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{log}) }
+func (g *Guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{log}) }
 
 // StoreLogs appends entries; a failure (a full disk) ends the group.
-func (g *guard) StoreLogs(logs []*raft.Log) error {
-	done := g.disk.During("writing the raft log")
+func (g *Guard) StoreLogs(logs []*raft.Log) error {
+	done := g.Disk.During("writing the raft log")
 	err := g.Log.StoreLogs(logs)
 	done()
 	if err != nil {
-		g.fail(fmt.Errorf("write raft log: %w", err))
+		g.Fail(fmt.Errorf("write raft log: %w", err))
 	} else {
-		g.growth.stored(logs)
+		g.Growth.stored(logs)
 	}
 	return err
 }
 
 // DeleteRange removes entries.
-func (g *guard) DeleteRange(low, high uint64) error {
-	done := g.disk.During("cutting the raft log")
+func (g *Guard) DeleteRange(low, high uint64) error {
+	done := g.Disk.During("cutting the raft log")
 	err := g.Log.DeleteRange(low, high)
 	done()
 	if err != nil {
-		g.fail(fmt.Errorf("cut raft log: %w", err))
+		g.Fail(fmt.Errorf("cut raft log: %w", err))
 	} else {
-		g.growth.removed(low, high)
+		g.Growth.removed(low, high)
 	}
 	return err
 }
 
 // Set stores a value such as the vote.
-func (g *guard) Set(key, value []byte) error {
-	done := g.disk.During("writing the raft vote")
+func (g *Guard) Set(key, value []byte) error {
+	done := g.Disk.During("writing the raft vote")
 	err := g.Stable.Set(key, value)
 	done()
 	if err != nil {
-		g.fail(fmt.Errorf("write raft vote: %w", err))
+		g.Fail(fmt.Errorf("write raft vote: %w", err))
 	}
 	return err
 }
 
 // Get reads a value.
-func (g *guard) Get(key []byte) ([]byte, error) { return g.Stable.Get(key) }
+func (g *Guard) Get(key []byte) ([]byte, error) { return g.Stable.Get(key) }
 
 // SetUint64 stores a number such as the term.
-func (g *guard) SetUint64(key []byte, value uint64) error {
-	done := g.disk.During("writing the raft term")
+func (g *Guard) SetUint64(key []byte, value uint64) error {
+	done := g.Disk.During("writing the raft term")
 	err := g.Stable.SetUint64(key, value)
 	done()
 	if err != nil {
 		g.exit(fmt.Errorf("write raft term: %w", err))
 	}
 	if string(key) == keyTerm {
-		g.term.Store(value)
+		g.Term.Store(value)
 	}
 	return nil
 }
 
 // GetUint64 reads a number.
-func (g *guard) GetUint64(key []byte) (uint64, error) { return g.Stable.GetUint64(key) }
+func (g *Guard) GetUint64(key []byte) (uint64, error) { return g.Stable.GetUint64(key) }

@@ -1,4 +1,4 @@
-package consensus
+package ledgerfile
 
 import (
 	"log/slog"
@@ -10,7 +10,7 @@ import (
 
 // TestFetchedLedgerIsNoLongerThanTheState: a server that gives another history can't fill the disk of one that joins.
 func TestFetchedLedgerIsNoLongerThanTheState(t *testing.T) {
-	b, err := openBook(NewInmemLedger(), slog.New(slog.DiscardHandler))
+	b, err := Open(NewInmem(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,10 +20,10 @@ func TestFetchedLedgerIsNoLongerThanTheState(t *testing.T) {
 	}
 	want := head
 	want.Length, want.Bytes = 3, 900
-	if err := b.restored(want); err != nil {
+	if err := b.Restored(want); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.fetched(0, long); err == nil {
+	if err := b.Fetched(0, long); err == nil {
 		t.Error("more bytes are taken than the state's ledger has")
 	}
 	if size, err := b.store.Size(); err != nil || size != 0 {
@@ -47,19 +47,19 @@ func FuzzFetched(f *testing.F) {
 	f.Add(lines[:len(lines)/2], uint64(0))
 	f.Add(append(lines, lines...), uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, have uint64) {
-		b, err := openBook(NewInmemLedger(), slog.New(slog.DiscardHandler))
+		b, err := Open(NewInmem(), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.restored(want); err != nil {
+		if err := b.Restored(want); err != nil {
 			t.Fatal(err)
 		}
-		_ = b.fetched(have, data)
-		_, _, behind := b.missing()
+		_ = b.Fetched(have, data)
+		_, _, behind := b.Missing()
 		if !behind && b.head != want || b.head.Length > want.Length || b.head.Bytes > want.Bytes {
 			t.Fatalf("it holds %+v of %+v, behind: %t", b.head, want, behind)
 		}
-		if again, err := openBook(b.store, slog.New(slog.DiscardHandler)); err != nil || again.head != b.head {
+		if again, err := Open(b.store, slog.New(slog.DiscardHandler)); err != nil || again.head != b.head {
 			t.Fatalf("it opens anew at %+v, was at %+v: %v", again.head, b.head, err)
 		}
 	})

@@ -1,8 +1,9 @@
-package consensus
+package store
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,17 +12,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// verified is a snapshot store that reads each snapshot back as soon as it is stored: raft cuts its log behind a snapshot, and a
+// Verified is a snapshot store that reads each snapshot back as soon as it is stored: raft cuts its log behind a snapshot, and a
 // server whose log is cut behind one that does not read can never start again.
-type verified struct {
+type Verified struct {
 	raft.SnapshotStore
-	dir  string // of raft's files; empty: snapshots are not in files
-	log  *slog.Logger
-	good func(index uint64) // called with the last log entry in a snapshot that reads
+	Dir  string // of raft's files; empty: snapshots are not in files
+	Log  *slog.Logger
+	Try  func(io.Reader) error // reads a snapshot, and returns why it does not read
+	Good func(index uint64)    // called with the last log entry in a snapshot that reads
 }
 
 // Create begins a snapshot.
-func (v *verified) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (v *Verified) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := v.SnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
 	if err != nil {
 		return nil, err
@@ -32,27 +34,26 @@ func (v *verified) Create(version raft.SnapshotVersion, index, term uint64, conf
 			return err
 		}
 		if err := v.readBack(sink.ID()); err != nil {
-			v.log.Error("a snapshot of the swarm's state can't be read back: it is thrown away, and the raft log is kept and grows until one can", "snapshot", sink.ID(), "err", err)
+			v.Log.Error("a snapshot of the swarm's state can't be read back: it is thrown away, and the raft log is kept and grows until one can", "snapshot", sink.ID(), "err", err)
 			return err
 		}
-		v.good(index)
+		v.Good(index)
 		return nil
 	})
 	return s, nil
 }
 
 // readBack reads a stored snapshot, and removes one that does not read.
-func (v *verified) readBack(id string) error {
+func (v *Verified) readBack(id string) error {
 	_, r, err := v.Open(id)
 	if err == nil {
-		_, err = readSnapshot(r)
-		err = errors.Join(err, r.Close())
+		err = errors.Join(v.Try(r), r.Close())
 	}
 	if err == nil {
 		return nil
 	}
-	if v.dir != "" {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(v.dir, "snapshots", filepath.Base(id))))
+	if v.Dir != "" {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(v.Dir, "snapshots", filepath.Base(id))))
 	}
 	return fmt.Errorf("read snapshot back: %w", err)
 }

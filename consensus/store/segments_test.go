@@ -1,4 +1,4 @@
-package consensus
+package store_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/swarmd/swarmd/consensus/store"
 )
 
 // A log whose end is cut off again and again reads the same after each restart.
@@ -16,7 +17,7 @@ func TestLogReadsAfterItsEndWasCut(t *testing.T) {
 	dir := t.TempDir()
 	var model []string // entry i+1
 	for life := range 12 {
-		stores, closer, err := openStores(dir, slog.New(slog.DiscardHandler))
+		stores, closer, err := store.Open(dir, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatalf("seed %d, life %d: %v", seed, life, err)
 		}
