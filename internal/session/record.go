@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/session/begun"
+	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -46,7 +47,7 @@ type Saved struct {
 	Method    string        `json:"method,omitempty"`
 	StateTurn int           `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
 	Offered   *Offer        `json:"offered,omitempty"`
-	Sent      *Sent         `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
+	Sent      *sent.Record  `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
 	Begun     *begun.Record `json:"begun,omitempty"`
 	Spoken    uint64        `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
 	LastSeq   uint64        `json:"last_seq"`
@@ -154,7 +155,7 @@ func (r *Saved) check() error {
 	if r.Held.Digest != "" && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
 		return errors.New("it contradicts itself")
 	}
-	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.check(), r.Begun.Check(), checkText(r.Local), checkText(r.HeldSlot))
+	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.Check(), r.Begun.Check(), checkText(r.Local), checkText(r.HeldSlot))
 }
 
 // check bounds what goes to the program again.

@@ -1,188 +1,22 @@
 package session
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"slices"
-
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/merge"
 )
-
-// maxOwners is how many other nodes may get one leaf of one contribution, whoever plans the attempts.
-const maxOwners = 2
-
-// maxSentRuns bounds how finely plans may cut a model before this node refuses to follow them.
-const maxSentRuns = 1 << 13
-
-// Sent says which leaves of one contribution went, or may have gone, to which owners. It is kept before an attempt's first
-// byte. A closed session's frozen weights are the contribution of its last Sync: nobody can tell whether the program has
-// changed them since.
-type Sent struct {
-	Seq  uint64    `json:"seq"`
-	Runs []SentRun `json:"runs"` // ascending
-	// Witnessed says which went to whom as witnesses of owners, ascending.
-	Witnessed []SentRun `json:"witnessed,omitempty"`
-	// Merging is how many nodes merge each part, as the contribution's first plan had it.
-	Merging uint32 `json:"merging,omitempty"`
-}
-
-// SentRun is some leaves in a row that went to the same owners.
-type SentRun struct {
-	First  uint64   `json:"first"`
-	Leaves uint64   `json:"leaves"`
-	To     []string `json:"to"` // peer IDs
-}
-
-func (r SentRun) end() uint64 { return r.First + r.Leaves }
-
-var (
-	errThirdOwner = errors.New("two nodes may have leaves of what this node offers that a third would get")
-	errWitnesses  = errors.New("as many witnesses may have leaves of what this node offers as may ever, and another would get them")
-)
-
-// maxWitnesses is how many other nodes may get one leaf as witnesses, if so many merge each part: twice those of one attempt, as
-// there may be two owners.
-func maxWitnesses(merging uint32) int { return 2 * max(0, int(merging)-1) }
-
-// after returns what will have gone to whom after an attempt too. It is an error if a leaf would go to a third owner.
-func (s *Sent) after(seq uint64, p *swarmv1.Plan, self int) (*Sent, error) {
-	out := &Sent{Seq: seq, Merging: p.Witnesses}
-	if s != nil && s.Seq == seq {
-		out.Runs, out.Witnessed = slices.Clone(s.Runs), slices.Clone(s.Witnessed)
-	}
-	owners, witnesses := sentTo(p, self)
-	var err error
-	if out.Runs, err = addAll(out.Runs, owners, maxOwners); err != nil {
-		return nil, errThirdOwner
-	}
-	if out.Witnessed, err = addAll(out.Witnessed, witnesses, maxWitnesses(p.Witnesses)); err != nil {
-		return nil, errWitnesses
-	}
-	return out, nil
-}
-
-// sentTo are the runs of leaves that go to others in an attempt, as owners and as witnesses of owners.
-func sentTo(p *swarmv1.Plan, self int) (owners, witnesses []SentRun) {
-	units, owns := make([]string, len(p.Participants)), make([]bool, len(p.Participants))
-	for i, m := range p.Participants {
-		units[i], owns[i] = state.Unit(m.SpiffeId, m.PeerId), m.ShardLeaves > 0
-	}
-	mergers := merge.Mergers(units, owns, int(p.Witnesses))
-	for i, m := range p.Participants {
-		for _, r := range runsOf(m) {
-			if r.Leaves == 0 {
-				continue
-			}
-			if i != self {
-				owners = append(owners, SentRun{First: r.First, Leaves: r.Leaves, To: []string{m.PeerId}})
-			}
-			for _, w := range mergers[i][min(1, len(mergers[i])):] {
-				if w != self {
-					witnesses = append(witnesses, SentRun{First: r.First, Leaves: r.Leaves, To: []string{p.Participants[w].PeerId}})
-				}
-			}
-		}
-	}
-	return owners, witnesses
-}
-
-// errFull says that more nodes would get a leaf than may.
-var errFull = errors.New("too many nodes, or too many runs")
-
-// addAll returns the runs, which are ascending and the caller's, with more.
-func addAll(runs, more []SentRun, most int) ([]SentRun, error) {
-	if len(more) > maxSentRuns {
-		return nil, errFull
-	}
-	slices.SortStableFunc(more, func(a, b SentRun) int { return cmp.Compare(a.First, b.First) })
-	for _, r := range more {
-		var err error
-		if r.end() < r.First {
-			return nil, errFull
-		}
-		if runs, err = add(runs, r, most); err != nil {
-			return nil, err
-		}
-	}
-	return runs, nil
-}
-
-// add returns the runs, which are ascending and the caller's, with one more node that gets some leaves, if no more than so many do.
-func add(runs []SentRun, more SentRun, most int) ([]SentRun, error) {
-	i, _ := slices.BinarySearchFunc(runs, more.First, func(r SentRun, at uint64) int { return cmp.Compare(r.end(), at+1) })
-	if i == len(runs) {
-		return append(runs, more), nil
-	}
-	out := slices.Clone(runs[:i])
-	at := more.First
-	for ; i < len(runs) && runs[i].First < more.end(); i++ {
-		r := runs[i]
-		out = append(out, part(r, r.First, at)...)
-		out = append(out, part(more, at, r.First)...)
-		both := SentRun{First: max(at, r.First), To: r.To}
-		both.Leaves = min(r.end(), more.end()) - both.First
-		if !slices.Contains(r.To, more.To[0]) {
-			if len(r.To) >= most {
-				return nil, errFull
-			}
-			both.To = append(slices.Clip(r.To), more.To[0])
-		}
-		out = append(out, both)
-		at = both.end()
-		out = append(out, part(r, at, r.end())...)
-	}
-	out = append(append(out, part(more, at, more.end())...), runs[i:]...)
-	if len(out) > maxSentRuns {
-		return nil, errFull
-	}
-	return out, nil
-}
-
-// part is what of a run lies from one leaf up to another: nothing or one run.
-func part(r SentRun, from, to uint64) []SentRun {
-	if from = max(from, r.First); from >= to {
-		return nil
-	}
-	return []SentRun{{First: from, Leaves: to - from, To: r.To}}
-}
-
-// check holds that a record may be one of this package.
-func (s *Sent) check() error {
-	if s == nil {
-		return nil
-	}
-	if err := checkRuns(s.Runs, maxOwners); err != nil {
-		return err
-	}
-	return checkRuns(s.Witnessed, maxWitnesses(state.MaxWitnesses))
-}
-
-func checkRuns(runs []SentRun, most int) error {
-	next := uint64(0)
-	for _, r := range runs {
-		if r.First < next || r.end() <= r.First || len(r.To) == 0 || len(r.To) > most || len(runs) > maxSentRuns {
-			return fmt.Errorf("bad run of leaves at %d", r.First)
-		}
-		next = r.end()
-	}
-	return nil
-}
 
 // journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or a leaf
 // would go to a third owner, the attempt is not begun, and the leader is told so.
 func (s *session) journalLocked(job Job) bool {
-	p, sent, code := job.Plan, s.sent, ""
+	p, gone, code := job.Plan, s.sent, ""
 	next, err := s.begun.After(s.run, p.Round, p.Attempt, s.passedLocked())
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
-		if sent, err = s.sent.after(s.contributionLocked(), p, job.Self); err != nil {
+		if gone, err = s.sent.After(s.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
 		}
 	}
 	if err == nil {
-		s.begun, s.sent = next, sent
+		s.begun, s.sent = next, gone
 		s.recordLocked()
 		return true
 	}

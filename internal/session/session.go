@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/session/begun"
+	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -68,7 +69,7 @@ type session struct {
 	copies    []model // that lie on disk
 	norm      norm
 	offered   *offer
-	sent      *Sent // what may have gone to whom of what is offered, or frozen
+	sent      *sent.Record // what may have gone to whom of what is offered, or frozen
 	begun     *begun.Record
 	lastSeq   uint64
 	last      *Result // answer to lastSeq

@@ -1,7 +1,5 @@
 package session
 
-import swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-
 // skipLocked answers the waiting Sync without a model when the swarm has given up what it offered: the program goes on with its
 // own weights, from the same base and for the same interval. If a newer model was committed meanwhile the program gets that.
 func (s *session) skipLocked() {
@@ -33,13 +31,4 @@ func (s *session) skippedLocked() uint64 {
 		}
 	}
 	return 0
-}
-
-// runsOf returns all runs of leaves that a participant owns.
-func runsOf(p *swarmv1.Participant) []SentRun {
-	runs := []SentRun{{First: p.ShardFirst, Leaves: p.ShardLeaves}}
-	for _, r := range p.MoreShards {
-		runs = append(runs, SentRun{First: r.First, Leaves: r.Leaves})
-	}
-	return runs
 }

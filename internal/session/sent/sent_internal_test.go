@@ -1,0 +1,131 @@
+package sent
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+)
+
+// TestSentIsWhatPlansSay compares with a list of owners for each leaf, over random plans that overlap and have gaps.
+func TestSentIsWhatPlansSay(t *testing.T) {
+	refused := 0
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		const leaves = 20
+		var sent *Record
+		want := make([][]string, leaves)
+		for range 6 {
+			p := &swarmv1.Plan{}
+			for range 1 + rng.IntN(5) {
+				part := &swarmv1.Participant{PeerId: fmt.Sprint(rng.IntN(4))}
+				part.ShardFirst = uint64(rng.IntN(leaves))
+				part.ShardLeaves = uint64(rng.IntN(leaves - int(part.ShardFirst) + 1))
+				if rng.IntN(3) == 0 {
+					first := uint64(rng.IntN(leaves))
+					part.MoreShards = append(part.MoreShards, &swarmv1.LeafRun{First: first, Leaves: uint64(rng.IntN(leaves - int(first) + 1))})
+				}
+				p.Participants = append(p.Participants, part)
+			}
+			self := rng.IntN(len(p.Participants))
+			next := slices.Clone(want)
+			third := false
+			for i, part := range p.Participants {
+				for _, r := range runsOf(part) {
+					for leaf := r.First; leaf < r.end() && i != self; leaf++ {
+						if !slices.Contains(next[leaf], part.PeerId) {
+							next[leaf] = append(slices.Clip(next[leaf]), part.PeerId)
+						}
+						third = third || len(next[leaf]) > maxOwners
+					}
+				}
+			}
+			after, err := sent.After(7, p, self)
+			if errors.Is(err, ErrThirdOwner) != third {
+				t.Fatalf("seed %d: %v, and a third is %v", seed, err, third)
+			}
+			if third {
+				refused++
+				continue
+			}
+			sent, want = after, next
+			if err := sent.Check(); err != nil {
+				t.Fatalf("seed %d: %v in %+v", seed, err, sent.Runs)
+			}
+			for leaf, owners := range want {
+				var got []string
+				for _, r := range sent.Runs {
+					if r.First <= uint64(leaf) && uint64(leaf) < r.end() {
+						got = append(got, r.To...)
+					}
+				}
+				if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(owners))) {
+					t.Fatalf("seed %d: leaf %d went to %v, want %v", seed, leaf, got, owners)
+				}
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no plan had a third owner")
+	}
+}
+
+// TestSentBoundsWhatItKeeps: plans of an SN that cut the model ever finer, or name no leaves of it, fill no memory.
+func TestSentBoundsWhatItKeeps(t *testing.T) {
+	p := &swarmv1.Plan{Participants: []*swarmv1.Participant{{PeerId: "a"}, {}}}
+	for i := range uint64(maxRuns + 1) {
+		p.Participants[0].MoreShards = append(p.Participants[0].MoreShards, &swarmv1.LeafRun{First: 2 * i, Leaves: 1})
+	}
+	if _, err := (*Record)(nil).After(1, p, 1); err == nil {
+		t.Error("it keeps as many runs as are planned")
+	}
+	p.Participants[0].MoreShards = []*swarmv1.LeafRun{{First: 1, Leaves: 1<<64 - 1}}
+	if _, err := (*Record)(nil).After(1, p, 1); err == nil {
+		t.Error("a run that wraps around is taken")
+	}
+}
+
+// TestWitnessesAreCountedApart: what goes to owners and to witnesses is counted apart, and of the latter there may be as many as in two attempts.
+func TestWitnessesAreCountedApart(t *testing.T) {
+	plan := func(owners ...string) *swarmv1.Plan {
+		p := &swarmv1.Plan{Witnesses: 3}
+		for i, o := range owners {
+			p.Participants = append(p.Participants, &swarmv1.Participant{
+				PeerId: "key " + o, SpiffeId: "spiffe://td/swarm/sl/" + o, ShardFirst: uint64(i), ShardLeaves: 1,
+			})
+		}
+		return p
+	}
+	sent, err := (*Record)(nil).After(7, plan("a", "me", "b", "c"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Run{
+		{0, 1, []string{"key b"}}, {1, 1, []string{"key b", "key c"}}, {2, 1, []string{"key c", "key a"}}, {3, 1, []string{"key a"}},
+	}
+	if fmt.Sprint(sent.Witnessed) != fmt.Sprint(want) {
+		t.Errorf("witnesses have %v, want %v", sent.Witnessed, want)
+	}
+	if sent, err = sent.After(7, plan("b", "me", "d", "e"), 1); err != nil || len(sent.Witnessed[1].To) != 4 || len(sent.Runs[0].To) != 2 {
+		t.Fatalf("%v: %+v", err, sent)
+	}
+	if err := sent.Check(); err != nil {
+		t.Error(err)
+	}
+	fifth := plan("b", "me", "f")
+	fifth.Participants[2].ShardFirst = 9
+	if _, err := sent.After(7, fifth, 1); !errors.Is(err, errWitnesses) {
+		t.Errorf("a fifth witness of a leaf: %v", err)
+	}
+	if _, err := sent.After(8, plan("f", "me", "g", "h"), 1); err != nil {
+		t.Errorf("another contribution: %v", err)
+	}
+	one := plan("a", "me", "b", "c")
+	one.Witnesses = 0
+	if sent, err := (*Record)(nil).After(7, one, 1); err != nil || sent.Witnessed != nil {
+		t.Errorf("without witnesses: %v, %+v", err, sent)
+	}
+}
