@@ -18,7 +18,7 @@ var ranks = []struct {
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
-	{"0+", []string{"internal/trust", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/watchdog", "consensus/roster", "consensus/ledgerfile", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
+	{"0+", []string{"internal/trust", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/ledgerfile", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
 	{"0++", []string{"consensus/store"}}, // the stores of the log, its segments, the ledger
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
@@ -57,7 +57,7 @@ var never = []struct{ from, to, why string }{
 }
 
 // offline are packages that anybody may use who has a file and no swarm.
-var offline = []string{"consensus/ledger", "consensus/ledger/audit"}
+var offline = []string{"consensus/backup", "consensus/ledger", "consensus/ledger/audit"}
 
 // pure are packages that may import only what is listed: no clock, no randomness, no I/O, no network.
 var pure = map[string][]string{
