@@ -132,7 +132,7 @@ func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Do
 		return err
 	}
 	if done.Signature = nil; !rpc.Disagrees(o, claims) {
-		if done.Signature, err = key.Sign(exchange.DoneMessage(o)); err != nil {
+		if done.Signature, err = key.Sign(exchange.AttestationMessage(o)); err != nil {
 			return err
 		}
 	}

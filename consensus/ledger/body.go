@@ -98,11 +98,13 @@ type Round struct {
 	Layout       string        `json:"layout"`              // hex BLAKE3 of the canonical layout
 	Model        string        `json:"model"`               // hex BLAKE3 of the merged model
 	State        string        `json:"state,omitempty"`     // hex BLAKE3 of the optimiser's state, if the method has one
-	Shards       []string      `json:"shards"`              // hex BLAKE3 of each participant's shard
+	Shards       []string      `json:"shards"`              // hex BLAKE3 of each participant's shard; null where shards_digest stands
 	Witnessed    Witness       `json:"witnessed"`           // the ledger when the round was planned: signed by all participants
 	Participants []Participant `json:"participants"`        // in summation order
 	Epoch        uint64        `json:"epoch,omitempty"`     // of the plan: counts the contradictions in earlier attempts
 	Witnesses    uint32        `json:"witnesses,omitempty"` // how many merged each part of the model; 0: its owner alone
+	// ShardsDigest is the hex BLAKE3 over the digests of all participants' shards, in their order. Records of before have shards.
+	ShardsDigest string `json:"shards_digest,omitempty"`
 }
 
 // Kind implements Body.
@@ -123,7 +125,7 @@ type Participant struct {
 	Factor      float64 `json:"factor,omitempty"` // its update was multiplied by it; 0: the method bounds no updates
 	ShardFirst  uint64  `json:"shard_first"`      // first leaf of its shard
 	ShardLeaves uint64  `json:"shard_leaves"`
-	Signature   []byte  `json:"signature"` // by its node key over exchange.DoneMessage
+	Signature   []byte  `json:"signature"` // by its node key over exchange.AttestationMessage
 	// MoreShards are further runs of leaves that it owns, ascending, behind the first.
 	MoreShards []LeafRun `json:"more_shards,omitempty"`
 	// SPIFFEID is its own, by which witnesses were told apart; empty where nodes share it, or there were none.

@@ -110,6 +110,10 @@ var everyCommand = []state.Command{
 	state.OpenSession{
 		Session: "8", Contract: "c", Node: "sl-1", Terms: terms("d", 3), SyncFrequency: 16, CheckinMode: "active", Weight: 10, Late: true, KeepKey: true, AtMS: 69,
 	},
+	// One digest over all shards.
+	state.CommitRound{
+		Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, AtMS: 34, ShardsDigest: hexOf("f", 64), Signatures: [][]byte{{4}},
+	},
 }
 
 func anOrder(method string) *ledger.Order {

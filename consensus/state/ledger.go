@@ -214,7 +214,7 @@ func roundBody(c CommitRound, s *State) ledger.Round {
 	plan := contract.Plan
 	out := ledger.Round{
 		Contract: contract.Name, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Method: plan.Method, Layout: contract.Terms.LayoutDigest,
-		Model: c.Digest, State: c.StateDigest, Shards: c.ShardDigests,
+		Model: c.Digest, State: c.StateDigest, Shards: c.ShardDigests, ShardsDigest: c.ShardsDigest,
 		Witnessed: ledger.Witness{Length: plan.LedgerLength, Hash: plan.LedgerHash}, Epoch: plan.Epoch, Witnesses: plan.Witnesses,
 	}
 	for i, p := range plan.Participants {
@@ -269,7 +269,8 @@ func (c RegisterNode) checkProof() error {
 
 // checkProof holds what a round carries for the ledger to its bounds.
 func (r CommitRound) checkProof() error {
-	ok := len(r.Signatures) <= MaxMinPeers && len(r.ShardDigests) <= MaxMinPeers && (r.StateDigest == "" || validHex(r.StateDigest, 64))
+	ok := len(r.Signatures) <= MaxMinPeers && len(r.ShardDigests) <= MaxMinPeers && (r.StateDigest == "" || validHex(r.StateDigest, 64)) &&
+		(r.ShardsDigest == "" || validHex(r.ShardsDigest, 64))
 	for _, s := range r.Signatures {
 		ok = ok && len(s) <= MaxSignature
 	}

@@ -150,6 +150,7 @@ func TestLedgerBounds(t *testing.T) {
 		"empty bundle": state.BundleOf("a.example", nil, 1), "huge bundle": state.BundleOf("a.example", [][]byte{make([]byte, state.MaxBundleBytes+1)}, 1),
 		"no domain":     state.BundleOf("", [][]byte{{1}}, 1),
 		"bad shard":     state.CommitRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Digest: hexOf("d", 64), NextInterval: 1, ShardDigests: []string{"x"}},
+		"bad shards":    state.CommitRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Digest: hexOf("d", 64), NextInterval: 1, ShardsDigest: "x"},
 		"bad state":     state.CommitRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Digest: hexOf("d", 64), NextInterval: 1, StateDigest: "x"},
 		"bad signature": state.CommitRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, Digest: hexOf("d", 64), NextInterval: 1, Signatures: [][]byte{make([]byte, state.MaxSignature+1)}},
 	} {

@@ -272,7 +272,9 @@ type CommitRound struct {
 	AtMS         int64  `json:"at_ms"`
 	// StateDigest is the hex BLAKE3 of the optimiser's state; empty if the method has none.
 	StateDigest string `json:"state_digest,omitempty"`
-	// ShardDigests (hex) and Signatures by node keys over exchange.DoneMessage, in plan order, go to the ledger.
+	// ShardsDigest is the hex BLAKE3 over the digests of all shards. It and Signatures by node keys over exchange.AttestationMessage, in
+	// plan order, go to the ledger. Commands of old logs have the ShardDigests (hex) instead.
+	ShardsDigest string   `json:"shards_digest,omitempty"`
 	ShardDigests []string `json:"shard_digests,omitempty"`
 	Signatures   [][]byte `json:"signatures,omitempty"`
 }

@@ -76,7 +76,7 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	done := func(change func(claims []*swarmv1.MergeClaim)) *swarmv1.ReportRequest {
 		d := &swarmv1.Done{
 			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-			Signature: must(key.Sign(exchange.DoneMessage(out)))(t), Claims: rpc.ClaimsToProto(claims),
+			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: rpc.ClaimsToProto(claims),
 			ReportSignature: must(key.Sign(exchange.ReportMessage(out, nil, nil, claims)))(t),
 		}
 		change(d.GetClaims())

@@ -222,7 +222,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
 		Done: &swarmv1.Done{
 			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()},
-			Signature: must(key.Sign(exchange.DoneMessage(out)))(t), StateDigest: optimiser.String(),
+			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), StateDigest: optimiser.String(),
 			UpdateSquares: squares, Seals: [][]byte{seal}, ReportSignature: sign(seal),
 		},
 	}}}

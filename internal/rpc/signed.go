@@ -58,7 +58,7 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	type signed struct{ msg, sig []byte }
 	all := []signed{{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), claims), d.GetReportSignature()}}
 	if !Disagrees(out, claims) {
-		all = append(all, signed{exchange.DoneMessage(out), d.GetSignature()}) // for the ledger
+		all = append(all, signed{exchange.AttestationMessage(out), d.GetSignature()}) // for the ledger
 	}
 	for _, signed := range all {
 		if err := identity.VerifyNodeSignature(node.PeerID, signed.msg, signed.sig); err != nil {

@@ -140,7 +140,7 @@ func (c *committed) train(layout merge.Digest, rounds uint64, method, model stri
 		out.Plan = exchange.Planned{
 			Contract: "c", Run: 1, Round: n, Method: method, Layout: layout, Participants: []exchange.Participant{{Node: id.String(), Weight: 1, Shard: merge.Shard{Leaves: 3}}},
 		}.Digest()
-		sig, err := key.Sign(exchange.DoneMessage(out))
+		sig, err := key.Sign(exchange.AttestationMessage(out))
 		if err != nil {
 			t.Fatal(err)
 		}

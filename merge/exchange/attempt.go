@@ -256,17 +256,18 @@ type Outcome struct {
 	Run, Round, Number uint64
 	Node               string
 	ModelDigest        merge.Digest
-	ShardDigests       []merge.Digest // in plan order
+	ShardsDigest       merge.Digest   // over the digests of all shards, in plan order
+	ShardDigests       []merge.Digest // these digests, in place of ShardsDigest: outcomes in ledgers of before had them
 	StateDigest        merge.Digest   // zero: the method has no state
 	Plan               merge.Digest   // of Planned: whose model it is
 	Ledger             merge.Digest   // head of the ledger when the round was planned; zero: there was none
 }
 
 // ReportMessage returns the canonical bytes that a node's key signs besides, so that whoever passes the report on can change
-// nothing of it: what DoneMessage covers, which ledgers keep, and what only the leader needs.
+// nothing of it: what AttestationMessage covers, which ledgers keep, and what only the leader needs.
 func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64, claims []Claim) []byte {
 	b := []byte("swarmd merge report 1\x00")
-	b = appendText(b, string(DoneMessage(o)))
+	b = appendText(b, string(AttestationMessage(o)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(seals)))
 	for _, s := range seals {
 		b = appendText(b, string(s))
@@ -278,20 +279,28 @@ func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64, claims []
 	return appendClaims(b, claims)
 }
 
-// DoneMessage returns the canonical bytes that a node's key signs to report an
-// outcome: domain separated and length prefixed, so that no two outcomes and no
-// other message of the project have the same bytes.
-func DoneMessage(o Outcome) []byte {
-	b := []byte("swarmd merge done 2\x00")
+// AttestationMessage returns the canonical bytes that a participant's node key signs to attest an outcome: what the ledger keeps
+// of a round and its signatures. They are domain separated and length prefixed, so that no two outcomes and no other message of the
+// project have the same bytes. Outcomes with ShardDigests have the bytes that they had in ledgers of before.
+func AttestationMessage(o Outcome) []byte {
+	version := "swarmd merge done 3\x00"
+	if len(o.ShardDigests) > 0 {
+		version = "swarmd merge done 2\x00"
+	}
+	b := []byte(version)
 	b = appendText(b, o.Contract)
 	b = binary.LittleEndian.AppendUint64(b, o.Run)
 	b = binary.LittleEndian.AppendUint64(b, o.Round)
 	b = binary.LittleEndian.AppendUint64(b, o.Number)
 	b = appendText(b, o.Node)
 	b = append(b, o.ModelDigest[:]...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(o.ShardDigests)))
-	for _, d := range o.ShardDigests {
-		b = append(b, d[:]...)
+	if len(o.ShardDigests) > 0 {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(o.ShardDigests))) //nolint:gosec // one for each participant
+		for _, d := range o.ShardDigests {
+			b = append(b, d[:]...)
+		}
+	} else {
+		b = append(b, o.ShardsDigest[:]...)
 	}
 	b = append(b, o.StateDigest[:]...)
 	b = append(b, o.Plan[:]...)

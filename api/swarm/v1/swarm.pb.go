@@ -2513,7 +2513,7 @@ type Done struct {
 	Attempt      uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	ModelDigest  string                 `protobuf:"bytes,3,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`    // hex BLAKE3
 	ShardDigests []string               `protobuf:"bytes,4,rep,name=shard_digests,json=shardDigests,proto3" json:"shard_digests,omitempty"` // hex BLAKE3 of each participant's shard, in plan order
-	Signature    []byte                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`                           // node key over exchange.DoneMessage
+	Signature    []byte                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`                           // node key over exchange.AttestationMessage
 	StateDigest  string                 `protobuf:"bytes,6,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`    // hex BLAKE3 of the optimiser state that belongs to the model; empty if the method has none
 	// For methods that bound updates: of each participant, in plan order, the sum of squares of its update over the leaves that
 	// this node owns, before bounding. The leader holds the sums over all owners to the norms declared in Ready.

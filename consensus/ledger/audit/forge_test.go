@@ -8,9 +8,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net/url"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -208,18 +210,65 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 		}
 		r.Participants = append(r.Participants, p)
 		plan.Participants = append(plan.Participants, part)
-		shard := digestOf(fmt.Sprint("shard", i))
-		r.Shards = append(r.Shards, shard.String())
-		out.ShardDigests = append(out.ShardDigests, shard)
 	}
+	out.ShardsDigest = digestOf("shards")
+	r.ShardsDigest = out.ShardsDigest.String()
 	out.Plan = plan.Digest()
 	for i, n := range nodes {
 		out.Node = n.name
-		if r.Participants[i].Signature, err = n.key.Sign(exchange.DoneMessage(out)); err != nil {
+		if r.Participants[i].Signature, err = n.key.Sign(exchange.AttestationMessage(out)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
 	b.add(r)
+}
+
+// TestLedgerOfBefore: one whose rounds have the digest of each shard verifies. Both files were written by the program of then.
+func TestLedgerOfBefore(t *testing.T) {
+	lines, err := os.ReadFile("testdata/shards.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/shards.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	authority, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := audit.Options{Authorities: []*x509.Certificate{authority}}
+	if r := verify(t, lines, o); !r.Good() || r.Rounds != 5 {
+		t.Fatalf("%d rounds, problems: %v", r.Rounds, r.Problems)
+	}
+	// In place of the shards' digests one over them is not what was signed.
+	for head, rest := (ledger.Head{}), lines; len(rest) > 0; {
+		line, after, _ := ledger.CutLine(rest)
+		record, body, err := ledger.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := body.(ledger.Round); ok {
+			var all []merge.Digest
+			for _, text := range r.Shards {
+				d, _ := merge.ParseDigest(text)
+				all = append(all, d)
+			}
+			r.Shards, r.ShardsDigest = nil, merge.Combine(all).String()
+			forged, _, err := ledger.Append(head, record.AtMS, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := verify(t, append(bytes.Clone(lines[:head.Bytes]), forged...), o); got.Good() {
+				t.Error("a round whose participants signed each shard's digest verifies with one over all")
+			}
+		}
+		if head, err = ledger.Follow(head, line); err != nil {
+			t.Fatal(err)
+		}
+		rest = after
+	}
 }
 
 // deletes has an operator delete the contract in a run.

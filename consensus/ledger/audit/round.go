@@ -96,7 +96,7 @@ func (a *auditor) participant(i int, p ledger.Participant, out exchange.Outcome,
 		return
 	}
 	out.Node = p.Node
-	if identity.VerifyNodeSignature(p.PeerID, exchange.DoneMessage(out), p.Signature) != nil {
+	if identity.VerifyNodeSignature(p.PeerID, exchange.AttestationMessage(out), p.Signature) != nil {
 		a.bad(field("signature"), "node %s did not sign this: its signature, or something else of this round, was changed", p.Node)
 	}
 }
@@ -118,6 +118,9 @@ func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
 	plan := exchange.Planned{Contract: r.Contract, Run: r.Run, Round: r.Round, Method: r.Method, Layout: digest("layout", r.Layout)}
 	for i, text := range r.Shards {
 		out.ShardDigests = append(out.ShardDigests, digest(fmt.Sprintf("shards[%d]", i), text))
+	}
+	if r.ShardsDigest != "" {
+		out.ShardsDigest = digest("shards_digest", r.ShardsDigest)
 	}
 	if r.State != "" {
 		out.StateDigest = digest("state", r.State)
@@ -158,7 +161,10 @@ func (a *auditor) witness(field string, w ledger.Witness) {
 
 // tiles holds that every leaf of the model has one owner, and that somebody contributed.
 func (a *auditor) tiles(r ledger.Round) {
-	if len(r.Participants) == 0 || len(r.Shards) != len(r.Participants) {
+	switch {
+	case r.ShardsDigest != "" && len(r.Shards) > 0:
+		a.bad("shards", "there is a digest over all of them too, and one of both is not signed")
+	case len(r.Participants) == 0 || r.ShardsDigest == "" && len(r.Shards) != len(r.Participants):
 		a.bad("shards", "%d digests of shards for %d participants", len(r.Shards), len(r.Participants))
 	}
 	weight := uint64(0)
