@@ -21,15 +21,25 @@ const privateName = "private"
 const mergedMode = 0o400
 
 // publish gives the file the name under which the program reads it.
-func (s *Slot) publish() error { return s.moveTo(s.dir, false) }
+func (s *Slot) publish() error {
+	s.alone.Store(false)
+	return s.moveTo(s.dir, false)
+}
 
-// withdraw takes the file out of the program's reach.
-func (s *Slot) withdraw() error { return s.moveTo(filepath.Join(s.dir, privateName), true) }
+// withdraw takes the file out of the program's reach. It is false if it can't be merged into all the same.
+func (s *Slot) withdraw() bool {
+	if s.moveTo(filepath.Join(s.dir, privateName), true) != nil || !s.sound() {
+		return false
+	}
+	s.alone.Store(true)
+	return true
+}
 
+// moveTo is one call of the kernel, as os.Rename is not: it is made twice in each round.
 func (s *Slot) moveTo(dir string, private bool) error {
 	path := filepath.Join(dir, filepath.Base(s.name))
-	if err := os.Rename(s.path, path); err != nil {
-		return fmt.Errorf("move weight file: %w", err)
+	if err := unix.Rename(s.path, path); err != nil {
+		return fmt.Errorf("move weight file: %w", &os.LinkError{Op: "rename", Old: s.path, New: path, Err: err})
 	}
 	s.path, s.private = path, private
 	return nil
@@ -39,27 +49,33 @@ func (s *Slot) moveTo(dir string, private bool) error {
 // it for writing, or mapped it so, while it could reach it. The kernel grants the lease only if there is no such opening. Kernels that
 // measure files (IMA) count readers too.
 func (s *Slot) sound() bool {
-	own, err := s.file.Stat()
-	if err != nil || own.Size() != s.size {
-		return false
-	}
-	if there, err := os.Lstat(s.path); err != nil || !os.SameFile(own, there) {
-		return false
-	}
 	fd := s.file.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		return false
 	}
-	_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-	return err == nil
+	if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK); err != nil {
+		return false
+	}
+	var there unix.Stat_t
+	err := unix.Lstat(s.path, &there)
+	return err == nil && there.Dev == s.device && there.Ino == s.inode && there.Size == s.size
 }
+
+// sumStep is how much of a file is summed up at a time, in bytes.
+const sumStep = 1 << 20
 
 // sum returns the SHA-256 of the whole file in hex, empty if it can't be read.
 func (s *Slot) sum() string {
 	h := sha256.New()
-	buf := make([]byte, min(s.size, 1<<20)) // of the size of a small model: this is done in each round
-	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, io.NewSectionReader(s, 0, s.size), buf); err != nil {
-		return ""
+	for off := int64(0); off < s.size; off += sumStep {
+		n := int(min(s.size-off, sumStep))
+		lent, err := s.Lend(off, n, func(b []byte) { h.Write(b) })
+		if !lent {
+			_, err = io.CopyN(h, io.NewSectionReader(s, off, int64(n)), int64(n))
+		}
+		if err != nil {
+			return ""
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -83,10 +99,7 @@ func makePrivate(dir string) error {
 // takeBackLocked makes the file that is merged into next private. It is replaced if a program has changed it, or may yet.
 func (s *Slots) takeBackLocked(i int) {
 	m := s.merged[i]
-	if m.private && m.broken.Load() == nil {
-		return
-	}
-	if !m.private && m.withdraw() == nil && m.sound() {
+	if m.broken.Load() == nil && (m.alone.Load() || m.withdraw()) {
 		return
 	}
 	fresh, err := s.make(m)
@@ -134,8 +147,7 @@ func (s *Slot) allocatePrivate(owner *Owner) (err error) {
 	if err := errors.Join(owner.show(s.path), s.file.Chmod(owner.mergedMode())); err != nil {
 		return errors.Join(fmt.Errorf("let the program read weight file: %w", err), s.file.Close(), os.Remove(s.path))
 	}
-	s.view.open(s.file, s.size)
-	return nil
+	return s.opened()
 }
 
 // openMerged opens a merged file of an earlier life of the daemon, wherever it was then.

@@ -28,8 +28,10 @@ type Slot struct {
 	file *os.File
 	view mapping // of file
 
-	private bool                  // it lies where the program can't reach it
-	broken  atomic.Pointer[Error] // why it can't be used
+	device, inode uint64                // of the file
+	private       bool                  // it lies where the program can't reach it
+	alone         atomic.Bool           // and nobody else can write it
+	broken        atomic.Pointer[Error] // why it can't be used
 }
 
 var (
@@ -43,10 +45,14 @@ func (s *Slot) Name() string { return s.name }
 // Size returns the length that the file must have.
 func (s *Slot) Size() int64 { return s.size }
 
-// check finds a program's truncation before it can be taken for weights.
+// check finds a program's truncation before it can be taken for weights. It asks nobody where no program could truncate it: it is
+// called for each leaf.
 func (s *Slot) check() error {
 	if err := s.broken.Load(); err != nil {
 		return err
+	}
+	if s.alone.Load() {
+		return nil
 	}
 	info, err := s.file.Stat()
 	if err != nil {
@@ -250,6 +256,17 @@ func (s *Slot) allocateLocal(owner *Owner) (err error) {
 	if err := owner.own(s.path); err != nil {
 		return errors.Join(fmt.Errorf("give weight file to the program: %w", err), s.file.Close(), os.Remove(s.path))
 	}
+	return s.opened()
+}
+
+// opened notes which file is open, which has the right length, and maps it.
+func (s *Slot) opened() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(s.file.Fd()), &st); err != nil {
+		return fmt.Errorf("stat weight file %s: %w", s.name, err)
+	}
+	s.device, s.inode = st.Dev, st.Ino
+	s.alone.Store(s.private)
 	s.view.open(s.file, s.size)
 	return nil
 }
@@ -285,7 +302,9 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 		}
 	}
 	for _, slot := range s.files() {
-		(*slot).view.open((*slot).file, bytes)
+		if err := (*slot).opened(); err != nil {
+			return nil, errors.Join(err, s.abandon())
+		}
 	}
 	switch committed {
 	case s.merged[0].name:
