@@ -156,6 +156,8 @@ type Slots struct {
 	merged    [2]*Slot
 	committed int // index in merged, -1 before the first Commit
 	verify    bool
+	merges    uint64    // how often the merging slot was given out, or committed
+	sum       string    // of what has been merged into it
 	sums      [2]string // by index in merged: hex SHA-256 of what was committed there; empty: not known
 	closed    bool
 }
@@ -380,6 +382,7 @@ func (s *Slots) Merging() *Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.mergingLocked()
+	s.merges, s.sum = s.merges+1, ""
 	if !s.closed {
 		s.takeBackLocked(i)
 	}
@@ -411,16 +414,31 @@ func (s *Slots) CommittedName() string {
 	return ""
 }
 
+// SumUp takes the SHA-256 of the model in the merging slot, if programs are to be told it. It reads all of the file, and Commit nothing:
+// without it, or once the merging slot is given out anew, a model has no sum.
+func (s *Slots) SumUp() {
+	if !s.verify {
+		return
+	}
+	s.mu.Lock()
+	m, merge := s.merged[s.mergingLocked()], s.merges
+	s.mu.Unlock()
+	sum := m.sum() // while the program can't reach it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if merge == s.merges {
+		s.sum = sum
+	}
+}
+
 // Commit makes the merging slot the committed one, under its name, which it returns for the program.
 func (s *Slots) Commit() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.committed = s.mergingLocked()
 	m := s.merged[s.committed]
-	s.sums[s.committed] = ""
-	if s.verify {
-		s.sums[s.committed] = m.sum() // while the program can't reach it
-	}
+	s.sums[s.committed] = s.sum
+	s.merges, s.sum = s.merges+1, ""
 	if m.private && !s.closed {
 		if err := m.publish(); err != nil {
 			m.broken.Store(lost(err))

@@ -1,7 +1,9 @@
 package bridge_test
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -308,5 +310,34 @@ func TestSpill(t *testing.T) {
 	}
 	if _, err := s.Merging().WriteAt([]byte("x"), 600<<10-1); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSumIsOfWhatWasMerged: a sum goes with the model that it was taken of, and with no other.
+func TestSumIsOfWhatWasMerged(t *testing.T) {
+	s := createSlots(t, t.TempDir(), 8)
+	merge := func(model string) {
+		t.Helper()
+		if _, err := s.Merging().WriteAt([]byte(model), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { merge("round  1"); s.SumUp() }, "round  1"},
+		{func() { merge("given up"); s.SumUp(); merge("round  2") }, ""},
+		{func() { merge("given up"); s.SumUp(); merge("round  3"); s.SumUp() }, "round  3"},
+		{func() { merge("round  4") }, ""},
+	} {
+		tt.do()
+		want := ""
+		if tt.want != "" {
+			want = fmt.Sprintf("%x", sha256.Sum256([]byte(tt.want)))
+		}
+		if name := s.Commit(); s.Sum(name) != want {
+			t.Errorf("%s has the sum %q, want that of %q", name, s.Sum(name), tt.want)
+		}
 	}
 }

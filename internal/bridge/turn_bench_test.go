@@ -27,6 +27,7 @@ func BenchmarkTurn(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Merging()
+				s.SumUp()
 				s.Commit()
 			}
 		})

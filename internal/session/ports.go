@@ -42,6 +42,8 @@ type Slots interface {
 	LocalName() string
 	Merging() Slot
 	Committed() Slot
+	// SumUp takes the checksum that programs are told of the model in the merging slot, if they are told one. It reads all of it.
+	SumUp()
 	// Commit makes the merging slot the committed one and returns its name as the program knows it.
 	Commit() string
 	Close() error

@@ -83,6 +83,9 @@ func (s *session) adoptLocked() {
 		if err != nil {
 			leaves, err = s.fetch(s.ctx, holders, unjudged, req, dst)
 		}
+		if err == nil {
+			s.slots.SumUp()
+		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
 			s.missLocked(want, err)
@@ -230,6 +233,9 @@ func (s *session) mergeLocked(job Job) {
 	s.spawnLocked(func() {
 		defer stop()
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
+		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
+			s.slots.SumUp()
+		}
 		var own error
 		if failed != nil && failed.Blamed == e.cfg.Peer {
 			if own = checkOwn(job); own == nil && job.Base != nil {

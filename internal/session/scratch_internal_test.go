@@ -26,6 +26,7 @@ func (p *pair) Local() Slot       { return nil }
 func (p *pair) LocalName() string { return "local" }
 func (p *pair) Merging() Slot     { return &p.files[p.turn] }
 func (p *pair) Committed() Slot   { return &p.files[1-p.turn] }
+func (p *pair) SumUp()            {}
 func (p *pair) Commit() string    { p.turn = 1 - p.turn; return "merged" }
 func (p *pair) Close() error      { p.closed = true; return nil }
 

@@ -30,6 +30,7 @@ type slots struct {
 	local  memory
 	merged [2]memory
 	turn   int
+	sumUp  func()
 }
 
 func newSlots(n int64) (session.Slots, error) {
@@ -39,8 +40,13 @@ func (s *slots) Local() session.Slot     { return &s.local }
 func (s *slots) LocalName() string       { return "local" }
 func (s *slots) Merging() session.Slot   { return &s.merged[s.turn%2] }
 func (s *slots) Committed() session.Slot { return &s.merged[(s.turn+1)%2] }
-func (s *slots) Commit() string          { s.turn++; return []string{"merged-1", "merged-0"}[s.turn%2] }
-func (s *slots) Close() error            { return nil }
+func (s *slots) SumUp() {
+	if s.sumUp != nil {
+		s.sumUp()
+	}
+}
+func (s *slots) Commit() string { s.turn++; return []string{"merged-1", "merged-0"}[s.turn%2] }
+func (s *slots) Close() error   { return nil }
 
 // swarm is a contract of one node's session, moved by the test.
 type swarm struct {
