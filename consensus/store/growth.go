@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -48,7 +49,9 @@ func (g *Growth) Load(s Stores) error {
 	}
 	for i := first; first > 0 && i <= last; i++ {
 		var entry raft.Log
-		if err := s.Log.GetLog(i, &entry); err != nil {
+		if err := s.Log.GetLog(i, &entry); errors.Is(err, raft.ErrLogNotFound) {
+			continue // a store that allows gaps has one behind a snapshot of the leader's; raft looks at what lies after it
+		} else if err != nil {
 			return err
 		}
 		g.stored([]*raft.Log{&entry})
