@@ -250,10 +250,14 @@ func askOn(conn net.Conn, address string, r JoinRequest) (JoinResponse, error) {
 	return settleJoin(resp)
 }
 
-// follows tells whether this server's leader is one by its configuration.
+// follows reports whether this server's leader is one by its configuration, with its name and its key.
 func (g *Group) follows() bool {
-	name, _, ok := g.Leader()
-	return ok && slices.ContainsFunc(g.servers(), func(s raft.Server) bool { return string(s.ID) == name })
+	name, address, ok := g.Leader()
+	leader, _, err := ParseAddress(address)
+	return ok && err == nil && slices.ContainsFunc(g.servers(), func(s raft.Server) bool {
+		id, _, err := ParseAddress(string(s.Address))
+		return string(s.ID) == name && err == nil && id == leader
+	})
 }
 
 func settleJoin(resp JoinResponse) (JoinResponse, error) {

@@ -267,6 +267,9 @@ func (t *Transport) judge(peer Peer, request any) error {
 	return err
 }
 
+// judgeSender returns why a request is not from who it says. A key and a name of the configuration belong together. Only who is so far
+// behind that it follows nobody of its configuration takes a leader whose name has another key there, as a replaced server's has, if
+// an answer to its join named that key. It could be led by that key under any other name, and its vote still needs both.
 func (t *Transport) judgeSender(peer Peer, request any) error {
 	h, ok := request.(raft.WithRPCHeader)
 	if !ok {
@@ -276,16 +279,36 @@ func (t *Transport) judgeSender(peer Peer, request any) error {
 	if id, _, err := ParseAddress(string(header.Addr)); err != nil || id != peer.PeerID {
 		return fmt.Errorf("it speaks for %.128q", header.Addr)
 	}
+	leader, _, _ := ParseAddress(t.cfg.Leader())
+	member, follows, taken := false, false, false
 	for _, s := range t.cfg.Servers() {
 		id, _, _ := ParseAddress(string(s.Address))
-		if (id == peer.PeerID) != (string(s.ID) == string(header.ID)) {
+		sameKey, sameName := id == peer.PeerID, string(s.ID) == string(header.ID)
+		if sameKey && !sameName {
 			return fmt.Errorf("it speaks for %.64q", header.ID)
 		}
+		member = member || sameKey
+		taken = taken || sameName && !sameKey
+		follows = follows || id == leader
 	}
-	if !t.Known(peer.PeerID) {
+	switch {
+	case member && !taken:
+		return nil
+	case member || taken && (follows || !leads(request)):
+		return fmt.Errorf("it speaks for %.64q", header.ID)
+	case !t.cfg.Named(peer.PeerID):
 		return errors.New("its sender is no SN of the configuration")
 	}
 	return nil
+}
+
+// leads reports whether only a leader sends such a request, as to those that it has follow it.
+func leads(request any) bool {
+	switch request.(type) {
+	case *raft.AppendEntriesRequest, *raft.InstallSnapshotRequest:
+		return true
+	}
+	return false
 }
 
 func (t *Transport) judgeRequest(peer Peer, request any) error {

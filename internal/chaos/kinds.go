@@ -41,7 +41,6 @@ type spec struct {
 // known are the kinds after which swarmd is known not to recover yet, and why. They are left out unless asked for: a
 // line goes when what it names is mended.
 var known = map[Kind]string{
-	"sn-wipe":        "an SN that joins follows no leader whose name had another key when the log began: a second lost disk may wait",
 	"sl-kill-at-end": "one that is killed at the end, and stays away until all have left, ends with MODEL_LOST",
 }
 
