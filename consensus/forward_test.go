@@ -41,6 +41,7 @@ func TestEveryCommandIsForwardedOrNot(t *testing.T) {
 		{state.ExpireContract{}, false},
 		{state.RecordFetch{}, true},
 		{state.LoseModel{}, false},
+		{state.AdoptRound{}, false},
 	}
 	seen := map[string]bool{}
 	for _, d := range decided {
@@ -70,6 +71,7 @@ func TestFollowerProposesNothingOfTheLeaders(t *testing.T) {
 			state.SetLive{Node: "sl-0", AtMS: 1},
 			state.InitSwarm{SwarmID: "swarm1", AtMS: 1},
 			state.LoseModel{Contract: state.DefaultContract, Run: 1, Round: 1},
+			state.AdoptRound{Contract: state.DefaultContract, Run: 1, Round: 1},
 			state.BundleOf("evil.example", [][]byte{{1}}, 1),
 			state.BanNode{PeerID: "ida", By: "spiffe://a.example/swarm/swci", AtMS: 1},
 		} {

@@ -34,6 +34,12 @@ func recorded(read func(offset uint64) ([]byte, error), contract string, run uin
 				if r.Contract == contract && r.Run == run {
 					found[r.Round] = Held{Round: r.Round, Digest: r.Model, StateDigest: r.State}
 				}
+			case ledger.AdoptedRound:
+				if p := r.Proof; p.Contract == contract && p.Run == run {
+					for _, round := range []uint64{p.Round, r.Round} {
+						found[round] = Held{Round: round, Digest: p.Model, StateDigest: p.State}
+					}
+				}
 			case ledger.LostModel:
 				if old, ok := found[r.Resumed]; ok && r.Contract == contract && r.Run == run {
 					old.Round = r.Round + 1

@@ -23,6 +23,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	Over{}.Kind():         decodeAs[Over],
 	Reset{}.Kind():        decodeAs[Reset],
 	LostModel{}.Kind():    decodeAs[LostModel],
+	AdoptedRound{}.Kind(): decodeAs[AdoptedRound],
 	Ban{}.Kind():          decodeAs[Ban],
 	Unban{}.Kind():        decodeAs[Unban],
 	Admission{}.Kind():    decodeAs[Admission],
@@ -214,6 +215,19 @@ type LostModel struct {
 
 // Kind implements Body.
 func (LostModel) Kind() string { return "lost_model" }
+
+// AdoptedRound says that SNs which were restored from a backup went on from a newer model than they knew of: one of a round that the ledger
+// lacks, as it lacks those between.
+type AdoptedRound struct {
+	Round uint64 `json:"round"` // the number that the model has from here on
+	Last  uint64 `json:"last"`  // the run's last round before this record; 0: none
+	// Proof is the round as those who merged it have signed it. Who was not heard has no signature. What is signed of the ledger is that of
+	// before the backup was restored: it has a hash and no length.
+	Proof Round `json:"proof"`
+}
+
+// Kind implements Body.
+func (AdoptedRound) Kind() string { return "adopted_round" }
 
 // Ban shuts a node key out.
 type Ban struct {

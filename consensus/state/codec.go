@@ -51,6 +51,7 @@ var decoders = map[string]func([]byte) (Command, error){
 	FailContract{}.Type():   decodeAs[FailContract],
 	ExpireContract{}.Type(): decodeAs[ExpireContract],
 	LoseModel{}.Type():      decodeAs[LoseModel],
+	AdoptRound{}.Type():     decodeAs[AdoptRound],
 	RecordFetch{}.Type():    decodeAs[RecordFetch],
 	SkipRound{}.Type():      decodeAs[SkipRound],
 }

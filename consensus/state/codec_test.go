@@ -114,6 +114,13 @@ var everyCommand = []state.Command{
 	state.CommitRound{
 		Contract: "study", Run: 1, Round: 2, Attempt: 3, Digest: hexOf("d", 64), NextInterval: 20, AtMS: 34, ShardsDigest: hexOf("f", 64), Signatures: [][]byte{{4}},
 	},
+	state.AdoptRound{
+		Contract: "study", Run: 1, Last: 12, Round: 72, NextInterval: 20, AtMS: 40, Proof: ledger.Round{
+			Contract: "study", Run: 1, Round: 71, Attempt: 1, Method: "mean", Layout: hexOf("a", 64), Model: hexOf("d", 64), Shards: []string{hexOf("e", 64)},
+			Witnessed:    ledger.Witness{Hash: hexOf("f", 64)},
+			Participants: []ledger.Participant{{Node: "sl-0", PeerID: "12D3Koo", Session: hexOf("1", 32), Weight: 7, ShardLeaves: 16, Signature: []byte{1, 2}}},
+		},
+	},
 }
 
 func anOrder(method string) *ledger.Order {

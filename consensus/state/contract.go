@@ -51,6 +51,8 @@ type Contract struct {
 	Rules *Rules `json:"rules,omitempty"`
 	// Lost is the last committed model of this run that no node held any more; nil: there was none.
 	Lost *LostModel `json:"lost,omitempty"`
+	// Adopted is the last model of this run that SNs took over which had been restored from a backup; nil: there was none.
+	Adopted *AdoptedRound `json:"adopted,omitempty"`
 	// Fetches are the newest models of this run that operators fetched; at most maxFetches.
 	Fetches []Fetch `json:"fetches,omitempty"`
 	// FetchCount is how many fetches of this run the ledger has.

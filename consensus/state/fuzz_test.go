@@ -221,7 +221,8 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 				Contract: contract, Run: c.Run, Round: c.Round(), Digest: digest, By: "spiffe://a.example/swarm/" + atBound(who, 2048-25), Node: node, SeenMS: at,
 				Signature: []byte(atBound(what, 1024)), AtMS: at,
 			},
-		}[what/8%4]
+			fuzzAdoption(c, digest, what, at),
+		}[what/8%5]
 	case 18:
 		return []state.Command{
 			state.ForgetNode{Node: node, AtMS: at, Order: fuzzOrder(who, what)},
@@ -233,6 +234,28 @@ func fuzzCommand(s *state.State, kind, who, what byte, at int64) state.Command {
 		state.UnbanNode{PeerID: "key-" + node, AtMS: at, Order: fuzzOrder(who, what)},
 		state.AdmitNode{Node: node, PeerID: fmt.Sprintf("key-n-%d", (who+what/24%2)%5), By: atBound(what, 2048), AtMS: at, Order: fuzzOrder(who, what)},
 	}[what/8%3]
+}
+
+// fuzzAdoption is a round of all who have a session, signed by all or, at times, by the first alone.
+func fuzzAdoption(c *state.Contract, digest string, what byte, at int64) state.Command {
+	a := state.AdoptRound{
+		Contract: c.Name, Run: c.Run, Last: c.Round(), Round: c.Round() + 2 + uint64(what%8), NextInterval: 1, AtMS: at,
+		Proof: ledger.Round{Contract: c.Name, Run: c.Run, Round: c.Round() + 1, Attempt: 1, Model: digest},
+	}
+	if c.Terms != nil {
+		a.Proof.Method, a.Proof.Layout = c.Terms.Method, c.Terms.LayoutDigest
+	}
+	for i, s := range c.Active() {
+		p := ledger.Participant{Node: s.Node, PeerID: s.PeerID, Session: s.ID, Weight: 1}
+		if i == 0 && c.Terms != nil {
+			p.ShardLeaves = c.Terms.Leaves
+		}
+		if i == 0 || what%2 == 0 {
+			p.Signature = []byte(atBound(what, 1024))
+		}
+		a.Proof.Participants = append(a.Proof.Participants, p)
+	}
+	return a
 }
 
 // fuzzOrder is an operator's order, at times none, with fields at their bounds.

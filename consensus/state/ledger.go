@@ -183,6 +183,8 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 		return c.AtMS, []ledger.Body{fetchBody(c, next)}
 	case LoseModel:
 		return c.AtMS, nil
+	case AdoptRound:
+		return c.AtMS, []ledger.Body{ledger.AdoptedRound{Round: c.Round, Last: c.Last, Proof: c.Proof}}
 	}
 	return 0, nil
 }

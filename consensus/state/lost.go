@@ -85,11 +85,12 @@ func (c *Contract) checkCommitted() error {
 	r := c.Committed
 	switch {
 	case r == nil:
-		if c.Lost != nil {
-			return errors.New("a model was lost, and none was committed")
+		if c.Lost != nil || c.Adopted != nil {
+			return errors.New("a model was lost or adopted, and none was committed")
 		}
 	case r.Round < 1 || c.Terms == nil:
 		return errors.New("bad committed round")
+	case r.Attempt == 0 && c.adopts(r):
 	case r.Attempt == 0: // it resumes an older model
 		anew := r.Digest == ""
 		if c.Lost == nil || r.Round != c.Lost.Round+1 || anew != (c.Lost.ResumedRound == 0) || !anew && !validHex(r.Digest, 64) {

@@ -183,6 +183,8 @@ func (j *judge) record(line []byte) *round {
 		r := &round{contract: b.Contract, number: b.Round, model: b.Model, atMS: rec.AtMS, by: b.Participants}
 		j.add(r)
 		return r
+	case ledger.AdoptedRound:
+		j.add(&round{contract: b.Proof.Contract, number: b.Round, model: b.Proof.Model, atMS: rec.AtMS})
 	case ledger.LostModel:
 		j.lost++
 		model := ""

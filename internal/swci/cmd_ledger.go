@@ -303,6 +303,7 @@ type auditedContractJSON struct {
 	Rules        []ruleSetJSON      `json:"rules" doc:"that operators gave it, in order"`
 	Fetches      []fetchedByJSON    `json:"fetches" doc:"of its models by operators, in order"`
 	Deletions    []deletionJSON     `json:"deletions" doc:"of contracts of the name, in order"`
+	Adoptions    []adoptionJSON     `json:"adoptions" doc:"models that were taken over after the SNs were restored from a backup, in order"`
 	Deleted      bool               `json:"deleted" doc:"and not used again since"`
 }
 
@@ -311,6 +312,17 @@ type deletionJSON struct {
 	At     *string `json:"at" doc:"when, by the SN that led; RFC 3339, UTC"`
 	Run    uint64  `json:"run" doc:"its last"`
 	By     string  `json:"by" doc:"SPIFFE ID of the operator; empty: it went by itself, as nobody used it"`
+}
+
+type adoptionJSON struct {
+	Record       uint64  `json:"record" doc:"number of the ledger's record"`
+	At           *string `json:"at" doc:"when, by the SN that led; RFC 3339, UTC"`
+	Run          uint64  `json:"run" doc:"the contract's"`
+	Last         uint64  `json:"last_round" doc:"the last one before it in this ledger, 0: none"`
+	Proven       uint64  `json:"proven_round" doc:"in which the model was merged; the ledger lacks the rounds between"`
+	Round        uint64  `json:"round" doc:"the number that the model has from there on"`
+	Signed       int     `json:"signed" doc:"so many of its participants' signatures are on record"`
+	Participants int     `json:"participants" doc:"who merged it"`
 }
 
 type auditedRunJSON struct {
@@ -362,12 +374,15 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 		out.Backwards = append(out.Backwards, backwardsJSON{b.Record, stamp(b.AtMS), stamp(b.LatestMS)})
 	}
 	for _, c := range r.Contracts {
-		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}, Deletions: []deletionJSON{}, Deleted: c.Deleted}
+		x := auditedContractJSON{Name: c.Name, Run: c.Run, Rounds: c.Rounds, LastRound: c.LastRound, Model: c.Model, Over: c.Over, Participants: sharesToJSON(c.Participants), Runs: []auditedRunJSON{}, Rules: ruleSetsToJSON(c.Rules), Fetches: []fetchedByJSON{}, Deletions: []deletionJSON{}, Adoptions: []adoptionJSON{}, Deleted: c.Deleted}
 		for _, f := range c.Fetches {
 			x.Fetches = append(x.Fetches, fetchedByJSON{f.Record, stamp(f.AtMS), f.Run, f.Round, f.Node, f.By})
 		}
 		for _, d := range c.Deletions {
 			x.Deletions = append(x.Deletions, deletionJSON{d.Record, stamp(d.AtMS), d.Run, d.By})
+		}
+		for _, a := range c.Adoptions {
+			x.Adoptions = append(x.Adoptions, adoptionJSON{a.Record, stamp(a.AtMS), a.Run, a.Last, a.Proven, a.Round, a.Signed, a.Participants})
 		}
 		for _, run := range c.Runs {
 			x.Runs = append(x.Runs, auditedRunJSON{run.Number, run.Rounds, stamp(run.FirstMS), stamp(run.LastMS), run.Over, sharesToJSON(run.Participants)})
@@ -388,6 +403,16 @@ func deletedBy(operator string) string {
 	return "was deleted by " + oneLine(operator)
 }
 
+// adoptionText says that a model was taken over after a backup was restored, and what the ledger lacks.
+func adoptionText(contract string, x audit.Adoption) string {
+	lacks := fmt.Sprintf("round %d was", x.Proven)
+	if first := x.Last + 1; first < x.Proven {
+		lacks = fmt.Sprintf("rounds %d to %d were", first, x.Proven)
+	}
+	return fmt.Sprintf("the SNs were restored from a backup: %s of %s, run %d, committed in a ledger that is gone; the model of round %d, which %d of its %s signed, goes on as round %d (record %d, %s)",
+		lacks, oneLine(contract), x.Run, x.Proven, x.Signed, many(x.Participants, "participant"), x.Round, x.Record, dated(x.AtMS))
+}
+
 // printOrders says what operators did to contracts.
 func printOrders(w io.Writer, r *audit.Report) {
 	for _, c := range r.Contracts {
@@ -398,6 +423,11 @@ func printOrders(w io.Writer, r *audit.Report) {
 	for _, c := range r.Contracts {
 		for _, x := range c.Fetches {
 			fmt.Fprintf(w, "model of round %d of %s, run %d, fetched from %s by %s (record %d, %s)\n", x.Round, oneLine(c.Name), x.Run, oneLine(x.Node), oneLine(x.By), x.Record, dated(x.AtMS))
+		}
+	}
+	for _, c := range r.Contracts {
+		for _, x := range c.Adoptions {
+			fmt.Fprintln(w, adoptionText(c.Name, x))
 		}
 	}
 	for _, c := range r.Contracts {

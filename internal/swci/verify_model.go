@@ -131,6 +131,9 @@ func (f *found) words(run uint64) []string {
 	if h.Last > h.First {
 		rounds = fmt.Sprintf("rounds %d–%d", h.First, h.Last)
 	}
+	if h.Missing > 0 {
+		rounds += fmt.Sprintf(" (the ledger lacks %d of them: the SNs were restored from a backup)", h.Missing)
+	}
 	var from []string
 	for _, c := range h.Contributors {
 		from = append(from, fmt.Sprintf("%s %s", oneLine(c.Node), percent(c.Share)))

@@ -83,7 +83,8 @@ type Contract struct {
 	Runs         []*Run // with rounds, in order
 	Fetches      []Fetched
 	Deletions    []Deletion
-	Deleted      bool // and not made again since, as far as the ledger tells
+	Adoptions    []Adoption // models that were taken over after a backup was restored
+	Deleted      bool       // and not made again since, as far as the ledger tells
 }
 
 // RuleSet are rules that an operator gave a contract.
@@ -202,6 +203,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.deleted(b)
 	case ledger.LostModel:
 		a.lost(b)
+	case ledger.AdoptedRound:
+		a.adopted(b)
 	case ledger.Ban:
 		a.ban(b)
 	case ledger.Unban:

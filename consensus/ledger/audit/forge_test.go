@@ -169,13 +169,30 @@ func digestOf(text string) merge.Digest { return merge.Sum([]byte(text)) }
 // round commits a round that was planned on the ledger as it is, after which between is recorded.
 func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledger.Body) {
 	b.t.Helper()
+	head := b.head
+	for _, x := range between {
+		b.add(x)
+	}
+	b.add(b.merged(run, number, attempt, nodes, head))
+}
+
+// adopts has the model of a round that the ledger lacks follow as another one, signed by all who merged it but the last ones.
+func (b *book) adopts(run, last, proven, as uint64, nodes []*node, silent int) {
+	b.t.Helper()
+	r := b.merged(run, proven, 1, nodes, ledger.Head{Hash: digestOf("gone").String()})
+	for i := len(nodes) - silent; i < len(nodes); i++ {
+		r.Participants[i].Signature = nil
+	}
+	b.add(ledger.AdoptedRound{Round: as, Last: last, Proof: r})
+}
+
+// merged is a round that was planned on a ledger of this head.
+func (b *book) merged(run, number, attempt uint64, nodes []*node, at ledger.Head) ledger.Round {
+	b.t.Helper()
 	r := ledger.Round{
 		Contract: study, Run: run, Round: number, Attempt: attempt, Method: "mean", Layout: digestOf("layout").String(),
 		Model: digestOf(fmt.Sprint("model", run, number)).String(), State: digestOf("state").String(),
-		Witnessed: ledger.Witness{Length: b.head.Length, Hash: b.head.Hash},
-	}
-	for _, x := range between {
-		b.add(x)
+		Witnessed: ledger.Witness{Length: at.Length, Hash: at.Hash},
 	}
 	plan := exchange.Planned{Contract: study, Run: run, Round: number, Method: r.Method, Layout: digestOf("layout")}
 	head, err := merge.ParseDigest(r.Witnessed.Hash)
@@ -220,7 +237,7 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 			b.t.Fatal(err)
 		}
 	}
-	b.add(r)
+	return r
 }
 
 // TestLedgerOfBefore: one whose rounds have the digest of each shard verifies. Both files were written by the program of then.
@@ -303,8 +320,9 @@ func genuine(t *testing.T) (*book, audit.Options) {
 	b.round(1, 2, 3, []*node{nodes[0], nodes[1], nodes[3]})
 	b.add(nodes[1].lets(t, op.id, 1, 2))
 	b.add(ledger.LostModel{Contract: study, Run: 1, Round: 2, Model: digestOf("model1 2").String(), Resumed: 1})
-	b.round(1, 4, 1, nodes[:2])
-	b.add(ledger.Over{Contract: study, Run: 1, Round: 4, Model: digestOf("model1 4").String()})
+	b.adopts(1, 3, 6, 7, nodes[:2], 0)
+	b.round(1, 8, 1, nodes[:2])
+	b.add(ledger.Over{Contract: study, Run: 1, Round: 8, Model: digestOf("model1 8").String()})
 	b.add(ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.ResetContractRequest{Contract: study, Run: 1})})
 	b.round(2, 1, 1, nodes[:2])
 	b.add(op.deletes(b, 2))
@@ -329,18 +347,18 @@ func TestGenuineLedgerIsGood(t *testing.T) {
 	if !r.Good() {
 		t.Fatalf("problems: %v", r.Problems)
 	}
-	if r.Records != b.head.Length || r.Rounds != 5 || r.Registrations != 6 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
+	if r.Records != b.head.Length || r.Rounds != 6 || r.Registrations != 6 || r.Bundles != 2 || r.Unwitnessed != 1 || len(r.Contracts) != 2 {
 		t.Errorf("report: %+v", r)
 	}
 	c := r.Contracts[0]
-	if c.Run != 4 || c.Rounds != 5 || c.LastRound != 1 || c.Over || len(c.Participants) != 3 {
+	if c.Run != 4 || c.Rounds != 6 || c.LastRound != 1 || c.Over || len(c.Participants) != 3 {
 		t.Errorf("contract: %+v", c)
 	}
 	if d := c.Deletions; c.Deleted || len(d) != 1 || d[0].Run != 2 || d[0].By != "spiffe://a.example/swarm/swci/dr-who" || len(c.RulesAt(b.head.Length)) != 0 {
 		t.Errorf("deletions: %+v", c)
 	}
-	// Weights are 1 and 2 in five rounds, and 3 in one.
-	if s := c.Participants[1]; s.Node != "sl-1" || s.Rounds != 5 || s.Weight != 10 || s.Share < 0.555 || s.Share > 0.556 {
+	// Weights are 1 and 2 in six rounds, and 3 in one.
+	if s := c.Participants[1]; s.Node != "sl-1" || s.Rounds != 6 || s.Weight != 12 || s.Share < 0.571 || s.Share > 0.572 {
 		t.Errorf("share: %+v", s)
 	}
 }

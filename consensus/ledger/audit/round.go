@@ -103,11 +103,21 @@ func (a *auditor) participant(i int, p ledger.Participant, out exchange.Outcome,
 
 // outcome returns what the participants of a round signed; false if a digest in it does not read.
 func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
+	out, ok := outcomeOf(r, a.bad)
+	if r.Witnessed.Length > 0 || r.Witnessed.Hash != "" {
+		a.witness("witnessed", r.Witnessed)
+	}
+	return out, ok
+}
+
+// outcomeOf returns what the participants of a round signed, but for their names; false if a digest in it does not read. Bad is told what is
+// wrong.
+func outcomeOf(r ledger.Round, bad func(field, format string, args ...any)) (exchange.Outcome, bool) {
 	ok := true
 	digest := func(field, text string) merge.Digest {
 		d, err := merge.ParseDigest(text)
 		if err != nil || d.String() != text {
-			a.bad(field, "%.80q is no digest", text)
+			bad(field, "%.80q is no digest", text)
 			ok = false
 		}
 		return d
@@ -127,16 +137,15 @@ func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
 	}
 	if r.Witnessed.Length > 0 || r.Witnessed.Hash != "" {
 		out.Ledger = digest("witnessed.hash", r.Witnessed.Hash)
-		a.witness("witnessed", r.Witnessed)
 	}
 	plan.Epoch, plan.Witnesses = r.Epoch, int(r.Witnesses)
 	if r.Witnesses == 1 {
-		a.bad("witnesses", "one that merges each part is none that the rules can ask for")
+		bad("witnesses", "one that merges each part is none that the rules can ask for")
 	}
 	for i, p := range r.Participants {
 		part := exchange.Participant{Node: p.PeerID, Session: p.Session, Weight: p.Weight, Factor: p.Factor, Unit: cmp.Or(p.SPIFFEID, p.PeerID)}
 		if p.SPIFFEID != "" && (r.Witnesses == 0 || p.SPIFFEID == p.PeerID) {
-			a.bad(fmt.Sprintf("participants[%d].spiffe_id", i), "%.256q tells no witnesses apart", p.SPIFFEID)
+			bad(fmt.Sprintf("participants[%d].spiffe_id", i), "%.256q tells no witnesses apart", p.SPIFFEID)
 		}
 		for _, run := range p.Runs() {
 			part.Own(merge.Shard{First: int(run.First), Leaves: int(run.Leaves)}) //nolint:gosec // only compared, as 64 bits

@@ -25,6 +25,7 @@ type Model struct {
 	Digest, Layout string // hex
 	Method         string
 	base           uint64 // the round whose model it goes on from; 0: none
+	missing        uint64 // rounds between that and this one, of which the ledger has nothing
 	parts          []part
 }
 
@@ -39,6 +40,7 @@ type History struct {
 	FirstMS, LastMS int64
 	Methods         []string // by first appearance
 	Contributors    []*Share // with the shares of the weights of these rounds; by first appearance
+	Missing         uint64   // rounds among them of which the ledger has nothing, as the SNs were restored from a backup
 }
 
 // RunOf returns a run of a contract, or nil.
@@ -86,6 +88,7 @@ func (r *Run) History(round uint64) History {
 	h := History{}
 	shares := map[string]*Share{}
 	for _, m := range line {
+		h.Missing += m.missing
 		if len(m.parts) == 0 {
 			continue // an older model under a new number
 		}
