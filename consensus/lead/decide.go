@@ -55,6 +55,7 @@ func Decide(in Inputs) Decision {
 	switch {
 	case c.Over:
 		d.wait(Waiting{Kind: WaitCompleted, Round: c.Round()})
+	case d.ahead():
 	case c.Plan != nil:
 		d.attempt()
 	case c.Terms == nil:

@@ -87,7 +87,7 @@ func (w Waiting) guard(now time.Time) string {
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
 	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitWitnesses:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
-	case WaitModel, WaitOwners, WaitRefusal:
+	case WaitModel, WaitProof, WaitOwners, WaitRefusal:
 		return w.Rule + ", " + lasting(now, w.Since)
 	case WaitCommand:
 		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
@@ -169,6 +169,11 @@ func (w Waiting) remedy() string {
 	switch w.Kind {
 	case WaitModel:
 		return "bring back " + names(w.For) + " with what lies in its state directory, if what was learned since is not to be lost"
+	case WaitProof:
+		if len(w.For) > 0 {
+			return "start " + names(w.For) + " with what lies in its state directory, or see whether it reaches an SN"
+		}
+		return "start the SLs that took part in the last rounds, with what lies in their state directories"
 	case WaitSessions:
 		return "start SLs with a program of this contract"
 	case WaitPeers:

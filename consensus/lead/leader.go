@@ -32,15 +32,16 @@ const forgetAfter = 30 * time.Second
 
 // Leader carries out the leader's duties while this node leads. All methods are safe for concurrent use.
 type Leader struct {
-	cfg      Config
-	raft     Log
-	log      *slog.Logger
-	reports  *Reports
-	liveness *Liveness
-	wake     chan struct{}              // holds one, so that many wake-ups are one
-	walls    map[string]toldWalls       // by contract; Run's alone
-	losses   map[string]state.LostModel // those that were logged, by contract; Run's alone
-	refused  string                     // the last rejection that was logged as a warning; Run's alone
+	cfg       Config
+	raft      Log
+	log       *slog.Logger
+	reports   *Reports
+	liveness  *Liveness
+	wake      chan struct{}                 // holds one, so that many wake-ups are one
+	walls     map[string]toldWalls          // by contract; Run's alone
+	losses    map[string]state.LostModel    // those that were logged, by contract; Run's alone
+	adoptions map[string]state.AdoptedRound // likewise
+	refused   string                        // the last rejection that was logged as a warning; Run's alone
 
 	mu        sync.Mutex
 	leading   bool
@@ -74,7 +75,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Leader {
 	cfg = cfg.withDefaults()
 	return &Leader{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: NewLiveness(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, losses: map[string]state.LostModel{}, contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
 	}
 }
 
@@ -131,6 +132,7 @@ func (l *Leader) Run(ctx context.Context) error {
 		changed := l.raft.Changed()
 		l.tellWalls(l.raft.View())
 		l.tellLost(l.raft.View(), started)
+		l.tellAdopted(l.raft.View(), started)
 		if l.lead() {
 			l.step(ctx)
 		}
@@ -243,7 +245,7 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 		known.said = said
 		level := slog.LevelDebug
 		switch d.Waiting.Kind {
-		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal:
+		case WaitPeers, WaitRetry, WaitWeight, WaitModel, WaitProof, WaitOwners, WaitRequired, WaitShare, WaitCap, WaitMethod, WaitRefusal:
 			level = slog.LevelInfo // What keeps training from going on; the rest is the usual course of a round.
 		}
 		l.log.Log(context.Background(), level, "contract waits", "contract", name, "reason", d.Waiting.String())

@@ -19,6 +19,9 @@ type Memory struct {
 	lostSince   time.Time // since when nobody alive holds the committed model
 	lostInVain  time.Time // until when the rules forbade a round of those who are there anyway; lostSince if they never did
 
+	aheadSince time.Time // since when nodes that may be most of them hold newer models than the state knows of
+	aheadVain  bool      // they did not prove any in time
+
 	evaluated uint64    // the failed attempt whose reports were judged
 	failSince time.Time // the round's first failure
 	failures  int
@@ -59,7 +62,7 @@ func (m Memory) of(c *state.Contract) Memory {
 	if m.round != c.Round()+1 {
 		m = Memory{
 			run: c.Run, round: c.Round() + 1, sitOut: m.sitOut, loss: m.loss, paces: m.paces,
-			frozen: m.frozen, doubts: m.doubts, waitKey: m.waitKey, waitSince: m.waitSince,
+			frozen: m.frozen, doubts: m.doubts, aheadVain: m.aheadVain, waitKey: m.waitKey, waitSince: m.waitSince,
 		}
 	}
 	m.paces = slices.Clone(m.paces)

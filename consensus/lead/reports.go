@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -19,6 +20,9 @@ type Report struct {
 	Failed   *Failed   // set after a failed exchange until superseded
 	Progress *Progress // nil keeps what was reported before
 	Held     []Held    // committed models of the run that the node can give out
+	// Proofs are committed rounds of the run that may be newer than the last one known, each with the reporter's signature alone. Whoever
+	// records them has verified it.
+	Proofs []ledger.Round
 
 	At       time.Time // when it was recorded; set by Record
 	FailedAt time.Time // when this Failed was first recorded; set by Record

@@ -28,6 +28,7 @@ const (
 	WaitWitnesses Kind = "witnesses" // fewer parties than the rules demand would merge each part
 	WaitRefusal   Kind = "refusal"   // too few of those who are ready accept one another
 	WaitModel     Kind = "model"     // nobody alive holds the committed model
+	WaitProof     Kind = "proof"     // nodes hold newer models than the SNs know of
 	WaitCommand   Kind = "command"   // a decision was taken and is being committed
 	WaitCompleted Kind = "completed" // the contract is over
 )
@@ -71,7 +72,7 @@ func (w Waiting) String() string {
 		fmt.Fprintf(&b, "round %d (attempt %d) failed: %s; next attempt at %s", w.Round, w.Attempt, w.Detail, clock(w.Until))
 	case WaitWeight:
 		fmt.Fprintf(&b, "all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitOwners, WaitWitnesses, WaitRefusal:
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitModel, WaitProof, WaitOwners, WaitWitnesses, WaitRefusal:
 		b.WriteString(w.Rule)
 	case WaitCommand:
 		fmt.Fprintf(&b, "committing: %s", w.Detail)
