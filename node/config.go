@@ -64,6 +64,7 @@ type SNConfig struct {
 	FoundAfter               time.Duration // before it founds a swarm this node listens so long for one that looks for it
 	QuorumWait               time.Duration // 0: the default of 30 s
 	StallGrace               time.Duration // 0: the default of 60 s
+	Version                  string        // of the program, for backups
 }
 
 // SLConfig describes a Swarm Learning node.

@@ -69,6 +69,7 @@ type stubs struct {
 	contract swarmv1connect.ContractServiceClient
 	ledger   swarmv1connect.LedgerServiceClient
 	model    swarmv1connect.ModelServiceClient
+	backup   swarmv1connect.BackupServiceClient
 	beat     swarmv1connect.SessionServiceClient // for Report alone
 }
 
@@ -95,6 +96,7 @@ func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
 		contract: swarmv1connect.NewContractServiceClient(h, url, opt),
 		ledger:   swarmv1connect.NewLedgerServiceClient(h, url, opt),
 		model:    swarmv1connect.NewModelServiceClient(h, url, opt),
+		backup:   swarmv1connect.NewBackupServiceClient(h, url, opt),
 		beat:     swarmv1connect.NewSessionServiceClient(over(beats), url, opt),
 	}
 }

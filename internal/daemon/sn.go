@@ -82,7 +82,7 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 	return node.SNConfig{
 		Common: base, SentinelHost: c.String("sentinel-ip"), P2PPort: c.Int("sn-p2p-port"), APIPort: c.Int("sn-api-port"),
 		FSPort: c.Int("sn-fs-port"), SentinelFSPort: c.Int("sentinel-fs-port"), Join: c.StringSlice("join"), Admit: c.String("admit") != "",
-		QuorumWait: quorum, StallGrace: stall, FoundAfter: foundAfter(c),
+		QuorumWait: quorum, StallGrace: stall, FoundAfter: foundAfter(c), Version: version(),
 	}, nil
 }
 

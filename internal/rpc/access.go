@@ -60,6 +60,7 @@ func AccessTable() map[string]Access {
 
 		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all, Answer: 8 << 20},
 		swarmv1connect.LedgerServiceReadLedgerProcedure: {Roles: all, Answer: 4 << 20},
+		swarmv1connect.BackupServiceReadBackupProcedure: {Roles: control, Answer: 4 << 20},
 		swarmv1connect.ModelServiceRecordFetchProcedure: {Roles: slOnly, Token: true},
 	}
 }

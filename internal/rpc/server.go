@@ -14,6 +14,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
@@ -64,6 +65,8 @@ type Config struct {
 	Source identity.Source
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
+	// Origin tells what a backup says of this SN besides its name; nil: nothing.
+	Origin func() backup.Origin
 	// Now is the clock of nonces, SVID lives and committed times; nil: the real one.
 	Now func() time.Time
 	// Health tells how this SN fares; nil: nobody knows, which is not healthy. It must not block.
@@ -98,6 +101,7 @@ type Server struct {
 	bringing turns
 	rates    *rates
 	seals    seals
+	backups  chan struct{} // capacity 1: taken by the one that is being made
 
 	stop     sync.Once
 	stopping chan struct{}
@@ -113,6 +117,7 @@ var (
 	_ swarmv1connect.ContractServiceHandler = (*Server)(nil)
 	_ swarmv1connect.ModelServiceHandler    = (*Server)(nil)
 	_ swarmv1connect.LedgerServiceHandler   = (*Server)(nil)
+	_ swarmv1connect.BackupServiceHandler   = (*Server)(nil)
 )
 
 // New makes a server. It opens nothing.
@@ -127,7 +132,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.BodyTime = bodyTime
 	}
 	return &Server{
-		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}),
+		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}), backups: make(chan struct{}, 1),
 		budget:  newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID), 0),
 		perNode: newBudget(cmp.Or(cfg.Limits.MemoryNodes, memoryNodes), cmp.Or(cfg.Limits.MemoryPerNode, memoryPerNode), timesFree),
 		crowd:   identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
@@ -159,6 +164,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle(swarmv1connect.NewContractServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewModelServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewBackupServiceHandler(s, opts...))
 	return s.authenticate(mux)
 }
 

@@ -5122,6 +5122,86 @@ func (x *LedgerChunk) GetData() []byte {
 	return nil
 }
 
+type ReadBackupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadBackupRequest) Reset() {
+	*x = ReadBackupRequest{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadBackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadBackupRequest) ProtoMessage() {}
+
+func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
+func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+}
+
+type BackupChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupChunk) Reset() {
+	*x = BackupChunk{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupChunk) ProtoMessage() {}
+
+func (x *BackupChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
+func (*BackupChunk) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *BackupChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type ResetContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
@@ -5134,7 +5214,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5146,7 +5226,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5159,7 +5239,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -5199,7 +5279,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5211,7 +5291,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5224,7 +5304,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -5246,7 +5326,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5258,7 +5338,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5271,7 +5351,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -5311,7 +5391,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5323,7 +5403,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5336,7 +5416,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -5357,7 +5437,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5369,7 +5449,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5382,7 +5462,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -5826,6 +5906,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x11ReadLedgerRequest\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\"!\n" +
 	"\vLedgerChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
+	"\x11ReadBackupRequest\"!\n" +
+	"\vBackupChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x81\x01\n" +
 	"\x14ResetContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
@@ -5877,7 +5960,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vRecordFetch\x12\x1c.swarm.v1.RecordFetchRequest\x1a\x1d.swarm.v1.RecordFetchResponse2S\n" +
 	"\rLedgerService\x12B\n" +
 	"\n" +
-	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk0\x01B/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
+	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk0\x012S\n" +
+	"\rBackupService\x12B\n" +
+	"\n" +
+	"ReadBackup\x12\x1b.swarm.v1.ReadBackupRequest\x1a\x15.swarm.v1.BackupChunk0\x01B/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
 
 var (
 	file_api_swarm_v1_swarm_proto_rawDescOnce sync.Once
@@ -5891,7 +5977,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -5964,11 +6050,13 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Model)(nil),                     // 68: swarm.v1.Model
 	(*ReadLedgerRequest)(nil),         // 69: swarm.v1.ReadLedgerRequest
 	(*LedgerChunk)(nil),               // 70: swarm.v1.LedgerChunk
-	(*ResetContractRequest)(nil),      // 71: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 72: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 73: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 74: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 75: swarm.v1.ErrorReason
+	(*ReadBackupRequest)(nil),         // 71: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),               // 72: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),      // 73: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 74: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),     // 75: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 76: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 77: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -6037,37 +6125,39 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	57, // 63: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
 	60, // 64: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
 	62, // 65: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	71, // 66: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	73, // 67: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	73, // 66: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	75, // 67: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
 	66, // 68: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
 	64, // 69: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
 	69, // 70: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	1,  // 71: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 72: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 73: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 74: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 75: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 76: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 77: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 78: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	26, // 79: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	28, // 80: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	23, // 81: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	31, // 82: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	33, // 83: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	44, // 84: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	54, // 85: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	56, // 86: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	58, // 87: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	61, // 88: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	63, // 89: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	72, // 90: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	74, // 91: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	67, // 92: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	65, // 93: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	70, // 94: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	71, // [71:95] is the sub-list for method output_type
-	47, // [47:71] is the sub-list for method input_type
+	71, // 71: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	1,  // 72: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 73: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 74: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 75: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 76: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 77: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 78: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 79: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	26, // 80: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	28, // 81: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 82: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	31, // 83: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	33, // 84: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	44, // 85: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	54, // 86: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	56, // 87: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	58, // 88: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	61, // 89: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	63, // 90: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	74, // 91: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	76, // 92: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	67, // 93: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	65, // 94: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	70, // 95: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	72, // 96: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	72, // [72:97] is the sub-list for method output_type
+	47, // [47:72] is the sub-list for method input_type
 	47, // [47:47] is the sub-list for extension type_name
 	47, // [47:47] is the sub-list for extension extendee
 	0,  // [0:47] is the sub-list for field type_name
@@ -6084,9 +6174,9 @@ func file_api_swarm_v1_swarm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   76,
+			NumMessages:   78,
 			NumExtensions: 0,
-			NumServices:   6,
+			NumServices:   7,
 		},
 		GoTypes:           file_api_swarm_v1_swarm_proto_goTypes,
 		DependencyIndexes: file_api_swarm_v1_swarm_proto_depIdxs,

@@ -38,6 +38,8 @@ const (
 	ModelServiceName = "swarm.v1.ModelService"
 	// LedgerServiceName is the fully-qualified name of the LedgerService service.
 	LedgerServiceName = "swarm.v1.LedgerService"
+	// BackupServiceName is the fully-qualified name of the BackupService service.
+	BackupServiceName = "swarm.v1.BackupService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -107,6 +109,9 @@ const (
 	// LedgerServiceReadLedgerProcedure is the fully-qualified name of the LedgerService's ReadLedger
 	// RPC.
 	LedgerServiceReadLedgerProcedure = "/swarm.v1.LedgerService/ReadLedger"
+	// BackupServiceReadBackupProcedure is the fully-qualified name of the BackupService's ReadBackup
+	// RPC.
+	BackupServiceReadBackupProcedure = "/swarm.v1.BackupService/ReadBackup"
 )
 
 // SwarmServiceClient is a client for the swarm.v1.SwarmService service.
@@ -1059,4 +1064,78 @@ type UnimplementedLedgerServiceHandler struct{}
 
 func (UnimplementedLedgerServiceHandler) ReadLedger(context.Context, *connect.Request[v1.ReadLedgerRequest], *connect.ServerStream[v1.LedgerChunk]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.LedgerService.ReadLedger is not implemented"))
+}
+
+// BackupServiceClient is a client for the swarm.v1.BackupService service.
+type BackupServiceClient interface {
+	// ReadBackup streams a backup of this SN's state and ledger, at one index of the log, as a file: see package consensus/backup.
+	// It waits until this SN has what was committed before the call, and goes on without if no majority of SNs answers.
+	ReadBackup(context.Context, *connect.Request[v1.ReadBackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error)
+}
+
+// NewBackupServiceClient constructs a client for the swarm.v1.BackupService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewBackupServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) BackupServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	backupServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("BackupService").Methods()
+	return &backupServiceClient{
+		readBackup: connect.NewClient[v1.ReadBackupRequest, v1.BackupChunk](
+			httpClient,
+			baseURL+BackupServiceReadBackupProcedure,
+			connect.WithSchema(backupServiceMethods.ByName("ReadBackup")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// backupServiceClient implements BackupServiceClient.
+type backupServiceClient struct {
+	readBackup *connect.Client[v1.ReadBackupRequest, v1.BackupChunk]
+}
+
+// ReadBackup calls swarm.v1.BackupService.ReadBackup.
+func (c *backupServiceClient) ReadBackup(ctx context.Context, req *connect.Request[v1.ReadBackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error) {
+	return c.readBackup.CallServerStream(ctx, req)
+}
+
+// BackupServiceHandler is an implementation of the swarm.v1.BackupService service.
+type BackupServiceHandler interface {
+	// ReadBackup streams a backup of this SN's state and ledger, at one index of the log, as a file: see package consensus/backup.
+	// It waits until this SN has what was committed before the call, and goes on without if no majority of SNs answers.
+	ReadBackup(context.Context, *connect.Request[v1.ReadBackupRequest], *connect.ServerStream[v1.BackupChunk]) error
+}
+
+// NewBackupServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewBackupServiceHandler(svc BackupServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	backupServiceMethods := v1.File_api_swarm_v1_swarm_proto.Services().ByName("BackupService").Methods()
+	backupServiceReadBackupHandler := connect.NewServerStreamHandler(
+		BackupServiceReadBackupProcedure,
+		svc.ReadBackup,
+		connect.WithSchema(backupServiceMethods.ByName("ReadBackup")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/swarm.v1.BackupService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case BackupServiceReadBackupProcedure:
+			backupServiceReadBackupHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedBackupServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedBackupServiceHandler struct{}
+
+func (UnimplementedBackupServiceHandler) ReadBackup(context.Context, *connect.Request[v1.ReadBackupRequest], *connect.ServerStream[v1.BackupChunk]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("swarm.v1.BackupService.ReadBackup is not implemented"))
 }
