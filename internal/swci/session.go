@@ -23,6 +23,7 @@ type API interface {
 	ContractAPI
 	ModelAPI
 	LedgerAPI
+	BackupAPI
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 }
 
