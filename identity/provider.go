@@ -97,6 +97,33 @@ func VerifyChain(src Source, chain []*x509.Certificate) (spiffeid.ID, error) {
 	return id, nil
 }
 
+// PastReader is a CertReader that verifies chains of the past too.
+type PastReader interface {
+	// VerifyChainAt is VerifyChain as of a time, by the authorities of now.
+	VerifyChainAt(chain []*x509.Certificate, at time.Time) (spiffeid.ID, error)
+}
+
+// VerifyChainAt is VerifyChain as of a time, by the authorities that src trusts now: for what was signed once and is shown later.
+func VerifyChainAt(src Source, chain []*x509.Certificate, at time.Time) (spiffeid.ID, error) {
+	if err := checkChain(chain); err != nil {
+		return spiffeid.ID{}, fmt.Errorf("verify certificate: %w", err)
+	}
+	if r, ok := src.(PastReader); ok {
+		return r.VerifyChainAt(chain, at)
+	}
+	if _, ok := src.(CertReader); ok {
+		return VerifyChain(src, chain)
+	}
+	id, found, err := x509svid.Verify(chain, src, x509svid.WithTime(at))
+	if err == nil && !slices.ContainsFunc(found, signedWithin(id.TrustDomain())) {
+		err = fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
+	}
+	if err != nil {
+		return spiffeid.ID{}, plain(err, chain, authoritiesOf(src, id), at)
+	}
+	return id, nil
+}
+
 // signedWithin tells of a verified chain whether no authority between leaf and root names another trust domain. Trust domains
 // whose servers have one upstream authority could else make SVIDs of each other.
 func signedWithin(td spiffeid.TrustDomain) func(chain []*x509.Certificate) bool {

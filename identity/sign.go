@@ -70,6 +70,10 @@ func FetchMessage(f Fetch) []byte {
 	return message("swarm fetch 1", []byte(f.SwarmID), []byte(f.Node), []byte(f.Contract), number(f.Run), number(f.Round), []byte(f.Model), []byte(f.By), number(uint64(f.AtMS))) //nolint:gosec // its bits
 }
 
+// RecoveryMessage is what an operator's SVID key signs to have the group of SNs founded anew: the ledger record's statement. It holds
+// no nonce, since there is no leader to give one: the epoch in it makes it good once.
+func RecoveryMessage(statement []byte) []byte { return message("swarm recovery 1", statement) }
+
 // message joins a domain and fields with length prefixes: no two lists of fields give the same bytes.
 func message(domain string, fields ...[]byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(domain)))

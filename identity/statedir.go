@@ -83,6 +83,20 @@ func (d *StateDir) claim(name string, role Role) error {
 	return nil
 }
 
+// OwnerOf returns whose state directory this is. It takes no lock.
+func OwnerOf(dir string) (name string, role Role, err error) {
+	path := filepath.Join(dir, ownerFile)
+	raw, err := readPrivate(path)
+	if err != nil {
+		return "", "", err
+	}
+	var o owner
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return "", "", fmt.Errorf("%s is damaged", path)
+	}
+	return o.Name, o.Role, nil
+}
+
 func (d *StateDir) holder() string {
 	raw, err := readPrivate(filepath.Join(d.Path, lockFile))
 	pid := strings.TrimSpace(string(raw))

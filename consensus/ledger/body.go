@@ -30,6 +30,7 @@ var decoders = map[string]func([]byte) (Body, error){
 	Rules{}.Kind():        decodeAs[Rules],
 	Fetch{}.Kind():        decodeAs[Fetch],
 	Deleted{}.Kind():      decodeAs[Deleted],
+	Recovery{}.Kind():     decodeAs[Recovery],
 }
 
 func decodeAs[B Body](raw []byte) (Body, error) {

@@ -57,6 +57,9 @@ func CheckChange(old, s *State) error {
 	if !s.checkLedger() {
 		errs = append(errs, errors.New("bad end of the ledger, or trust bundles without one"))
 	}
+	if !s.checkRecoveries(old) {
+		errs = append(errs, errors.New("recoveries that do not follow each other, or are out of bounds"))
+	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return errors.Join(errs...)
 }

@@ -181,6 +181,8 @@ func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
 		return c.AtMS, bodies
 	case RecordFetch:
 		return c.AtMS, []ledger.Body{fetchBody(c, next)}
+	case RecoverSwarm:
+		return c.Recovery.AskedMS, []ledger.Body{c.Recovery}
 	case LoseModel:
 		return c.AtMS, nil
 	case AdoptRound:

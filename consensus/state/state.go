@@ -32,6 +32,9 @@ type State struct {
 	// Admitted are the node keys that may join as SNs under that policy, by peer ID; at most MaxAdmitted.
 	Admitted map[string]*Admission `json:"admitted,omitempty"`
 
+	// Recoveries are the newest recoveries of the group of SNs, oldest first; at most MaxRecoveries. None: it is the first group.
+	Recoveries []ledger.Recovery `json:"recoveries,omitempty"`
+
 	sums sums
 	// touched are the names of what differs, in Nodes and Contracts, from the state that this one was made of. nil: all may.
 	touched *touched

@@ -111,6 +111,7 @@ func (s *State) count(old *State) error {
 	}
 	base, err := seal(snapshotType, &State{
 		SwarmID: s.SwarmID, Nodes: map[string]*Node{}, Contracts: map[string]*Contract{}, Ledger: s.Ledger, Bundles: s.Bundles, RunFloor: s.RunFloor, Admit: s.Admit,
+		Recoveries: s.Recoveries,
 	})
 	if err != nil {
 		return err

@@ -404,6 +404,15 @@ func (s *FileSource) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error)
 	return now.VerifyChain(chain)
 }
 
+// VerifyChainAt is VerifyChain as of a time, by the CA certificates of now.
+func (s *FileSource) VerifyChainAt(chain []*x509.Certificate, at time.Time) (spiffeid.ID, error) {
+	now, err := s.current()
+	if err != nil {
+		return spiffeid.ID{}, fmt.Errorf("verify certificate: %w", err)
+	}
+	return now.VerifyChainAt(chain, at)
+}
+
 // ID returns the identity of the current certificate, the zero value after Close.
 func (s *FileSource) ID() identity.ID {
 	if now, err := s.current(); err == nil {

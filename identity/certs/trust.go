@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
@@ -148,6 +149,10 @@ func (s *state) CertID(leaf *x509.Certificate) (spiffeid.ID, error) {
 }
 
 func (s *state) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error) {
+	return s.VerifyChainAt(chain, time.Now())
+}
+
+func (s *state) VerifyChainAt(chain []*x509.Certificate, at time.Time) (spiffeid.ID, error) {
 	if len(chain) == 0 {
 		return spiffeid.ID{}, errors.New("verify certificate: there is none")
 	}
@@ -157,9 +162,9 @@ func (s *state) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error) {
 	}
 	var found [][]*x509.Certificate
 	if s.cn {
-		found, err = s.verifyCN(chain)
+		found, err = s.verifyCN(chain, at)
 	} else {
-		_, found, err = x509svid.Verify(chain, s)
+		_, found, err = x509svid.Verify(chain, s, x509svid.WithTime(at))
 	}
 	if err != nil {
 		return spiffeid.ID{}, err
@@ -174,7 +179,7 @@ func (s *state) VerifyChain(chain []*x509.Certificate) (spiffeid.ID, error) {
 
 // verifyCN verifies the chain alone: no host names and any key usage, as the original's certificates need. That a leaf
 // may sign by its key usage does not make it an authority: it is none by its basic constraints.
-func (s *state) verifyCN(chain []*x509.Certificate) ([][]*x509.Certificate, error) {
+func (s *state) verifyCN(chain []*x509.Certificate, at time.Time) ([][]*x509.Certificate, error) {
 	if chain[0].IsCA {
 		return nil, fmt.Errorf("the certificate %s is a CA's: a node shows one of its own", identity.CertName(chain[0]))
 	}
@@ -185,7 +190,7 @@ func (s *state) verifyCN(chain []*x509.Certificate) ([][]*x509.Certificate, erro
 	for _, c := range chain[1:] {
 		intermediates.AddCert(c)
 	}
-	return chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 }
 
 // signersFit reports whether none of the authorities of a chain names another trust domain: an authority that partners

@@ -18,13 +18,13 @@ var ranks = []struct {
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
-	{"0+", []string{"internal/trust", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/ledgerfile", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
+	{"0+", []string{"internal/trust", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
 	{"0++", []string{"consensus/store"}}, // the stores of the log, its segments, the ledger
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
-	{"1+", []string{"consensus/ledger/audit", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
+	{"1+", []string{"consensus/ledger/audit", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
 	{"2", []string{"internal/rpc", "internal/client"}},                                                                           // both know the API, neither the other
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).

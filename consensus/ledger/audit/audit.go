@@ -59,6 +59,7 @@ type Report struct {
 	Orders        int         // records of changes that an operator has signed
 	Unsigned      int         // records of changes by operators of before they were signed
 	Contracts     []*Contract // by first appearance
+	Recoveries    []Recovered // foundings of the group of SNs anew
 	// Unwitnessed is how many records at the end neither a participant of a round nor an operator has signed as the past: the SNs
 	// alone vouch for them, apart from what they carry signed themselves.
 	Unwitnessed uint64
@@ -215,6 +216,8 @@ func (a *auditor) judge(body ledger.Body) {
 		a.fetch(b)
 	case ledger.Rules:
 		a.rules(b)
+	case ledger.Recovery:
+		a.recovery(b)
 	}
 }
 

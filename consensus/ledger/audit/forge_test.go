@@ -318,6 +318,7 @@ func genuine(t *testing.T) (*book, audit.Options) {
 	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{old.cert.Raw, renewed.cert.Raw}})
 	b.add(nodes[3].register(t, renewed))
 	b.round(1, 2, 3, []*node{nodes[0], nodes[1], nodes[3]})
+	b.add(op.recovers(b, 2, sns[1], ""))
 	b.add(nodes[1].lets(t, op.id, 1, 2))
 	b.add(ledger.LostModel{Contract: study, Run: 1, Round: 2, Model: digestOf("model1 2").String(), Resumed: 1})
 	b.adopts(1, 3, 6, 7, nodes[:2], 0)
@@ -459,7 +460,7 @@ func TestEveryForgedFieldIsFound(t *testing.T) {
 		kind := e.body.Kind()
 		check := func(field string, with entry) {
 			forged[kind]++
-			proven := kind == "registration" || kind == "round" || kind == "fetch"
+			proven := kind == "registration" || kind == "round" || kind == "fetch" || kind == "recovery"
 			for _, smart := range []bool{false, true} {
 				if proven && !smart {
 					continue // found at the record itself, whatever comes after
@@ -499,7 +500,7 @@ func TestEveryForgedFieldIsFound(t *testing.T) {
 			check("at_ms", entry{e.atMS + 1, e.body})
 		}
 	}
-	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch", "deleted"} {
+	for _, kind := range []string{"swarm", "bundle", "registration", "forget", "round", "over", "reset", "lost_model", "ban", "unban", "rules", "fetch", "deleted", "recovery"} {
 		if forged[kind] == 0 {
 			t.Errorf("no field of kind %s was forged", kind)
 		}

@@ -39,6 +39,7 @@ type auditor struct {
 	nonces    map[string]uint64 // of orders, with the number of the record
 	admitted  *admitted         // nil: SNs join without an operator's word
 	ordered   uint64            // the first record with an order; 0: there was none
+	recovered string            // digest of the newest recovery; empty: there was none
 	contracts map[string]*course
 	order     []string // of contracts
 	floors    []uint64 // 0, and then the runs that each higher than all before were deleted

@@ -1,0 +1,50 @@
+package epoch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/swarmd/swarmd/identity"
+)
+
+// fileName is of the file in a state directory that holds a later epoch than the first.
+const fileName = "swarm-epoch"
+
+// Read returns what a state directory pins: a swarm ID, and the epoch that is followed; no swarm if there is none yet.
+func Read(dir string) (Pin, error) {
+	id, err := identity.PinnedSwarmID(dir)
+	if err != nil || id == "" {
+		return Pin{}, err
+	}
+	path := filepath.Join(dir, fileName)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return First(id), nil
+	}
+	if err != nil {
+		return Pin{}, fmt.Errorf("read pinned epoch: %w", err)
+	}
+	p, err := Parse(strings.TrimSpace(string(raw[:min(len(raw), 256)])))
+	if err != nil || p.SwarmID != id {
+		return Pin{}, fmt.Errorf("read pinned epoch: %s is damaged: delete it, and this node asks the SNs anew", path)
+	}
+	return p, nil
+}
+
+// Write pins the swarm, for good, and the epoch in a state directory.
+func Write(dir string, p Pin) error {
+	if err := identity.PinSwarmID(dir, p.SwarmID); err != nil {
+		return err
+	}
+	if p.Epoch <= 1 {
+		return nil
+	}
+	if err := identity.ReplaceFile(filepath.Join(dir, fileName), []byte(p.String()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("pin epoch: %w", err)
+	}
+	return nil
+}
