@@ -91,7 +91,7 @@ func (c Closers) Close() error {
 // CheckMember refuses stores that have lost what they held: a server that forgets its vote can elect two leaders. It
 // marks the directory of a server that holds something.
 func CheckMember(dir string, s Stores) error {
-	term, err := s.Stable.GetUint64([]byte(keyTerm))
+	term, err := s.Stable.GetUint64([]byte(KeyTerm))
 	if err != nil && err.Error() != "not found" {
 		return fmt.Errorf("read raft term: %w", err)
 	}
@@ -148,8 +148,8 @@ type Guard struct {
 	Growth *Growth
 }
 
-// keyTerm is under what raft stores its term.
-const keyTerm = "CurrentTerm"
+// KeyTerm is under what raft stores its term.
+const KeyTerm = "CurrentTerm"
 
 var (
 	_ raft.LogStore          = (*Guard)(nil)
@@ -235,7 +235,7 @@ func (g *Guard) SetUint64(key []byte, value uint64) error {
 	if err != nil {
 		g.exit(fmt.Errorf("write raft term: %w", err))
 	}
-	if string(key) == keyTerm {
+	if string(key) == KeyTerm {
 		g.Term.Store(value)
 	}
 	return nil

@@ -118,3 +118,6 @@ func (s *Source) Rotate(life time.Duration) error {
 	s.svid = &x509svid.SVID{ID: id, Certificates: []*x509.Certificate{cert}, PrivateKey: key}
 	return nil
 }
+
+// Domain is the authority's trust domain.
+func (a *Authority) Domain() spiffeid.TrustDomain { return a.domain }
