@@ -159,6 +159,39 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
+// Backup copies the server's directory, its datastore and its keys, while the server is stopped, and returns where to.
+func (s *Server) Backup() string {
+	s.t.Helper()
+	s.Stop()
+	to := filepath.Join(TempDir(s.t), "backup")
+	if err := os.CopyFS(to, os.DirFS(s.Dir)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Start()
+	return to
+}
+
+// LoseDisk kills the server and deletes all that it had.
+func (s *Server) LoseDisk() {
+	s.t.Helper()
+	s.Kill()
+	if err := os.RemoveAll(s.Dir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Restore puts a backup in place and starts the server.
+func (s *Server) Restore(from string) {
+	s.t.Helper()
+	if err := os.CopyFS(s.Dir, os.DirFS(from)); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Chmod(s.Dir, 0o700); err != nil { //nolint:gosec // a directory
+		s.t.Fatal(err)
+	}
+	s.Start()
+}
+
 // Log is what the server has said.
 func (s *Server) Log() string { return s.proc.Output() }
 

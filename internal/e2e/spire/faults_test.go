@@ -71,14 +71,46 @@ func TestAgentDiesAndReturns(t *testing.T) {
 func TestServerAwayTooLong(t *testing.T) {
 	t.Parallel()
 	server := spiretest.NewServer(t, spiretest.Options{SVIDTTL: 15 * time.Second})
-	w := newSwarm(t, server)
+	w, _, sls := training(t, server)
+	server.Kill()
+	w.outlives(sls)
+	server.Start()
+	w.endsWell(sls)
+}
+
+// A server that is lost with its disk, for longer than the identities live, and comes back from a backup of its datastore and its keys:
+// docs/operations/backup.md. Nothing of the swarm is started again.
+func TestServerIsRestoredFromBackup(t *testing.T) {
+	t.Parallel()
+	server := spiretest.NewServer(t, spiretest.Options{SVIDTTL: 15 * time.Second})
+	w, sn, sls := training(t, server)
+	saved := server.Backup()
+	server.LoseDisk()
+	w.outlives(sls)
+	for _, p := range append(sls, sn) {
+		p.Sees("identity is not renewed on schedule", "identity nears its end warning=\"the certificate expired at ")
+	}
+	server.Restore(saved)
+	w.endsWell(sls)
+}
+
+// training is a swarm of one SN and two SLs in their fifth round, of 152.
+func training(t *testing.T, server *spiretest.Server) (w *swarm, sn *e2etest.Proc, sls []*e2etest.Proc) {
+	t.Helper()
+	w = newSwarm(t, server)
 	w.shared()
-	w.sns(1)
-	sls := w.sls(2, "BATCHES=300", "BATCH_SECONDS=0.1")
+	sn = w.sns(1)[0]
+	sls = w.sls(2, "BATCHES=300", "BATCH_SECONDS=0.1")
 	for _, p := range sls {
 		p.Sees("round=5 ")
 	}
-	server.Kill()
+	return w, sn, sls
+}
+
+// outlives waits until the training has outlived all its SVIDs, which nothing renews, and stands still since they ended.
+func (w *swarm) outlives(sls []*e2etest.Proc) {
+	t := w.T
+	t.Helper()
 	w.advances(sls[0], 20)
 	// Nothing renews them any more, so these are the last.
 	var first, last time.Time
@@ -105,12 +137,16 @@ func TestServerAwayTooLong(t *testing.T) {
 	if end := lastRound(t, sls[0]); end.Before(first.Add(-5*time.Second)) || end.After(last.Add(time.Second)) {
 		t.Errorf("the training stopped at %s, want when the SVIDs ended, from %s to %s", end, first, last)
 	}
-	server.Start()
+}
+
+// endsWell wants the training to end with the model of its last round.
+func (w *swarm) endsWell(sls []*e2etest.Proc) {
+	w.T.Helper()
 	for _, p := range sls {
 		p.Ends(2 * time.Minute)
 	}
 	if e := w.Agree(1, 2); e.Rounds != 152 {
-		t.Errorf("got %d rounds, want 152", e.Rounds)
+		w.T.Errorf("got %d rounds, want 152", e.Rounds)
 	}
 }
 
