@@ -299,3 +299,9 @@ func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
 
 // short is an ID as engines show it.
 func short(id string) string { return id[:min(len(id), 12)] }
+
+// modelsDir keeps committed models.
+func (c SLConfig) modelsDir() string { return filepath.Join(c.StateDir, "models") }
+
+// scratchDir keeps what methods need beside the weight files.
+func (c SLConfig) scratchDir() string { return filepath.Join(c.StateDir, "scratch") }

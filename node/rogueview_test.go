@@ -31,7 +31,7 @@ func (s *slotsInMemory) Local() session.Slot     { return s[0] }
 func (s *slotsInMemory) LocalName() string       { return "local" }
 func (s *slotsInMemory) Merging() session.Slot   { return s[1] }
 func (s *slotsInMemory) Committed() session.Slot { return s[2] }
-func (s *slotsInMemory) SumUp()                  {}
+func (s *slotsInMemory) Merged(string)           {}
 func (s *slotsInMemory) Commit() string          { s[1], s[2] = s[2], s[1]; return "merged" }
 func (s *slotsInMemory) Close() error            { return nil }
 

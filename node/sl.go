@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"path/filepath"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -101,12 +101,21 @@ func (s *sl) prepare(ctx context.Context) error {
 }
 
 // sweep removes the weight files of a life that was killed, unless its program lives on and has them: whatever this life waits for, or
-// dies of, before it has a bridge of its own. What can't be done, Claim will say.
+// dies of, before it has a bridge of its own. A model of which there is no copy on disk is copied first: if all SLs were killed at once,
+// nobody has it else. What can't be done, Claim will say.
 func (s *sl) sweep() {
 	if s.containers != nil && s.containers.kept {
 		return
 	}
-	if err := bridge.Sweep(s.cfg.BridgeDir, s.cfg.spillDir()); err != nil {
+	take := func(note string, f *os.File) {
+		round, err := session.Salvage(s.cfg.modelsDir(), s.cfg.scratchDir(), note, f)
+		if err != nil { // as a rule a round was being merged into it
+			s.cfg.Log.Info("a weight file of this node's earlier life holds no whole model", "file", f.Name(), "err", err)
+			return
+		}
+		s.cfg.Log.Info("the weight files of this node's earlier life hold a model; it is kept on disk", "round", round)
+	}
+	if err := bridge.Sweep(s.cfg.BridgeDir, s.cfg.spillDir(), take); err != nil {
 		s.cfg.Log.Debug("remove weight files of this node's earlier life", "dir", s.cfg.BridgeDir, "err", err)
 	}
 }
@@ -227,9 +236,9 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 	}
 	control := Control{Client: api, Health: s.base.health, Bans: s.bans}
 	config := session.Config{
-		ModelDir: filepath.Join(s.cfg.StateDir, "models"),
+		ModelDir: s.cfg.modelsDir(),
 		// What has no name lies beside the weight files, in memory if it fits; a program could see the rest there.
-		SpoolDir: s.cfg.BridgeDir, ScratchDir: filepath.Join(s.cfg.StateDir, "scratch"),
+		SpoolDir: s.cfg.BridgeDir, ScratchDir: s.cfg.scratchDir(),
 		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host, p.guard}, Key: s.base.key, Peer: s.cfg.Name},
 		NewSlots: func(n int64) (session.Slots, error) {

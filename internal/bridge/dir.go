@@ -51,17 +51,24 @@ func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
 }
 
 // Sweep removes the weight files that a dead daemon left, which hold memory as long as they lie there, and the directory, if nobody uses
-// it. Claim would do so too, but a daemon may wait for long before that, and end.
-func Sweep(dir, spill string) error {
+// it. Claim would do so too, but a daemon may wait for long before that, and end. Before, take is shown each merged file with what
+// Slots.Merged was told of it last. Nobody vouches for either: the file may hold a part of a newer model by now, and a program may have
+// written to it. Take closes nothing and keeps nothing open.
+func Sweep(dir, spill string, take func(note string, model *os.File)) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	lock, err := makeDir(dir, 0o700, false)
+	lock, err := makeDir(dir, 0o700, true)
 	if err != nil {
 		return err
 	}
+	salvage(dir, take)
 	if spill != "" {
-		err = removeSlots(spill)
+		salvage(spill, take)
+	}
+	err = removeSlots(dir)
+	if spill != "" {
+		err = errors.Join(err, removeSlots(spill))
 	}
 	if rmErr := os.Remove(dir); rmErr != nil && !errors.Is(rmErr, unix.ENOTEMPTY) && !errors.Is(rmErr, fs.ErrNotExist) {
 		err = errors.Join(err, rmErr)
@@ -111,7 +118,7 @@ func removeFiles(dir string, keepSlots bool) error {
 func removeSlots(dir string) error {
 	return removeAll(
 		dir, wire.LocalName, wire.Merged0Name, wire.Merged1Name,
-		filepath.Join(privateName, wire.Merged0Name), filepath.Join(privateName, wire.Merged1Name), privateName,
+		filepath.Join(privateName, wire.Merged0Name), filepath.Join(privateName, wire.Merged1Name), noteName(0), noteName(1), privateName,
 	)
 }
 

@@ -3,8 +3,11 @@ package bridge_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,14 +118,14 @@ func TestSweep(t *testing.T) {
 	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if err := bridge.Sweep(dir, spill); err == nil {
+	if err := bridge.Sweep(dir, spill, func(string, *os.File) {}); err == nil {
 		t.Error("swept what a daemon uses")
 	}
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := bridge.Sweep(dir, spill); err != nil {
+		if err := bridge.Sweep(dir, spill, func(string, *os.File) {}); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range append(files[:len(files):len(files)], dir) {
@@ -133,5 +136,57 @@ func TestSweep(t *testing.T) {
 	}
 	if _, err := os.Lstat(other); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSweepShowsWhatWasMerged: the models of a daemon that was killed, with what was noted of each, wherever they lie.
+func TestSweepShowsWhatWasMerged(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		rounds []string
+		change func(dir string) error
+		want   map[string]string
+	}{
+		{"nothing is merged", nil, nil, map[string]string{}},
+		{"merged and not committed", []string{"one long note"}, nil, map[string]string{"one long note": "round  1"}},
+		{"two rounds", []string{"one", "two"}, nil, map[string]string{"one": "round  1", "two": "round  2"}},
+		{"shorter notes over longer ones", []string{"one long note", "two", "three"}, nil, map[string]string{"three": "round  3", "two": "round  2"}},
+		{"a pipe in its place", []string{"one", "two"}, func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "merged-0")), unix.Mkfifo(filepath.Join(dir, "merged-0"), 0o600))
+		}, map[string]string{"two": "round  2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "sl")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s := createSlots(t, dir, 8)
+			for i, note := range tt.rounds {
+				if _, err := s.Merging().WriteAt(fmt.Appendf(nil, "round  %d", i+1), 0); err != nil {
+					t.Fatal(err)
+				}
+				if s.Merged(note); i+1 < len(tt.rounds) {
+					s.Commit()
+				}
+			}
+			if tt.change != nil {
+				if err := tt.change(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := map[string]string{}
+			err := bridge.Sweep(dir, "", func(note string, model *os.File) {
+				b, err := io.ReadAll(model)
+				if got[note] = string(b); err != nil {
+					t.Error(err)
+				}
+			})
+			if err != nil || !maps.Equal(got, tt.want) {
+				t.Errorf("shown %q, want %q, %v", got, tt.want, err)
+			}
+			if left, err := os.ReadDir(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
 	}
 }

@@ -156,8 +156,9 @@ type Slots struct {
 	merged    [2]*Slot
 	committed int // index in merged, -1 before the first Commit
 	verify    bool
-	merges    uint64    // how often the merging slot was given out, or committed
-	sum       string    // of what has been merged into it
+	merges    uint64 // how often the merging slot was given out, or committed
+	sum       string // of what has been merged into it
+	notes     [2]*os.File
 	sums      [2]string // by index in merged: hex SHA-256 of what was committed there; empty: not known
 	closed    bool
 }
@@ -243,6 +244,9 @@ func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
 		}
 		*into = slot
 	}
+	if err := s.openNotes(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
@@ -308,6 +312,9 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 			return nil, errors.Join(err, s.abandon())
 		}
 	}
+	if err := s.openNotes(); err != nil {
+		return nil, errors.Join(err, s.abandon())
+	}
 	switch committed {
 	case s.merged[0].name:
 		s.committed = 0
@@ -326,6 +333,11 @@ func (s *Slots) abandon() error {
 	for _, slot := range s.files() {
 		if *slot != nil {
 			errs = append(errs, (*slot).free())
+		}
+	}
+	for _, f := range s.notes {
+		if f != nil {
+			errs = append(errs, f.Close())
 		}
 	}
 	return errors.Join(errs...)
@@ -414,15 +426,20 @@ func (s *Slots) CommittedName() string {
 	return ""
 }
 
-// SumUp takes the SHA-256 of the model in the merging slot, if programs are to be told it. It reads all of the file, and Commit nothing:
-// without it, or once the merging slot is given out anew, a model has no sum.
-func (s *Slots) SumUp() {
+// Merged says that the merging slot holds a whole model. The note, a line, is for a later life of the daemon: see Sweep. Merged also takes the
+// model's SHA-256, if programs are to be told it, for which it reads all of the file; Commit reads nothing: without it, or once the
+// merging slot is given out anew, a model has no sum.
+func (s *Slots) Merged(note string) {
+	s.mu.Lock()
+	i := s.mergingLocked()
+	m, merge := s.merged[i], s.merges
+	if !s.closed {
+		_, _ = s.notes[i].WriteAt([]byte(note+"\n"), 0) // in one step, over one that may be longer; without it a later life finds nothing
+	}
+	s.mu.Unlock()
 	if !s.verify {
 		return
 	}
-	s.mu.Lock()
-	m, merge := s.merged[s.mergingLocked()], s.merges
-	s.mu.Unlock()
 	sum := m.sum() // while the program can't reach it
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -473,6 +490,11 @@ func (s *Slots) Close() error {
 	for _, slot := range []*Slot{s.local, s.merged[0], s.merged[1]} {
 		if slot != nil {
 			errs = append(errs, slot.close())
+		}
+	}
+	for i, f := range s.notes {
+		if f != nil {
+			errs = append(errs, removeAll(s.dir, noteName(i)), f.Close())
 		}
 	}
 	if err := os.Remove(filepath.Join(s.dir, privateName)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {

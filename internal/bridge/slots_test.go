@@ -181,7 +181,7 @@ func TestWhatIsInTheWayIsNamed(t *testing.T) {
 		s.Commit()
 	}
 	private := filepath.Join(dir, "private")
-	if err := errors.Join(os.Remove(private), os.WriteFile(private, nil, 0o600)); err != nil {
+	if err := errors.Join(os.RemoveAll(private), os.WriteFile(private, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	var why *bridge.Error
@@ -326,9 +326,9 @@ func TestSumIsOfWhatWasMerged(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{func() { merge("round  1"); s.SumUp() }, "round  1"},
-		{func() { merge("given up"); s.SumUp(); merge("round  2") }, ""},
-		{func() { merge("given up"); s.SumUp(); merge("round  3"); s.SumUp() }, "round  3"},
+		{func() { merge("round  1"); s.Merged("") }, "round  1"},
+		{func() { merge("given up"); s.Merged(""); merge("round  2") }, ""},
+		{func() { merge("given up"); s.Merged(""); merge("round  3"); s.Merged("") }, "round  3"},
 		{func() { merge("round  4") }, ""},
 	} {
 		tt.do()

@@ -27,7 +27,7 @@ func BenchmarkTurn(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Merging()
-				s.SumUp()
+				s.Merged("contract/1-1-digest")
 				s.Commit()
 			}
 		})

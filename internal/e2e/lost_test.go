@@ -13,7 +13,7 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
-// TestModelIsLost kills both SLs at once, as a power cut does, and takes their newest models from their disks. When they are
+// TestModelIsLost kills both SLs at once, as a power cut does, and takes their newest models from memory and from their disks. When they are
 // back the contract says what it waits for, then goes on from the model that one of them still has, and the status tells of it.
 func TestModelIsLost(t *testing.T) {
 	e2etest.NeedPython(t)
@@ -34,6 +34,9 @@ func TestModelIsLost(t *testing.T) {
 		p.Kill()
 	}
 	for i := 1; i <= 2; i++ {
+		if err := os.RemoveAll(w.Bridge(i)); err != nil {
+			t.Fatal(err)
+		}
 		for _, c := range w.copies(i) {
 			if i == 2 || c.round > kept.round {
 				if err := os.Remove(c.path); err != nil {
@@ -62,6 +65,43 @@ func TestModelIsLost(t *testing.T) {
 	lost := status.LostModel
 	if lost.ResumedRound != kept.round || lost.Round < kept.round+2 || len(lost.Digest) != 64 || status.Committed.Round <= lost.Round+1 {
 		t.Errorf("the status tells %+v, want that training went back to round %d", status, kept.round)
+	}
+}
+
+// TestKilledAtOnce kills all SLs while their copies on disk are rounds behind. The weight files are in memory still, and training goes on from
+// the last round that was committed.
+func TestKilledAtOnce(t *testing.T) {
+	e2etest.NeedPython(t)
+	t.Parallel()
+	w := newSwarm(t)
+	sn := w.one()
+	start := func(batches int) (sls []*e2etest.Proc) {
+		for i := 1; i <= 2; i++ {
+			sls = append(sls, w.alone(i, "MIN_PEERS=2", fmt.Sprintf("BATCHES=%d", batches), "BATCH_SECONDS=0.1", "--expected-peers=2", "--stall-grace=1s"))
+		}
+		return sls
+	}
+	sls := start(100_000)
+	sls[0].Sees("round=5 ")
+	for _, p := range sls {
+		p.Kill()
+	}
+	for i := 1; i <= 2; i++ { // however fast this disk is
+		for _, c := range w.copies(i) {
+			if err := os.Remove(c.path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, p := range start(12) {
+		p.Sees("the weight files of this node's earlier life hold a model", "final model is with the program")
+		sls = append(sls, p)
+	}
+	finish(t, sls[2:]...)
+	w.Agree(1, 2)
+	_, out := w.swarmctl("get", "contract", "status", "e2e", "-o", "json")
+	if strings.Contains(out, `"lost_model": {`) || strings.Contains(sn.Output(), "a committed model was lost") || strings.Contains(sn.Output(), "holds the model of round") {
+		t.Errorf("a model was lost: %s\n%s", out, sn.Output())
 	}
 }
 

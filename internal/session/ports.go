@@ -42,8 +42,9 @@ type Slots interface {
 	LocalName() string
 	Merging() Slot
 	Committed() Slot
-	// SumUp takes the checksum that programs are told of the model in the merging slot, if they are told one. It reads all of it.
-	SumUp()
+	// Merged says that the merging slot holds a whole model. Should this node be killed, its next life is shown the file with the note, a
+	// line, if it is there still. It may read all of the file, for the checksum that programs are told.
+	Merged(note string)
 	// Commit makes the merging slot the committed one and returns its name as the program knows it.
 	Commit() string
 	Close() error

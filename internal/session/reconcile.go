@@ -84,7 +84,7 @@ func (s *session) adoptLocked() {
 			leaves, err = s.fetch(s.ctx, holders, unjudged, req, dst)
 		}
 		if err == nil {
-			s.slots.SumUp()
+			s.slots.Merged(noteOf(s.contract, req.Run, want))
 		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
@@ -234,7 +234,7 @@ func (s *session) mergeLocked(job Job) {
 		defer stop()
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
 		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
-			s.slots.SumUp()
+			s.slots.Merged(noteOf(s.contract, p.Run, model{round: p.Round, digest: done.ModelDigest, state: done.StateDigest}))
 		}
 		var own error
 		if failed != nil && failed.Blamed == e.cfg.Peer {

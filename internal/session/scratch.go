@@ -223,6 +223,11 @@ func (st *stateful) Merging() Slot { return st.pick(st.Slots.Merging(), st.turn)
 // Committed implements Slots.
 func (st *stateful) Committed() Slot { return st.pick(st.Slots.Committed(), 1-st.turn) }
 
+// Merged implements Slots.
+func (st *stateful) Merged(note string) {
+	st.Slots.Merged(note + "\t" + filepath.Base(st.files[st.turn].Name()))
+}
+
 // Commit implements Slots; weights and state turn together.
 func (st *stateful) Commit() string {
 	st.turn = 1 - st.turn

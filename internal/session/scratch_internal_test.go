@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,7 @@ func (f *flat) WriteAt(p []byte, off int64) (int, error) { return copy(f.b[off:]
 type pair struct {
 	files  [2]flat
 	turn   int
+	note   string
 	closed bool
 }
 
@@ -26,7 +28,7 @@ func (p *pair) Local() Slot       { return nil }
 func (p *pair) LocalName() string { return "local" }
 func (p *pair) Merging() Slot     { return &p.files[p.turn] }
 func (p *pair) Committed() Slot   { return &p.files[1-p.turn] }
-func (p *pair) SumUp()            {}
+func (p *pair) Merged(n string)   { p.note = n }
 func (p *pair) Commit() string    { p.turn = 1 - p.turn; return "merged" }
 func (p *pair) Close() error      { p.closed = true; return nil }
 
@@ -51,6 +53,9 @@ func TestWeightsAndStateTurnTogether(t *testing.T) {
 		}
 		if _, err := st.Merging().WriteAt(want[7:13], 7); err != nil {
 			t.Fatal(err)
+		}
+		if st.Merged("note"); weights.note != "note\tsession.state-"+strconv.Itoa(round%2) {
+			t.Errorf("round %d: noted %q", round, weights.note)
 		}
 		st.Commit()
 		later, err := sc.openStateful(weights, "session", 10, 6, st.turn)

@@ -40,7 +40,7 @@ func (s *slots) Local() session.Slot     { return &s.local }
 func (s *slots) LocalName() string       { return "local" }
 func (s *slots) Merging() session.Slot   { return &s.merged[s.turn%2] }
 func (s *slots) Committed() session.Slot { return &s.merged[(s.turn+1)%2] }
-func (s *slots) SumUp() {
+func (s *slots) Merged(string) {
 	if s.sumUp != nil {
 		s.sumUp()
 	}

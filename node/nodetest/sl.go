@@ -377,7 +377,7 @@ func (s *slots) Merging() session.Slot { return s.pick(0) }
 func (s *slots) Committed() session.Slot { return s.pick(1) }
 
 // Commit implements session.Slots.
-func (s *slots) SumUp() {}
+func (s *slots) Merged(string) {}
 
 func (s *slots) Commit() string {
 	s.mu.Lock()

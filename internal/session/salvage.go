@@ -1,0 +1,73 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// errNoNote says that a note is none of noteOf.
+var errNoNote = errors.New("it is not said which model it holds")
+
+// noteOf is what a weight file's note says of the model in it: the name of its copy on disk. Slots may add, behind a tab, the name of
+// the file that holds the optimiser's state.
+func noteOf(contract string, run uint64, m model) string { return store{}.path(contract, run, m) }
+
+// Salvage keeps on disk a model that lies in a weight file of an earlier life of this node, which was killed before it had a copy: all
+// nodes may have been. It returns the model's round. It is an error if the file holds another model than was noted, or a part of one. The
+// optimiser's state, which lies in scratchDir, is held to its digest when it is used.
+func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64, err error) {
+	name, stateName, _ := strings.Cut(note, "\t")
+	contract, base := filepath.Dir(name), filepath.Base(name)
+	run, m, ok := parse(base)
+	st := store{modelDir}
+	if !ok || !state.ValidContractName(contract) || noteOf(contract, run, m) != name {
+		return 0, errNoNote
+	}
+	path := st.path(contract, run, m)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return m.round, err // it had a copy
+	}
+	size, err := checkFlat(weights, m.digest)
+	if err != nil {
+		return 0, err
+	}
+	var all io.Reader = io.NewSectionReader(weights, 0, size)
+	if m.state != "" {
+		f, err := os.Open(filepath.Join(scratchDir, filepath.Base(stateName)))
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		all = io.MultiReader(all, f)
+	}
+	if err := st.write(path, all, false); err != nil {
+		return 0, err
+	}
+	return m.round, st.prune(contract)
+}
+
+// checkFlat holds a file of weights to a model's digest, and returns its length.
+func checkFlat(f *os.File, want string) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	layout, err := merge.NewLayout([]merge.Tensor{{Name: "all", DType: merge.Uint8, Shape: []int64{info.Size()}}})
+	if err != nil {
+		return 0, err
+	}
+	if layout.Bytes() != info.Size() { // tensors are padded
+		return 0, fmt.Errorf("no model has %d bytes", info.Size())
+	}
+	s := &session{layout: layout} // leaves depend on the length alone
+	_, err = s.verify(f, model{digest: want})
+	return info.Size(), err
+}
