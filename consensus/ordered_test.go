@@ -49,7 +49,8 @@ func TestAnOrderWhoseAnswerWasLost(t *testing.T) {
 			if err := s.servers[name].Barrier(s.within(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
-			_, found := ledger.Find(&o, s.servers[name].LedgerAfter)
+			var orders ledger.Orders
+			_, found := orders.Find(&o, s.servers[name].View().LedgerHead().Length, s.servers[name].LedgerAfter)
 			return found
 		}
 		if done(follower, order) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -97,12 +98,24 @@ func (s *Server) orderBy(
 	if s.cfg.Ledger.Barrier(within) != nil {
 		return res, err
 	}
-	done, ok := ledger.Find(o, s.cfg.Ledger.LedgerAfter)
+	done, ok := s.carried.find(o, s.cfg.Core.View().LedgerHead().Length, s.cfg.Ledger.LedgerAfter)
 	if !ok {
 		return res, err
 	}
 	s.cfg.Log.InfoContext(ctx, "an order was carried out, though it was answered otherwise", "order", o.Method, "answer", err)
 	return state.Result{Changed: true, Contract: done.Contract, Run: done.Run}, nil
+}
+
+// carriedOrders knows the orders that this SN's ledger carries. An operator whose orders are rejected has it read each record once.
+type carriedOrders struct {
+	mu     sync.Mutex
+	orders ledger.Orders
+}
+
+func (c *carriedOrders) find(o *ledger.Order, length uint64, read func(n uint64) ([]byte, error)) (ledger.Carried, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.orders.Find(o, length, read)
 }
 
 // readOrder returns what was signed of a request, which must be the same.

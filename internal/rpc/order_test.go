@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -324,4 +326,45 @@ func TestOrdersAreDoneThoughTheLeaderChanged(t *testing.T) {
 	}
 	_, err := p.nodes().ForgetNode(t.Context(), signed(p, &swarmv1.ForgetNodeRequest{Name: "sl-a"}))
 	wantReason(t, "forgotten a second time", err, "NODE_UNKNOWN")
+}
+
+// counted is a ledger that counts the bytes that are read of it.
+type counted struct {
+	interrupted
+	read *atomic.Int64
+}
+
+// LedgerAfter implements rpc.Ledger.
+func (c counted) LedgerAfter(n uint64) ([]byte, error) {
+	b, err := c.interrupted.LedgerAfter(n)
+	c.read.Add(int64(len(b)))
+	return b, err
+}
+
+// TestRejectedOrdersDoNotReadTheLedgerAgain: an operator sends an order that is rejected again and again, over the ledger as it was at
+// its start.
+func TestRejectedOrdersDoNotReadTheLedgerAgain(t *testing.T) {
+	var read atomic.Int64
+	s := startSwarm(t, rpc.Config{}, func(cfg *rpc.Config) {
+		cfg.Ledger = counted{interrupted{cfg.Core.(*rpctest.Core)}, &read}
+	})
+	must(s.core.Propose(t.Context(), state.BundleOf("hospital.example", [][]byte{{1}}, 1)))(t)
+	p := s.as("/swarm/swci")
+	order := signed(p, &swarmv1.ForgetNodeRequest{Name: "sl-1"})
+	for i := range 20 {
+		s.as("/swarm/sl").register(t, fmt.Sprint("sl-", i), nodeKey(t))
+	}
+	send := func(reason string) {
+		t.Helper()
+		_, err := p.nodes().ForgetNode(t.Context(), order)
+		wantReason(t, "forget a node that lives", err, reason)
+	}
+	send(state.ReasonNodeLive)
+	once := read.Load()
+	for range 20 {
+		send("NONCE_REFUSED")
+	}
+	if all := read.Load(); once == 0 || all != once {
+		t.Errorf("%d bytes were read for one rejected order, %d for 21", once, all)
+	}
 }

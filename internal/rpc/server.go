@@ -93,6 +93,7 @@ type Server struct {
 	cfg     Config
 	nonces  *nonce.Table // of registrations
 	orders  *nonce.Table // of operators' orders, by the SN that asked for them
+	carried carriedOrders
 	healths healths
 	budget  *budget
 	perNode *budget         // of small calls that carry a token, by SPIFFE ID and node
