@@ -34,6 +34,7 @@ type spec struct {
 	disks       bool // needs file systems of its own
 	anew        bool // SLs begin a new session after it, or other SLs come
 	rare        bool // long: one of four that are drawn is done
+	wipes       bool // takes an SN's disk: for the majority that is to replace it no other SN may lose its own or be away for long
 	least, most time.Duration
 	begin       func(c *cluster, f Fault) (end func() error, err error)
 }
@@ -62,7 +63,7 @@ var specs = index([]*spec{
 	{kind: "sn-term", scope: oneSN, least: brief, most: while, begin: away},
 	{kind: "sn-stop", scope: oneSN, least: brief, most: while, begin: freeze},
 	{kind: "sn-disk-full", scope: oneSN, disks: true, least: brief, most: while, begin: fillDisk},
-	{kind: "sn-wipe", scope: oneSN, least: brief, most: while, begin: wipe},
+	{kind: "sn-wipe", scope: oneSN, wipes: true, least: brief, most: while, begin: wipe},
 	{kind: "sn-slow", scope: oneSN, links: true, least: brief, most: while, begin: slow},
 	{kind: "sn-away-long", scope: oneSN, rare: true, least: ages, most: ages + long/2, begin: away},
 	{kind: "sn-stop-long", scope: oneSN, rare: true, least: ages, most: ages + long/2, begin: freeze},

@@ -51,7 +51,7 @@ func WaveOf(seed uint64, number int, shape Shape) []Fault {
 		if spec.rare && rng.IntN(4) > 0 {
 			continue
 		}
-		if slices.ContainsFunc(hits, func(node string) bool { return taken[node] }) {
+		if slices.ContainsFunc(hits, func(node string) bool { return taken[node] }) || parts(faults, spec) {
 			continue // A wave may have fewer.
 		}
 		for _, node := range hits {
@@ -61,6 +61,15 @@ func WaveOf(seed uint64, number int, shape Shape) []Fault {
 	}
 	slices.SortStableFunc(faults, func(a, b Fault) int { return int(a.At - b.At) })
 	return faults
+}
+
+// parts reports whether a fault would leave, with those before it, no majority of SNs to put another one in a lost one's place.
+func parts(before []Fault, s *spec) bool {
+	return slices.ContainsFunc(before, func(f Fault) bool {
+		b := specs[f.Kind]
+		long := func(s *spec) bool { return s.wipes || s.rare && s.scope == oneSN }
+		return s.wipes && long(b) || b.wipes && long(s)
+	})
 }
 
 // draw makes one fault and names the nodes that it hits.

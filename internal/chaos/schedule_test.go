@@ -31,6 +31,29 @@ func TestScheduleIsAFunctionOfTheSeed(t *testing.T) {
 	}
 }
 
+// TestWavesLeaveAMajorityOfSNs: two of three SNs that lose their disks at once are a swarm that is lost.
+func TestWavesLeaveAMajorityOfSNs(t *testing.T) {
+	shape := chaos.Shape{SNs: 3, SLs: 3, Kinds: []chaos.Kind{"sn-wipe", "sn-away-long", "sn-stop-long", "sn-kill"}}
+	wipes := 0
+	for number := range 500 {
+		here, long := 0, 0
+		for _, f := range chaos.WaveOf(12, number, shape) {
+			switch f.Kind {
+			case "sn-wipe":
+				here++
+			case "sn-away-long", "sn-stop-long":
+				long++
+			}
+		}
+		if wipes += here; here > 1 || here == 1 && long > 0 {
+			t.Errorf("wave %d takes the disks of %d SNs, and %d more are away for long", number, here, long)
+		}
+	}
+	if wipes < 100 {
+		t.Errorf("%d disks were taken in 500 waves", wipes)
+	}
+}
+
 func TestWavesHitEachNodeOnceAndHaveAllKinds(t *testing.T) {
 	seen, most := map[chaos.Kind]bool{}, 0
 	for number := range 2000 { // some kinds are rare
