@@ -71,6 +71,7 @@ type stubs struct {
 	model    swarmv1connect.ModelServiceClient
 	backup   swarmv1connect.BackupServiceClient
 	beat     swarmv1connect.SessionServiceClient // for Report alone
+	watch    swarmv1connect.SessionServiceClient // for WatchContract alone: what is packed is not compressed once more
 }
 
 // stubs returns the services of an SN over connections with our newest SVID. After a rotation new calls get new
@@ -98,6 +99,7 @@ func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
 		model:    swarmv1connect.NewModelServiceClient(h, url, opt),
 		backup:   swarmv1connect.NewBackupServiceClient(h, url, opt),
 		beat:     swarmv1connect.NewSessionServiceClient(over(beats), url, opt),
+		watch:    swarmv1connect.NewSessionServiceClient(h, url, opt, connect.WithAcceptCompression("gzip", nil, nil)),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/delta"
 )
 
 const (
@@ -18,13 +19,15 @@ const (
 	watchLag = 30 * time.Second
 	// After so many SNs in a row have lagged behind a view that none of them confirms, it is taken for a lie and forgotten.
 	maxLags = 2
+	// After so many updates that did not fit, views are asked for as they are: the SN and this client do not understand each other.
+	maxMisfits = 2
 )
 
 // WatchContract calls fn with the contract's view, first the current one and then each newer one, until ctx ends, the
 // contract is refused, or fn returns an error, which is returned as it is. It changes SNs by itself, also when other
 // calls of this client do. A view that is older than one seen before is dropped, so that fn does not see the contract go back,
 // unless SNs lag behind that one for long and none confirms it: what one SN says must not make this node deaf to all others.
-// fn runs on the caller's goroutine; views are skipped, not queued, while it runs long.
+// Views share memory, so fn must not modify them. fn runs on the caller's goroutine; views are skipped, not queued, while it runs long.
 func (c *Client) WatchContract(ctx context.Context, contract string, fn func(*swarmv1.ContractView) error) error {
 	if err := c.ready(ctx); err != nil {
 		return err
@@ -48,6 +51,7 @@ type watch struct {
 	seen     *swarmv1.ContractView
 	by       string // the SN that showed it first
 	lags     int    // how often an SN has lagged behind it since another one than that confirmed it
+	misfits  int    // how many updates did not fit the view before them
 	err      error  // what fn returned: ends everything
 }
 
@@ -83,12 +87,11 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 	}()
 	defer func() { close(done); <-stopped }()
 
-	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: w.contract})
-	w.client.address(req.Header(), manner{speaks: true})
-	stream, err := s.session.WatchContract(ctx, req)
+	stream, err := w.open(ctx, s)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
+	var views delta.Decoder
 	defer func() { _ = stream.Close() }() // its error was returned by Err
 	fresh := time.Now()
 	for stream.Receive() {
@@ -97,7 +100,11 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			return err
 		}
 		w.client.wait("")
-		heard, err := w.take(sn, stream.Msg(), time.Since(fresh))
+		v, err := views.View(stream.Msg())
+		if err != nil {
+			return w.misfit(sn, err)
+		}
+		heard, err := w.take(sn, v, time.Since(fresh))
 		if err != nil || w.err != nil {
 			return err
 		}
@@ -109,6 +116,27 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 		return nil
 	}
 	return whyEnded(ctx, stream.Err())
+}
+
+// misfit has the whole view asked for, of the same SN at first.
+func (w *watch) misfit(sn string, err error) error {
+	w.misfits++
+	w.client.cfg.Log.Warn("an SN sent a view that could not be rebuilt: the whole view is asked for", "sn", sn, "contract", w.contract, "err", err)
+	if w.misfits <= maxMisfits {
+		return nil
+	}
+	return err
+}
+
+// open begins a stream: of packed views, unless those did not fit repeatedly.
+func (w *watch) open(ctx context.Context, s *stubs) (*connect.ServerStreamForClient[swarmv1.ContractView], error) {
+	via, packed := s.watch, w.misfits < maxMisfits
+	if !packed {
+		via = s.session
+	}
+	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: w.contract, Packed: packed})
+	w.client.address(req.Header(), manner{speaks: true})
+	return via.WatchContract(ctx, req)
 }
 
 // take judges a view of an SN that has shown nothing as new for so long, and hands on what is newer. It tells whether the SN keeps up;

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,6 +14,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -121,6 +125,50 @@ func TestWatchSurvivesAMessageCutShort(t *testing.T) {
 	err = c.WatchContract(ctx, "c", func(*swarmv1.ContractView) error { return nil })
 	if !errors.Is(err, context.Canceled) || !slices.Equal(asked, []string{"a:1", "b:1"}) {
 		t.Errorf("asked %v, got %v; want the second SN to be asked", asked, err)
+	}
+}
+
+// answer is a stream of one message.
+func answer(t *testing.T, r *http.Request, v *swarmv1.ContractView) *http.Response {
+	raw := must(proto.Marshal(v))(t)
+	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(raw))), raw...)
+	head := http.Header{"Content-Type": {"application/connect+proto"}, client.HeaderSwarmID: {swarmID}}
+	return &http.Response{StatusCode: http.StatusOK, Header: head, Body: io.NopCloser(bytes.NewReader(body)), Request: r}
+}
+
+// An update that does not fit makes the watcher ask for the whole view, and for one that is not packed in the end; it never
+// makes a view.
+func TestWatchAsksForTheWholeViewWhenAnUpdateDoesNotFit(t *testing.T) {
+	var asked []bool // for packed views
+	c, err := client.New(client.Config{
+		SNs: []string{"a:1"}, SwarmID: swarmID, Log: slog.New(slog.DiscardHandler),
+		Transport: transport(func(r *http.Request) (*http.Response, error) {
+			raw := must(io.ReadAll(r.Body))(t)
+			req := &swarmv1.WatchContractRequest{}
+			if err := proto.Unmarshal(raw[5:], req); err != nil {
+				t.Error(err)
+			}
+			if asked = append(asked, req.GetPacked()); !req.GetPacked() {
+				return answer(t, r, view(1, 7, 0, 5)), nil
+			}
+			if r.Header.Get("Connect-Accept-Encoding") != "" {
+				t.Error("packed views may be compressed once more")
+			}
+			return answer(t, r, &swarmv1.ContractView{Run: 1, Index: 9, Packed: &swarmv1.PackedView{Revision: 2, Updates: [][]byte{{0x08, 0x01}}}}), nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("seen")
+	err = c.WatchContract(t.Context(), "c", func(v *swarmv1.ContractView) error {
+		if !proto.Equal(v, view(1, 7, 0, 5)) {
+			t.Errorf("got %v", v)
+		}
+		return stop
+	})
+	if !errors.Is(err, stop) || !slices.Equal(asked, []bool{true, true, false}) {
+		t.Errorf("asked for packed views: %v; got %v", asked, err)
 	}
 }
 

@@ -176,7 +176,7 @@ func TestViewShowsEveryField(t *testing.T) {
 		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips,
 	}
 	view := rpc.ViewToProto(s, &c, 7)
-	full(t, view)
+	full(t, view, "packed")
 	full(t, view.GetTerms(), "layout")
 	full(t, view.GetRules())
 	full(t, view.GetLostModel())

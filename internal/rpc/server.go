@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/nonce"
 )
 
@@ -103,6 +104,7 @@ type Server struct {
 	rates    *rates
 	seals    seals
 	backups  chan struct{} // capacity 1: taken by the one that is being made
+	feeds    delta.Feeds   // of watched contracts
 
 	stop     sync.Once
 	stopping chan struct{}

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,11 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/delta"
 )
 
 const (
@@ -220,9 +219,11 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 	if n := s.cfg.Core.View().Nodes[speaker(ctx)]; n != nil {
 		peerID = n.PeerID
 	}
+	feed, leave := s.feeds.Join(name)
+	defer leave()
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
-	var last []byte
+	var last uint64 // revision of what was sent last
 	leaderless := 0
 	for alive := true; ; {
 		changed := s.cfg.Core.Changed()
@@ -234,12 +235,15 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 		if c == nil {
 			return unknownContract(name)
 		}
-		msg := viewToProto(view, c, index)
-		if now := fingerprint(msg); alive || !bytes.Equal(now, last) {
-			if err := stream.Send(msg); err != nil {
+		now, err := feed.Take(view, index, func() *swarmv1.ContractView { return viewToProto(view, c, index) })
+		if err != nil {
+			return err
+		}
+		if alive || now.Revision() != last {
+			if err := sendView(stream, now, req.Msg.GetPacked(), last); err != nil {
 				return err
 			}
-			last = now
+			last = now.Revision()
 		}
 		alive = false
 		select {
@@ -260,14 +264,14 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 	}
 }
 
-// fingerprint is the view without its index, which changes with every command of the whole swarm.
-func fingerprint(v *swarmv1.ContractView) []byte {
-	index := v.GetIndex()
-	v.Index = 0
-	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(v)
-	v.Index = index
-	if err != nil { // a text that is not UTF-8: names and reasons were checked, so send rather than hide
-		return nil
+// sendView sends a view to a watcher that has the one of a revision, 0 if it has none.
+func sendView(stream *connect.ServerStream[swarmv1.ContractView], now *delta.Snapshot, packed bool, have uint64) error {
+	if !packed {
+		return stream.Send(now.Plain())
 	}
-	return out
+	msg, err := now.Packed(have)
+	if err != nil {
+		return err
+	}
+	return stream.Send(msg)
 }

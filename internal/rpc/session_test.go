@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -447,5 +448,51 @@ func TestReportsAreBounded(t *testing.T) {
 		if _, err := a.sessions().Report(t.Context(), with(a, msg)); err == nil || !strings.Contains(err.Error(), "out of bounds") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestPackedViewsAreThePlainOnes: who asks for packed views rebuilds what the others are sent.
+func TestPackedViewsAreThePlainOnes(t *testing.T) {
+	s := newSwarm(t)
+	a, _ := newLearner(t, s, "sl-a")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 2)); err != nil {
+		t.Fatal(err)
+	}
+	watch := func(packed bool) *connect.ServerStreamForClient[swarmv1.ContractView] {
+		return must(a.sessions().WatchContract(t.Context(), with(a, &swarmv1.WatchContractRequest{Contract: "study", Packed: packed})))(t)
+	}
+	plain, packed := watch(false), watch(true)
+	next := func(stream *connect.ServerStreamForClient[swarmv1.ContractView], ready func(*swarmv1.ContractView) bool, view func(*swarmv1.ContractView) *swarmv1.ContractView) *swarmv1.ContractView {
+		for stream.Receive() {
+			if v := view(stream.Msg()); ready(v) {
+				return v
+			}
+		}
+		t.Fatal(stream.Err())
+		return nil
+	}
+	var views delta.Decoder
+	differences := 0
+	for round := range 2 {
+		if round > 0 {
+			must(a.sessions().CloseSession(t.Context(), with(a, &swarmv1.CloseSessionRequest{
+				Session: idA, Contract: "study", Run: 1, CheckinMode: "snapshot", Seq: uint64(round),
+			})))(t)
+		}
+		ready := func(v *swarmv1.ContractView) bool { return round == 0 || v.GetSessions()[0].GetState() == "closed" }
+		want := next(plain, ready, func(v *swarmv1.ContractView) *swarmv1.ContractView { return v })
+		got := next(packed, ready, func(v *swarmv1.ContractView) *swarmv1.ContractView {
+			if v.GetPacked() == nil || v.GetName() != "" {
+				t.Errorf("a view that is not packed: %v", v)
+			}
+			differences += len(v.GetPacked().GetUpdates())
+			return must(views.View(v))(t)
+		})
+		if want.GetPacked() != nil || !proto.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if differences != 2 {
+		t.Errorf("%d updates, want the first view and one difference", differences)
 	}
 }

@@ -2946,6 +2946,7 @@ func (x *Progress) GetPhase() string {
 type WatchContractRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Packed        bool                   `protobuf:"varint,2,opt,name=packed,proto3" json:"packed,omitempty"` // the caller takes packed views, and its connection need not compress them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2987,6 +2988,13 @@ func (x *WatchContractRequest) GetContract() string {
 	return ""
 }
 
+func (x *WatchContractRequest) GetPacked() bool {
+	if x != nil {
+		return x.Packed
+	}
+	return false
+}
+
 // ContractView is the replicated part of a contract, as SLs follow it. Only what is committed is in it.
 type ContractView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3004,6 +3012,7 @@ type ContractView struct {
 	Rules         *Rules                 `protobuf:"bytes,12,opt,name=rules,proto3" json:"rules,omitempty"`                                      // by CreateContract; unset if there are none
 	LostModel     *LostModel             `protobuf:"bytes,13,opt,name=lost_model,json=lostModel,proto3" json:"lost_model,omitempty"`             // the last committed model that no node held any more; unset if there was none in this run
 	Skips         *Skips                 `protobuf:"bytes,14,opt,name=skips,proto3" json:"skips,omitempty"`                                      // rounds of this run that were given up; unset if there was none
+	Packed        *PackedView            `protobuf:"bytes,15,opt,name=packed,proto3" json:"packed,omitempty"`                                    // all of the view but index, which is beside it; only to who asked for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3136,6 +3145,253 @@ func (x *ContractView) GetSkips() *Skips {
 	return nil
 }
 
+func (x *ContractView) GetPacked() *PackedView {
+	if x != nil {
+		return x.Packed
+	}
+	return nil
+}
+
+// PackedView is what a watcher of a contract needs to bring its last view up to date. It is made once for all watchers.
+type PackedView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"` // of the view, counted by this SN; it means nothing in another stream
+	Updates       [][]byte               `protobuf:"bytes,2,rep,name=updates,proto3" json:"updates,omitempty"`    // each a ViewUpdate; none: the view of this revision still stands
+	Inflated      uint32                 `protobuf:"varint,3,opt,name=inflated,proto3" json:"inflated,omitempty"` // not 0: there is one update, compressed with DEFLATE, of so many bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PackedView) Reset() {
+	*x = PackedView{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PackedView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PackedView) ProtoMessage() {}
+
+func (x *PackedView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
+func (*PackedView) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *PackedView) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PackedView) GetUpdates() [][]byte {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+func (x *PackedView) GetInflated() uint32 {
+	if x != nil {
+		return x.Inflated
+	}
+	return 0
+}
+
+// ViewUpdate makes the view of a revision from an earlier one. Each list of the new view is the concatenation of its runs.
+type ViewUpdate struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Base     uint64                 `protobuf:"varint,1,opt,name=base,proto3" json:"base,omitempty"`         // revision that runs copy from; 0: nothing, this is the whole view
+	Revision uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // of the view that comes out
+	View     []byte                 `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`          // ContractView without index, sessions, and the participants of its plan and of its committed round
+	Sessions []*ViewRun             `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`  // Session; counts are last_seq and last_round
+	// Participant; counts are seq and 0. They belong to the plan or, where the view has none, to the last plan, for the next update.
+	Planned       []*ViewRun `protobuf:"bytes,5,rep,name=planned,proto3" json:"planned,omitempty"`
+	Committed     []*ViewRun `protobuf:"bytes,6,rep,name=committed,proto3" json:"committed,omitempty"` // names of the committed round's participants; counts are 0
+	Checksum      uint32     `protobuf:"fixed32,7,opt,name=checksum,proto3" json:"checksum,omitempty"` // CRC-32C of the view that comes out: package internal/delta has its form
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewUpdate) Reset() {
+	*x = ViewUpdate{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewUpdate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewUpdate) ProtoMessage() {}
+
+func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
+func (*ViewUpdate) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ViewUpdate) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *ViewUpdate) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ViewUpdate) GetView() []byte {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+func (x *ViewUpdate) GetSessions() []*ViewRun {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ViewUpdate) GetPlanned() []*ViewRun {
+	if x != nil {
+		return x.Planned
+	}
+	return nil
+}
+
+func (x *ViewUpdate) GetCommitted() []*ViewRun {
+	if x != nil {
+		return x.Committed
+	}
+	return nil
+}
+
+func (x *ViewUpdate) GetChecksum() uint32 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+// ViewRun is part of a list: elements of the base's list, then new ones.
+type ViewRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`            // index of the first element that is copied
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`          // number of elements that are copied
+	Plus          uint64                 `protobuf:"varint,3,opt,name=plus,proto3" json:"plus,omitempty"`            // added to the first count of each copied element, modulo 2^64
+	Set           *uint64                `protobuf:"varint,4,opt,name=set,proto3,oneof" json:"set,omitempty"`        // becomes the second count of each copied element
+	Put           [][]byte               `protobuf:"bytes,5,rep,name=put,proto3" json:"put,omitempty"`               // new elements, without their counts
+	Counts        []uint64               `protobuf:"varint,6,rep,packed,name=counts,proto3" json:"counts,omitempty"` // two for each new element
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewRun) Reset() {
+	*x = ViewRun{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewRun) ProtoMessage() {}
+
+func (x *ViewRun) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
+func (*ViewRun) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ViewRun) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *ViewRun) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ViewRun) GetPlus() uint64 {
+	if x != nil {
+		return x.Plus
+	}
+	return 0
+}
+
+func (x *ViewRun) GetSet() uint64 {
+	if x != nil && x.Set != nil {
+		return *x.Set
+	}
+	return 0
+}
+
+func (x *ViewRun) GetPut() [][]byte {
+	if x != nil {
+		return x.Put
+	}
+	return nil
+}
+
+func (x *ViewRun) GetCounts() []uint64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // Rules of a contract, demanded before anybody takes part. A zero field demands nothing.
 type Rules struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -3163,7 +3419,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3431,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3444,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3302,7 +3558,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3570,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3583,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -3371,7 +3627,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3639,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3652,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -3458,7 +3714,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +3726,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +3739,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Session) GetId() string {
@@ -3650,7 +3906,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3918,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3931,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -3759,7 +4015,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +4027,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +4040,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -3877,7 +4133,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +4145,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +4158,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Participant) GetSession() string {
@@ -4000,7 +4256,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +4268,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +4281,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -4055,7 +4311,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4067,7 +4323,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4080,7 +4336,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -4127,7 +4383,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4395,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4408,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -4175,7 +4431,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4187,7 +4443,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4200,7 +4456,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4246,7 +4502,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4258,7 +4514,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4271,7 +4527,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 type ListContractsRequest struct {
@@ -4282,7 +4538,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4294,7 +4550,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4307,7 +4563,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 type ListContractsResponse struct {
@@ -4319,7 +4575,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4331,7 +4587,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4344,7 +4600,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -4370,7 +4626,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4382,7 +4638,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4395,7 +4651,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -4463,7 +4719,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4731,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4744,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -4513,7 +4769,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4525,7 +4781,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4538,7 +4794,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -4601,7 +4857,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4869,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4882,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -4659,7 +4915,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4671,7 +4927,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4684,7 +4940,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -4709,7 +4965,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4721,7 +4977,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4734,7 +4990,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -4794,7 +5050,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +5062,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +5075,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 type ListModelsRequest struct {
@@ -4831,7 +5087,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5099,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5112,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -4880,7 +5136,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4892,7 +5148,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4905,7 +5161,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -4964,7 +5220,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4976,7 +5232,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4989,7 +5245,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -5043,7 +5299,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5055,7 +5311,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5068,7 +5324,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -5087,7 +5343,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5355,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5112,7 +5368,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -5130,7 +5386,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5142,7 +5398,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5155,7 +5411,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 type BackupChunk struct {
@@ -5167,7 +5423,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5179,7 +5435,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5192,7 +5448,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -5214,7 +5470,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5482,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5495,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -5279,7 +5535,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5291,7 +5547,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5304,7 +5560,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -5326,7 +5582,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5338,7 +5594,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5351,7 +5607,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -5391,7 +5647,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5403,7 +5659,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5416,7 +5672,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -5437,7 +5693,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5449,7 +5705,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5462,7 +5718,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -5716,9 +5972,10 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\vepochs_done\x18\x06 \x01(\rR\n" +
 	"epochsDone\x12!\n" +
 	"\ftotal_epochs\x18\a \x01(\rR\vtotalEpochs\x12\x14\n" +
-	"\x05phase\x18\b \x01(\tR\x05phase\"2\n" +
+	"\x05phase\x18\b \x01(\tR\x05phase\"J\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
-	"\bcontract\x18\x01 \x01(\tR\bcontract\"\xf6\x03\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x16\n" +
+	"\x06packed\x18\x02 \x01(\bR\x06packed\"\xa4\x04\n" +
 	"\fContractView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
@@ -5735,7 +5992,30 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05rules\x18\f \x01(\v2\x0f.swarm.v1.RulesR\x05rules\x122\n" +
 	"\n" +
 	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\x12%\n" +
-	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\"\xc8\x03\n" +
+	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\x12,\n" +
+	"\x06packed\x18\x0f \x01(\v2\x14.swarm.v1.PackedViewR\x06packed\"^\n" +
+	"\n" +
+	"PackedView\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
+	"\aupdates\x18\x02 \x03(\fR\aupdates\x12\x1a\n" +
+	"\binflated\x18\x03 \x01(\rR\binflated\"\xf9\x01\n" +
+	"\n" +
+	"ViewUpdate\x12\x12\n" +
+	"\x04base\x18\x01 \x01(\x04R\x04base\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04view\x18\x03 \x01(\fR\x04view\x12-\n" +
+	"\bsessions\x18\x04 \x03(\v2\x11.swarm.v1.ViewRunR\bsessions\x12+\n" +
+	"\aplanned\x18\x05 \x03(\v2\x11.swarm.v1.ViewRunR\aplanned\x12/\n" +
+	"\tcommitted\x18\x06 \x03(\v2\x11.swarm.v1.ViewRunR\tcommitted\x12\x1a\n" +
+	"\bchecksum\x18\a \x01(\aR\bchecksum\"\x90\x01\n" +
+	"\aViewRun\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\rR\x04from\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
+	"\x04plus\x18\x03 \x01(\x04R\x04plus\x12\x15\n" +
+	"\x03set\x18\x04 \x01(\x04H\x00R\x03set\x88\x01\x01\x12\x10\n" +
+	"\x03put\x18\x05 \x03(\fR\x03put\x12\x16\n" +
+	"\x06counts\x18\x06 \x03(\x04R\x06countsB\x06\n" +
+	"\x04_set\"\xc8\x03\n" +
 	"\x05Rules\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x02 \x01(\rR\bminPeers\x12%\n" +
@@ -5977,7 +6257,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -6024,39 +6304,42 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*Progress)(nil),                  // 42: swarm.v1.Progress
 	(*WatchContractRequest)(nil),      // 43: swarm.v1.WatchContractRequest
 	(*ContractView)(nil),              // 44: swarm.v1.ContractView
-	(*Rules)(nil),                     // 45: swarm.v1.Rules
-	(*LostModel)(nil),                 // 46: swarm.v1.LostModel
-	(*Skips)(nil),                     // 47: swarm.v1.Skips
-	(*Session)(nil),                   // 48: swarm.v1.Session
-	(*CommittedRound)(nil),            // 49: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 50: swarm.v1.Plan
-	(*Participant)(nil),               // 51: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 52: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 53: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 54: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 55: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 56: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 57: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 58: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 59: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 60: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 61: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 62: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 63: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 64: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 65: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 66: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 67: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 68: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 69: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 70: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),         // 71: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),               // 72: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),      // 73: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 74: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 75: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 76: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 77: swarm.v1.ErrorReason
+	(*PackedView)(nil),                // 45: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                // 46: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                   // 47: swarm.v1.ViewRun
+	(*Rules)(nil),                     // 48: swarm.v1.Rules
+	(*LostModel)(nil),                 // 49: swarm.v1.LostModel
+	(*Skips)(nil),                     // 50: swarm.v1.Skips
+	(*Session)(nil),                   // 51: swarm.v1.Session
+	(*CommittedRound)(nil),            // 52: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 53: swarm.v1.Plan
+	(*Participant)(nil),               // 54: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 55: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 56: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 57: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 58: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 59: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 60: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 61: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 62: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 63: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 64: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 65: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 66: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),        // 67: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 68: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 69: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 70: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 71: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 72: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 73: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),         // 74: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),               // 75: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),      // 76: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 77: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),     // 78: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 79: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 80: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -6086,81 +6369,85 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	39, // 24: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
 	40, // 25: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
 	29, // 26: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	49, // 27: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	50, // 28: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	48, // 29: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	45, // 30: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	46, // 31: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	47, // 32: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	42, // 33: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	51, // 34: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	52, // 35: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	44, // 36: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	59, // 37: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	44, // 38: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	49, // 39: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	45, // 40: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 41: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	44, // 42: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	68, // 43: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	48, // 44: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 45: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	9,  // 46: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 47: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 48: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 49: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 50: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 51: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 52: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 53: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 54: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	25, // 55: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	27, // 56: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	22, // 57: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	30, // 58: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	32, // 59: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	43, // 60: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	53, // 61: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	55, // 62: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	57, // 63: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	60, // 64: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	62, // 65: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	73, // 66: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	75, // 67: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	66, // 68: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	64, // 69: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	69, // 70: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	71, // 71: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	1,  // 72: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 73: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 74: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 75: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 76: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 77: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 78: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 79: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	26, // 80: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	28, // 81: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	23, // 82: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	31, // 83: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	33, // 84: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	44, // 85: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	54, // 86: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	56, // 87: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	58, // 88: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	61, // 89: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	63, // 90: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	74, // 91: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	76, // 92: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	67, // 93: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	65, // 94: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	70, // 95: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	72, // 96: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	72, // [72:97] is the sub-list for method output_type
-	47, // [47:72] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	52, // 27: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	53, // 28: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	51, // 29: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	48, // 30: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	49, // 31: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	50, // 32: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	45, // 33: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	47, // 34: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	47, // 35: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	47, // 36: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	42, // 37: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	54, // 38: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	55, // 39: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	44, // 40: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	62, // 41: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	44, // 42: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	52, // 43: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	48, // 44: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 45: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	44, // 46: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	71, // 47: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	51, // 48: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 49: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	9,  // 50: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 51: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 52: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 53: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 54: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 55: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 56: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 57: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 58: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	25, // 59: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	27, // 60: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	22, // 61: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	30, // 62: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	32, // 63: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	43, // 64: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	56, // 65: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	58, // 66: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	60, // 67: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	63, // 68: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	65, // 69: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	76, // 70: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	78, // 71: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	69, // 72: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	67, // 73: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	72, // 74: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	74, // 75: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	1,  // 76: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 77: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 78: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 79: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 80: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 81: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 82: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 83: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	26, // 84: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	28, // 85: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 86: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	31, // 87: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	33, // 88: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	44, // 89: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	57, // 90: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	59, // 91: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	61, // 92: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	64, // 93: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	66, // 94: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	77, // 95: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	79, // 96: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	70, // 97: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	68, // 98: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	73, // 99: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	75, // 100: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	76, // [76:101] is the sub-list for method output_type
+	51, // [51:76] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -6168,13 +6455,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
+	file_api_swarm_v1_swarm_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   7,
 		},
