@@ -9,6 +9,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/trust"
 )
 
@@ -102,6 +103,42 @@ func TestAnEndedSVIDIsItsOwnersMatter(t *testing.T) {
 			t.Errorf("%d doubts in a plan that contradicts itself: %v", doubts, err)
 		}
 	})
+}
+
+// TestACertificateOfYesterdayIsNoExcuse: an SN that shows what was never good is doubted, however old it says that it is.
+func TestACertificateOfYesterdayIsNoExcuse(t *testing.T) {
+	foreign, err := rpctest.NewAuthority("a.example") // the name is right, the key is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
+	for _, tt := range []struct {
+		name string
+		show func(w *world)
+		want bool // that it has ended
+	}{
+		{"its own", func(w *world) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId) }, true},
+		{"of nobody that is trusted", func(w *world) {
+			other := &world{t: w.t, authority: foreign, proofs: w.proofs}
+			other.signs(other.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
+		}, false},
+		{"of another node", func(w *world) { w.signs(w.issue("/swarm/sl/c"), swarmID, "b", b.PeerId) }, false},
+		{"of another role", func(w *world) { w.signs(w.issue("/swarm/sn/b"), swarmID, "b", b.PeerId) }, false},
+		{"for another key", func(w *world) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peerID(w.t)) }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				tt.show(w)
+				time.Sleep(13 * time.Hour)
+				g := w.guard()
+				g.Learn(t.Context(), []*swarmv1.Session{b})
+				if err := g.Peer(b); err == nil || errors.Is(err, trust.ErrEnded) != tt.want {
+					t.Errorf("%v, want that its SVID has ended: %t", err, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // TestAnotherKeyUnderANameTakesNothing: what an SN makes up under a node's name neither takes the node's proof away nor has this node ask

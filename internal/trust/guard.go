@@ -5,6 +5,7 @@ package trust
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -144,19 +145,12 @@ func (g *Guard) judgeLocked(m *swarmv1.Session) error {
 func (g *Guard) verify(k *known, m *swarmv1.Session) {
 	id, leaf, err := identity.VerifySVID(k.proof.GetChain(), g.cfg.Source, g.cfg.Domains, identity.RoleSL)
 	switch {
-	case err != nil && hasEnded(k.proof.GetChain()):
+	case err == nil:
+		err = g.signedFor(id, leaf, k.proof, m)
+	case g.hasEnded(k.proof, m):
 		err = fmt.Errorf("%w: %w", ErrEnded, err)
-	case err != nil:
-		err = fmt.Errorf("its registration was not signed by an SVID that this node accepts: %w", err)
-	case id.String() != m.GetSpiffeId():
-		err = fmt.Errorf("its registration was signed by %s, the swarm says %.256q", id, m.GetSpiffeId())
-	case !id.MaySpeakFor(m.GetNode()):
-		err = fmt.Errorf("its registration was signed by %s, which has another name", id)
 	default:
-		err = identity.VerifySVIDSignature(leaf, identity.OwnershipMessage(g.cfg.SwarmID(), m.GetNode(), m.GetPeerId()), k.proof.GetSvidSignature())
-		if err != nil {
-			err = fmt.Errorf("the SVID of %s has not signed for node key %.64s of this swarm: %w", id, m.GetPeerId(), err)
-		}
+		err = fmt.Errorf("its registration was not signed by an SVID that this node accepts: %w", err)
 	}
 	k.err, k.checked = err, time.Now()
 	if err == nil {
@@ -164,10 +158,33 @@ func (g *Guard) verify(k *known, m *swarmv1.Session) {
 	}
 }
 
-// hasEnded tells whether an SVID is past its time.
-func hasEnded(raw [][]byte) bool {
-	chain, err := identity.ParseChain(raw)
-	return err == nil && len(chain) > 0 && time.Now().After(chain[0].NotAfter)
+// signedFor holds a proof whose chain was verified to what the swarm says of the node.
+func (g *Guard) signedFor(id identity.ID, leaf *x509.Certificate, proof *swarmv1.NodeProof, m *swarmv1.Session) error {
+	switch {
+	case id.String() != m.GetSpiffeId():
+		return fmt.Errorf("its registration was signed by %s, the swarm says %.256q", id, m.GetSpiffeId())
+	case !id.MaySpeakFor(m.GetNode()):
+		return fmt.Errorf("its registration was signed by %s, which has another name", id)
+	}
+	err := identity.VerifySVIDSignature(leaf, identity.OwnershipMessage(g.cfg.SwarmID(), m.GetNode(), m.GetPeerId()), proof.GetSvidSignature())
+	if err != nil {
+		return fmt.Errorf("the SVID of %s has not signed for node key %.64s of this swarm: %w", id, m.GetPeerId(), err)
+	}
+	return nil
+}
+
+// hasEnded tells whether a proof was good until its SVID's end. Anybody can make a certificate of yesterday.
+func (g *Guard) hasEnded(proof *swarmv1.NodeProof, m *swarmv1.Session) bool {
+	chain, err := identity.ParseChain(proof.GetChain())
+	if err != nil || len(chain) == 0 || !time.Now().After(chain[0].NotAfter) {
+		return false
+	}
+	sid, err := identity.VerifyChainAt(g.cfg.Source, chain, chain[0].NotAfter)
+	if err != nil {
+		return false
+	}
+	id, err := g.cfg.Domains.Check(sid, identity.RoleSL)
+	return err == nil && g.signedFor(id, chain[0], proof, m) == nil
 }
 
 // Unknown returns the sessions that can't be judged, or whose nodes have signed anew. Who lives may hold the final model after its
