@@ -200,19 +200,48 @@ func (e *Engine) compare(s *session) {
 			continue
 		}
 		after = min(2*after, compareMost)
+		var c comparison
 		same := func(v *swarmv1.ContractView) bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			equal := s.view == nil || standingIn(v, s.id) == standingIn(s.view, s.id)
-			s.doubted = s.doubted || !equal
+			c.add(equal, time.Now())
+			s.doubted = s.doubted || c.lasts
 			return equal
 		}
-		if sn := e.cfg.Compare(s.ctx, s.contract, same, fresh); sn != "" {
+		sn := e.cfg.Compare(s.ctx, s.contract, same, fresh)
+		if sn != "" {
 			e.cfg.Log.Warn("an SN shows another contract than others do; left it", "contract", s.contract, "sn", sn)
 			after = compareAfter
 		}
+		e.mu.Lock()
+		s.doubted = s.doubted && !c.agree()
+		e.mu.Unlock()
 	}
 }
+
+// lagging is how long an SN may show what others do not and be believed: it may lag.
+const lagging = 2 * time.Second
+
+// comparison is what became of comparing other SNs' views with that of the SN in use, which is done once more when there is a difference.
+type comparison struct {
+	asked bool
+	since time.Time // of the first difference; zero: there was none
+	lasts bool      // an SN differs after lagging too
+	last  bool      // the last one was the same
+}
+
+// add counts the answer of one SN.
+func (c *comparison) add(equal bool, now time.Time) {
+	c.asked, c.last = true, equal
+	if !equal && c.since.IsZero() {
+		c.since = now
+	}
+	c.lasts = c.lasts || !equal && now.Sub(c.since) >= lagging
+}
+
+// agree tells whether all SNs that gave an answer show the same.
+func (c *comparison) agree() bool { return c.asked && c.last && !c.lasts }
 
 // pausedOut waits, and tells whether ctx has ended.
 func pausedOut(ctx context.Context, d time.Duration) bool {

@@ -65,3 +65,57 @@ func TestAnotherRunThanThatOfAModel(t *testing.T) {
 		}
 	})
 }
+
+// TestADoubtEnds: a contract that was deleted is not opened anew since an SN has lagged once, nor when SNs agree again.
+func TestADoubtEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		shown []bool // by another SN: the same as the one in use
+		want  bool   // that the session is opened anew
+	}{
+		{"agreed all the time", []bool{true, true}, false},
+		{"lagged once", []bool{false, true}, false},
+		{"a difference that lasts", []bool{false, false}, true},
+		{"a difference that ends", []bool{false, false, true}, false},
+		{"a lasting one after a lag", []bool{false, true, false, false}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSwarm()
+				left := tt.shown
+				w.compare = func(same func(*swarmv1.ContractView) bool) { // as a client does, with one other SN
+					for range 2 {
+						if len(left) == 0 {
+							return
+						}
+						equal := left[0]
+						left = left[1:]
+						if v := (*swarmv1.ContractView)(nil); equal {
+							same(w.now())
+							return
+						} else if same(v) {
+							t.Error("no contract is the same as one")
+						}
+						time.Sleep(3 * time.Second)
+					}
+				}
+				e, id, _ := start(t, w)
+				got := syncCall(t, e, id, 1)
+				for len(left) > 0 {
+					time.Sleep(time.Minute)
+				}
+				w.mu.Lock()
+				w.opened = nil
+				w.mu.Unlock()
+				w.remove()
+				time.Sleep(10 * time.Second)
+				w.mu.Lock()
+				opened := w.opened != nil
+				w.mu.Unlock()
+				if opened != tt.want || (len(got) == 0) != tt.want {
+					t.Errorf("opened anew: %t, want %t; answered: %d", opened, tt.want, len(got))
+				}
+			})
+		})
+	}
+}

@@ -93,7 +93,7 @@ type session struct {
 	shown     bool              // the newest view shows this session
 	reopening bool              // it is being opened anew
 	moved     bool              // it went to another run, as an SN had told a wrong one
-	doubted   bool              // an SN has told what does not hold, or what others do not
+	doubted   bool              // an SN has told what does not hold, or what others do not, and they have not agreed since
 }
 
 // Result is the answer to a Sync or Close.

@@ -69,6 +69,7 @@ type swarm struct {
 	method     string // that the program asks for; start's default is the mean
 	opened     *swarmv1.OpenSessionRequest
 	slowOpen   time.Duration // how long the answer to Open takes
+	compare    func(same func(*swarmv1.ContractView) bool)
 	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
 	closeFn    func(ctx context.Context) error
 	endFn      func(ctx context.Context) error
@@ -269,6 +270,12 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
 		Patience: w.patience, Sign: w.sign, Trust: w.trust,
+		Compare: func(_ context.Context, _ string, same func(*swarmv1.ContractView) bool, _ bool) string {
+			if w.compare != nil {
+				w.compare(same)
+			}
+			return ""
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
