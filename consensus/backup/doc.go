@@ -27,6 +27,8 @@ const (
 	MaxHeader = 1 << 20
 	// trailer is the length of the digest and its line feed.
 	trailer = 65
+	// maxIndex bounds the log index: no log gets there, and one that begins behind it can be counted on.
+	maxIndex = 1 << 62
 	// indexBytes is the length of the log index that a snapshot begins with.
 	indexBytes = 8
 )

@@ -90,6 +90,9 @@ func readHeader(r *bufio.Reader) (h Header, err error) {
 	if again, err := json.Marshal(h); err != nil || string(again) != text {
 		return h, fmt.Errorf("%w: its header is not in the form in which it is written", ErrDamaged)
 	}
+	if h.Index > maxIndex {
+		return h, fmt.Errorf("%w: log index %d", ErrDamaged, h.Index)
+	}
 	if h.State < indexBytes || h.State > indexBytes+state.MaxSnapshotBytes {
 		return h, fmt.Errorf("%w: a state of %d bytes", ErrDamaged, h.State)
 	}

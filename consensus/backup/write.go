@@ -48,10 +48,7 @@ func Write(w io.Writer, s Source) error {
 		return err
 	}
 	z := gzip.NewWriter(all)
-	if _, err := z.Write(binary.BigEndian.AppendUint64(nil, s.Index)); err != nil {
-		return err
-	}
-	if _, err := z.Write(encoded); err != nil {
+	if err := writeState(z, s.Index, encoded); err != nil {
 		return err
 	}
 	if err := copyLedger(z, s.Ledger, head.Bytes); err != nil {
@@ -81,4 +78,22 @@ func copyLedger(w io.Writer, read func(offset uint64) ([]byte, error), length ui
 		offset += uint64(len(b))
 	}
 	return nil
+}
+
+// WriteSnapshot writes the state as a raft snapshot of this log index has it.
+func (b *Backup) WriteSnapshot(w io.Writer, index uint64) error {
+	encoded, err := state.EncodeSnapshot(b.State)
+	if err != nil {
+		return err
+	}
+	return writeState(w, index, encoded)
+}
+
+// writeState writes an index, eight bytes big endian, and an encoded state.
+func writeState(w io.Writer, index uint64, encoded []byte) error {
+	if _, err := w.Write(binary.BigEndian.AppendUint64(nil, index)); err != nil {
+		return err
+	}
+	_, err := w.Write(encoded)
+	return err
 }

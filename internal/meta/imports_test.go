@@ -25,7 +25,7 @@ var ranks = []struct {
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"consensus/ledger/audit", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"2", []string{"internal/rpc", "internal/client"}}, // both know the API, neither the other
+	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                            // the latter know the API, neither the other
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/modelfile"}},
