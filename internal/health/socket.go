@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/pprof" //nolint:gosec // nobody serves the mux that it registers with
 	"os"
 	"path/filepath"
 	"strconv"
@@ -112,9 +113,13 @@ func checkRuntimeDir(dir string, uid uint32) error {
 	return nil
 }
 
-// handler answers GET /health with the report: status 200 while the node is healthy, else 503.
+// handler answers GET /health with the report: status 200 while the node is healthy, else 503. Under /debug/pprof/ it has the
+// process's profiles, all but its command line.
 func handler(report func() Report) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		r := report()
 		w.Header().Set("Content-Type", "application/json")

@@ -1,0 +1,4 @@
+package health
+
+// Handler answers on the health socket.
+var Handler = handler
