@@ -58,12 +58,7 @@ func TestNoCommandHaltsTheSwarm(t *testing.T) {
 		}
 		s.propose(three[0], "sl-0")
 		s.converged(three...)
-		for _, name := range three {
-			s.stop(name)
-		}
-		for _, name := range three {
-			s.start(name)
-		}
+		s.restart(three...)
 		s.leader(three...)
 		s.propose(three[1], "sl-1")
 		s.converged(three...)

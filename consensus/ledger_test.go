@@ -117,12 +117,7 @@ func TestLedgerIsTheSameEverywhereAndSurvivesRestarts(t *testing.T) {
 		s.record("b", firstBundle())
 		s.fill("c", "sl", 5)
 		before := s.sameLedger(three...)
-		for _, name := range three {
-			s.stop(name)
-		}
-		for _, name := range three {
-			s.start(name)
-		}
+		s.restart(three...)
 		s.leader(three...)
 		s.fill("a", "late", 3)
 		after := s.sameLedger(three...)

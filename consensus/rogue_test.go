@@ -75,12 +75,7 @@ func (s *swarm) goesOn(names ...string) {
 	s.leader(names...)
 	s.propose(names[0], "sl-before")
 	s.terms(names...)
-	for _, name := range names {
-		s.stop(name)
-	}
-	for _, name := range names {
-		s.start(name)
-	}
+	s.restart(names...)
 	s.leader(names...)
 	s.propose(names[1], "sl-after")
 	s.converged(names...)

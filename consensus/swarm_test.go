@@ -236,6 +236,17 @@ func (s *swarm) stop(name string) {
 	}
 }
 
+// restart stops the servers, then starts them again.
+func (s *swarm) restart(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.stop(name)
+	}
+	for _, name := range names {
+		s.start(name)
+	}
+}
+
 func register(name string) state.RegisterNode {
 	return state.RegisterNode{
 		Node:      state.Node{Name: name, Role: "sn", PeerID: "id" + name, Host: name, P2PPort: 30303},

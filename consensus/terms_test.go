@@ -59,12 +59,7 @@ func TestTermsInSteps(t *testing.T) {
 						}
 					}()
 				}
-				for _, name := range honest {
-					s.stop(name)
-				}
-				for _, name := range honest {
-					s.start(name)
-				}
+				s.restart(honest...)
 				s.leader(honest...)
 				s.propose(honest[1], "sl-0")
 				s.converged(honest...)
@@ -101,12 +96,7 @@ func TestTermsAtTheCeiling(t *testing.T) {
 				s.net.Cut("id" + bad)
 				s.leader(honest...)
 				s.propose(honest[0], "sl-0")
-				for _, name := range honest {
-					s.stop(name)
-				}
-				for _, name := range honest {
-					s.start(name)
-				}
+				s.restart(honest...)
 				s.leader(honest...)
 				s.propose(honest[1], "sl-1")
 				s.converged(honest...)
