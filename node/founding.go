@@ -15,13 +15,17 @@ import (
 // newcomer is how old a swarm may be whose founder gives way to another one.
 const newcomer = 24 * time.Hour
 
-// seeker is an SN that has dialled this node's address to find another node key there: one that is a member of its swarm.
+// seeker is an SN that has dialled this node's address to find another node key there, one that is a member of its swarm, or an SL that
+// takes this SN for one of its swarm.
 type seeker struct {
 	swarm, name string
-	from        net.Addr
+	from        net.Addr // nil: it is an SL
 }
 
 func (s seeker) String() string {
+	if s.from == nil {
+		return fmt.Sprintf("SL %s belongs to swarm %.64q and takes this node for an SN of it", s.name, s.swarm)
+	}
 	host, _, err := net.SplitHostPort(s.from.String())
 	if err != nil {
 		host = s.from.String()
@@ -36,6 +40,17 @@ func (s *sn) missed(who identity.ID, swarmID string, from net.Addr) {
 	}
 	select {
 	case s.seekers <- seeker{swarmID, cmp.Or(who.NodeName(), who.String()), from}:
+	default: // one says enough
+	}
+}
+
+// strayed notes an SL of another swarm. Swarms on one machine and tests, which found without listening, have none to look for.
+func (s *sn) strayed(who identity.ID, swarmID string) {
+	if who.Role() != identity.RoleSL || s.cfg.FoundAfter <= 0 {
+		return
+	}
+	select {
+	case s.seekers <- seeker{swarm: swarmID, name: cmp.Or(who.NodeName(), who.String())}:
 	default: // one says enough
 	}
 }
@@ -58,8 +73,14 @@ func (s *sn) listen(ctx context.Context) error {
 	}
 }
 
-// giveWay ends this node if it has founded a swarm that nobody has joined beside one that lives.
-func (s *sn) giveWay(ctx context.Context, group *consensus.Group) error {
+// founded is the group of a founder. *consensus.Group fulfils it.
+type founded interface {
+	View() *state.State
+	Servers() []consensus.Server
+}
+
+// giveWay ends this node if it has founded a swarm that nobody has joined beside another one.
+func (s *sn) giveWay(ctx context.Context, group founded) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -69,7 +90,7 @@ func (s *sn) giveWay(ctx context.Context, group *consensus.Group) error {
 			if found.swarm == own || !alone(group.View(), s.cfg.Name, len(group.Servers()), time.Now()) {
 				continue
 			}
-			return fmt.Errorf("%s; swarm %s, which was founded here, is new and nobody has joined it: delete the state directory %s and start this node with --join HOST of one of those SNs, or stop them all first", found, own, s.cfg.StateDir)
+			return fmt.Errorf("%s; swarm %s, which was founded here, is new and nobody has joined it: delete the state directory %s and start this node with --join HOST of one of that swarm's SNs, or stop its nodes first", found, own, s.cfg.StateDir)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package node
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
 )
 
 // TestOnlyAnUnusedSwarmIsGivenUp: a handshake stops a founder that is alone and new, and never an SN that others rely on.
@@ -58,6 +61,66 @@ func TestFounderListensFirst(t *testing.T) {
 			if err := s.listen(t.Context()); err != nil || time.Since(begin) != wait {
 				t.Errorf("%v after %s, want %s", err, time.Since(begin), wait)
 			}
+		})
+	}
+}
+
+// lone is the group of an SN that is alone in it.
+type lone struct{ view *state.State }
+
+func (l lone) View() *state.State          { return l.view }
+func (l lone) Servers() []consensus.Server { return make([]consensus.Server, 1) }
+
+// TestFounderGivesWayToSLsOfAnotherSwarm: the servers of a swarm that has removed a lost Sentinel dial it no more, but an SL that was
+// started with its address does.
+func TestFounderGivesWayToSLsOfAnotherSwarm(t *testing.T) {
+	sl, err := identity.ParseIDString("spiffe://swarm.learning/swarm/sl/sl-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl, err := identity.ParseIDString("spiffe://swarm.learning/swarm/swci/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		who   identity.ID
+		swarm string
+		wait  time.Duration
+		ends  bool
+	}{
+		"an SL":                             {sl, "other", 5 * time.Second, true},
+		"of this swarm":                     {sl, "own", 5 * time.Second, false},
+		"a user":                            {ctl, "other", 5 * time.Second, false},
+		"one that founds without listening": {sl, "other", 0, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				view, _, err := state.New().Apply(state.InitSwarm{SwarmID: "own", AtMS: time.Now().UnixMilli()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if view, _, err = view.Apply(state.RegisterNode{
+					Node: state.Node{Name: "sn-0", Role: "sn", PeerID: "idsn-0", Host: "h"}, TokenHash: strings.Repeat("0", 64), AtMS: 2,
+				}); err != nil {
+					t.Fatal(err)
+				}
+				s := &sn{
+					cfg: SNConfig{Common: Common{Name: "sn-0", StateDir: "/state"}, FoundAfter: tt.wait}, base: &base{swarm: &pin{id: "own"}}, seekers: make(chan seeker, 1),
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				s.strayed(tt.who, tt.swarm)
+				err = s.giveWay(ctx, lone{view})
+				if (err != nil) != tt.ends {
+					t.Fatalf("it ends with %v", err)
+				}
+				want := "SL sl-1 belongs to swarm \"other\" and takes this node for an SN of it; swarm own, which was founded here, is new and nobody has joined it: " +
+					"delete the state directory /state and start this node with --join HOST of one of that swarm's SNs, or stop its nodes first"
+				if tt.ends && err.Error() != want {
+					t.Errorf("it says: %s", err)
+				}
+			})
 		})
 	}
 }

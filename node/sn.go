@@ -299,7 +299,7 @@ func (s *sn) registration() (state.RegisterNode, error) {
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
 	server, err := rpc.New(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
-		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() },
+		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() }, Stray: s.strayed,
 	})
 	if err != nil {
 		return err

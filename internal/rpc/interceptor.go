@@ -38,6 +38,7 @@ func spokesmanFrom(ctx context.Context) spokesman {
 type guard struct {
 	core  Core
 	table map[string]Access
+	stray func(who identity.ID, swarmID string) // nil: nobody is told
 	log   *slog.Logger
 }
 
@@ -103,6 +104,9 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 	}
 	view := g.core.View()
 	if err := checkSwarm(view.SwarmID, h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
+		if g.stray != nil && errors.Is(err, ErrWrongSwarm) {
+			g.stray(caller.ID, h.Get(HeaderSwarmID))
+		}
 		return ctx, err
 	}
 	ctx = context.WithValue(ctx, admittedKey{}, true)

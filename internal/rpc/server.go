@@ -72,6 +72,8 @@ type Config struct {
 	Now func() time.Time
 	// Health tells how this SN fares; nil: nobody knows, which is not healthy. It must not block.
 	Health func() *swarmv1.NodeHealth
+	// Stray is told of a caller that says it belongs to another swarm, which may be of any text; nil: nobody is told. It must not block.
+	Stray func(who identity.ID, swarmID string)
 	// BodyTime is how long a request may take to arrive; 0: 30 s.
 	BodyTime time.Duration
 	// Limits bound what callers may take; zero fields are the defaults.
@@ -172,7 +174,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 func (s *Server) guard() *guard {
-	return &guard{core: s.cfg.Core, table: AccessTable(), log: s.cfg.Log}
+	return &guard{core: s.cfg.Core, table: AccessTable(), stray: s.cfg.Stray, log: s.cfg.Log}
 }
 
 // proposeTimeout is shorter than the clients' patience with one SN, so that they hear why.

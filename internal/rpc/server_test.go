@@ -304,7 +304,8 @@ func TestRolesAreHeld(t *testing.T) {
 }
 
 func TestSwarmIDIsChecked(t *testing.T) {
-	s := newSwarm(t)
+	var strayed []string
+	s := startSwarm(t, rpc.Config{Stray: func(who identity.ID, id string) { strayed = append(strayed, who.String()+" of "+id) }})
 	p := s.as("/swarm/swci")
 	list := func() error {
 		_, err := p.nodes().ListNodes(t.Context(), with(p, &swarmv1.ListNodesRequest{}))
@@ -321,6 +322,9 @@ func TestSwarmIDIsChecked(t *testing.T) {
 	}
 	p.header.Del(rpc.HeaderSwarmID)
 	wantReason(t, "no swarm ID", list(), "SWARM_ID_MISSING")
+	if got := strings.Join(strayed, ", "); !strings.HasSuffix(got, "/swarm/swci of other") || len(strayed) != 1 {
+		t.Errorf("strayed: %s", got)
+	}
 	swarms := swarmv1connect.NewSwarmServiceClient(p.http, p.url())
 	res, err := swarms.GetSwarm(t.Context(), with(p, &swarmv1.GetSwarmRequest{}))
 	if err != nil || res.Msg.GetSwarmId() != swarmID || res.Msg.GetLeader() != "sn-0" || res.Header().Get(rpc.HeaderSwarmID) != swarmID {
