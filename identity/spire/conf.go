@@ -25,7 +25,7 @@ const (
 )
 
 // defaultConf is a SPIRE server's configuration. Certificates live an hour, so that a node that lost its entry is out
-// within the hour; the authority that signs them lives a week.
+// within the hour; the authority that signs them lives a week, and those of agents a sixth of that at most.
 const defaultConf = `# Written by swarmd run-spire-server when there was no such file; change it as you like, it is never written again.
 server {
     bind_address          = "0.0.0.0"
@@ -37,6 +37,9 @@ server {
     ca_key_type           = "ec-p256"
     ca_ttl                = "168h"
     default_x509_svid_ttl = "1h"
+
+    # So long the server may be away: an agent that joined with a token and whose own certificate has ended needs another token.
+    agent_ttl             = "24h"
 
     # A new agent is of no use before the server has read its entries again.
     experimental {
