@@ -26,12 +26,20 @@ func TestSLWithoutItsSN(t *testing.T) {
 	sl.Sees(registered)
 	sl.Stop()
 
-	// A Sentinel without its disk, at an address that the others do not know.
-	e2etest.Start(t, "stranger", w.Dir, nil, "swarmd", "run-sn", "--name", "sn-9", "--host-ip", w.Addr(9), "--sentinel-ip", w.Addr(9),
-		"--state-dir", w.Path("sn9"), "--identity", "embedded="+w.Path("ca")).Sees(apiMarker)
+	// A Sentinel without its disk, at an address that the others do not know. It ends, unless it founds without a look for another swarm.
+	stranger := func(more ...string) *e2etest.Proc {
+		return e2etest.Start(t, "stranger", w.Dir, nil, append([]string{
+			"swarmd", "run-sn", "--name", "sn-9", "--host-ip", w.Addr(9), "--sentinel-ip", w.Addr(9),
+			"--state-dir", w.Path("sn9"), "--identity", "embedded=" + w.Path("ca"),
+		}, more...)...)
+	}
+	founder := stranger()
+	founder.Sees(apiMarker)
 	sl = w.attach(1, "--sn-ip", w.Addr(9))
 	sl.Sees("an SN is of another swarm than this node", registered)
+	founder.Fails("belongs to swarm", "takes this node for an SN of it", "nobody has joined it: delete the state directory")
 	sl.Stop()
+	stranger("--found-at-once").Sees(apiMarker)
 
 	list := func(sns ...int) (code int, out string) {
 		args := []string{"swarmctl", "list", "nodes", "--identity", "embedded=" + w.Path("ca")}
