@@ -2,11 +2,13 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -63,6 +65,57 @@ func TestAnSNsLiesBeforeTheFirstModelAreNotForEver(t *testing.T) {
 				}
 				if a := <-got; a.err != nil || a.r.Round != 1 {
 					t.Errorf("got %+v, %v", a.r, a.err)
+				}
+			})
+		})
+	}
+}
+
+// TestALieAboutWitnessesCostsOneContribution: the plans that follow the first one are held to what that said, and if an SN had made it up,
+// the leader hears that what was offered is spent. What is offered next goes by the true rule.
+func TestALieAboutWitnessesCostsOneContribution(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("closed=%t", closed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSwarm()
+				w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+					return nil, &swarmv1.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Reason: "the others know another plan"}
+				}
+				e, id, _ := start(t, w)
+				got := syncCall(t, e, id, 1)
+				attempt := func(number, seq uint64, witnesses, weight uint32) *swarmv1.SessionReport {
+					w.update(func(v *swarmv1.ContractView) {
+						plan(v, 1, number, seq)
+						v.Plan.Witnesses, v.Plan.Participants[0].Weight = witnesses, weight
+						if closed {
+							v.Sessions[0].State = "closed"
+						}
+					})
+					time.Sleep(time.Second)
+					return w.said()
+				}
+				if said := attempt(1, 1, 3, 1); said.GetFailed().GetReason() != "the others know another plan" {
+					t.Fatalf("not begun: %v", said)
+				}
+				w.mu.Lock()
+				w.mergeFn = nil
+				w.mu.Unlock()
+				if said := attempt(2, 1, 0, 1); said.GetFailed().GetAttempt() != 2 || said.GetFailed().GetCode() != state.ReasonThirdOwner {
+					t.Errorf("the leader does not hear that what is offered is spent: %v", said)
+				}
+				if closed { // and counts 0
+					if said := attempt(3, 1, 0, 0); said.GetDone() == nil {
+						t.Errorf("weights that count 0 are not merged: %v", said)
+					}
+					return
+				}
+				w.update(func(v *swarmv1.ContractView) { v.Plan, v.Sessions[0].SkippedSeq = nil, 1 })
+				if a := <-got; a.err != nil || !a.r.Skipped {
+					t.Fatalf("got %+v, %v", a.r, a.err)
+				}
+				syncCall(t, e, id, 2)
+				if said := attempt(3, 2, 0, 1); said.GetDone() == nil {
+					t.Errorf("takes no part with what it offers next: %v", said)
 				}
 			})
 		})

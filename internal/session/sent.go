@@ -1,18 +1,23 @@
 package session
 
 import (
+	"errors"
+
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/session/sent"
 )
 
-// journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or a leaf
-// would go to a third owner, the attempt is not begun, and the leader is told so.
+// journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or what is offered
+// may not go to these nodes too, the attempt is not begun, and the leader is told so: it skips that Sync then, and what is offered next is
+// bound by nothing that an SN said before.
 func (s *session) journalLocked(job Job) bool {
 	p, gone, code := job.Plan, s.sent, ""
 	next, err := s.begun.After(s.run, p.Round, p.Attempt, s.passedLocked())
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
 		if gone, err = s.sent.After(s.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
+			s.doubted = s.doubted || errors.Is(err, sent.ErrRule)
 		}
 	}
 	if err == nil {

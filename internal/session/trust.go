@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -71,9 +70,6 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 		of.Weight = s.offered.weight
 	}
 	err := t.Plan(s.view, of)
-	if err == nil {
-		err = s.sameWitnessesLocked(p.Witnesses)
-	}
 	if err == nil || errors.Is(err, trust.ErrUnknown) {
 		return err == nil
 	}
@@ -86,15 +82,6 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
 	signal(s.engine.beat)
 	return false
-}
-
-// sameWitnessesLocked holds the plans for one contribution to one rule on witnesses, once leaves of it may have gone to some: no rule
-// changes while a session is open, so whoever tells another one lies now or did before. For the next contribution either may be true.
-func (s *session) sameWitnessesLocked(n uint32) error {
-	if s.sent == nil || s.sent.Seq != s.contributionLocked() || s.sent.Merging == n {
-		return nil
-	}
-	return fmt.Errorf("%d nodes are to merge each part of the model, it was %d when what this node offers was planned first", n, s.sent.Merging)
 }
 
 // contributionLocked is the number of the Sync whose weights this node contributes.

@@ -42,16 +42,24 @@ func (r Run) end() uint64 { return r.First + r.Leaves }
 // ErrThirdOwner says that an attempt would give a leaf to a third owner.
 var ErrThirdOwner = errors.New("two nodes may have leaves of what this node offers that a third would get")
 
+// ErrRule says that the plans for one contribution have different numbers of nodes merge each part, once leaves of it may have gone to
+// some: no rule changes while a session is open, so whoever says so lies now or did before. For the next contribution either may be true.
+var ErrRule = errors.New("the rule on witnesses is not that of the first plan for what this node offers")
+
 var errWitnesses = errors.New("as many witnesses may have leaves of what this node offers as may ever, and another would get them")
 
 // maxWitnesses is how many other nodes may get one leaf as witnesses, if so many merge each part: twice those of one attempt, as
 // there may be two owners.
 func maxWitnesses(merging uint32) int { return 2 * max(0, int(merging)-1) }
 
-// After returns what will have gone to whom after an attempt too. It is an error if a leaf would go to a third owner.
+// After returns what will have gone to whom after an attempt too. It is an error if a leaf would go to a third owner, or if there are to be
+// more or fewer witnesses than before: what is offered is then spent.
 func (s *Record) After(seq uint64, p *swarmv1.Plan, self int) (*Record, error) {
 	out := &Record{Seq: seq, Merging: p.Witnesses}
 	if s != nil && s.Seq == seq {
+		if s.Merging != p.Witnesses {
+			return nil, fmt.Errorf("%w: %d are to merge each part of the model, and it was %d", ErrRule, p.Witnesses, s.Merging)
+		}
 		out.Runs, out.Witnessed = slices.Clone(s.Runs), slices.Clone(s.Witnessed)
 	}
 	owners, witnesses := sentTo(p, self)

@@ -1,6 +1,7 @@
 package sent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -128,4 +129,37 @@ func TestWitnessesAreCountedApart(t *testing.T) {
 	if sent, err := (*Record)(nil).After(7, one, 1); err != nil || sent.Witnessed != nil {
 		t.Errorf("without witnesses: %v, %+v", err, sent)
 	}
+}
+
+// TestPlansKeepToOneRuleOnWitnesses: an SN that says another one later is not followed, so that no more nodes get to see what is offered,
+// also after a restart. One that lied first has what is offered spent, and nothing that is offered later.
+func TestPlansKeepToOneRuleOnWitnesses(t *testing.T) {
+	plan := func(witnesses uint32) *swarmv1.Plan {
+		return &swarmv1.Plan{Witnesses: witnesses, Participants: []*swarmv1.Participant{
+			{Node: "me", PeerId: "me", ShardLeaves: 1}, {Node: "a", PeerId: "a", ShardFirst: 1, ShardLeaves: 1}, {Node: "b", PeerId: "b"},
+		}}
+	}
+	var s *Record
+	holds := func(when string, seq uint64, rules map[uint32]bool) {
+		t.Helper()
+		for n, good := range rules {
+			if _, err := s.After(seq, plan(n), 0); (err == nil) != good || err != nil && !errors.Is(err, ErrRule) {
+				t.Errorf("%s: %d: %v", when, n, err)
+			}
+		}
+	}
+	holds("nothing was sent", 7, map[uint32]bool{0: true, 3: true, 8: true})
+	sent, err := s.After(7, plan(3), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := json.Marshal(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(kept, &s); err != nil {
+		t.Fatal(err)
+	}
+	holds("a plan of 3", 7, map[uint32]bool{0: false, 3: true, 8: false})
+	holds("the next contribution", 8, map[uint32]bool{0: true, 3: true, 8: true})
 }
