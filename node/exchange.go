@@ -64,6 +64,12 @@ func attemptOf(job session.Job) exchange.Attempt {
 	return a
 }
 
+// Planned implements session.Exchange.
+func (x *Exchanger) Planned(job session.Job) string {
+	a := attemptOf(job)
+	return a.Planned().Digest().String()
+}
+
 // Merge implements session.Exchange.
 func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
 	p, a := job.Plan, attemptOf(job)

@@ -121,3 +121,46 @@ func TestALieAboutWitnessesCostsOneContribution(t *testing.T) {
 		})
 	}
 }
+
+// TestPlansOfARogueSNUseNoAttemptsUp: the attempts of plans that an SN makes up are others than those of the leader's plan under the same
+// numbers, and the node takes part in these. In none it takes part twice.
+func TestPlansOfARogueSNUseNoAttemptsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		begun := map[uint64]int{}
+		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+			if len(job.Plan.Participants) == 1 {
+				begun[job.Plan.Attempt]++
+			}
+			return nil, &swarmv1.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Reason: "it did not work"}
+		}
+		e, id, _ := start(t, w)
+		syncCall(t, e, id, 1)
+		show := func(attempt uint64, with ...string) *swarmv1.Failed {
+			t.Helper()
+			w.update(func(v *swarmv1.ContractView) {
+				plan(v, 1, attempt, 1)
+				for _, name := range with {
+					v.Plan.Participants = append(v.Plan.Participants, &swarmv1.Participant{Session: "s " + name, Node: name, PeerId: name})
+				}
+			})
+			time.Sleep(time.Second)
+			return w.said().GetFailed()
+		}
+		show(1)
+		for n := uint64(2); n < 9; n++ {
+			if f := show(n, "b"); f.GetReason() != "it did not work" {
+				t.Fatalf("made-up attempt %d was not begun: %v", n, f)
+			}
+		}
+		show(8) // of the same number, the very next
+		for n := uint64(1); n < 8; n++ {
+			show(n)
+		}
+		for n := uint64(1); n < 9; n++ {
+			if show(n); begun[n] != 1 {
+				t.Errorf("attempt %d of the leader's plan was begun %d times, want once", n, begun[n])
+			}
+		}
+	})
+}

@@ -82,6 +82,8 @@ type Exchange interface {
 	// Merge runs one attempt. It returns the signed report of success, or the report of failure, or neither when ctx
 	// ended first. It blocks, and leaves nothing running when it returns.
 	Merge(ctx context.Context, job Job) (*swarmv1.Done, *swarmv1.Failed)
+	// Planned names what a signature for one of the plan's attempts covers, besides the attempt's number.
+	Planned(job Job) string
 	// Fetch reads a committed model, and the state that belongs to it, from a node that holds both into dst. The caller checks
 	// the digests.
 	Fetch(ctx context.Context, from *swarmv1.Session, req FetchRequest, dst io.WriterAt) error

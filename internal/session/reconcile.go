@@ -14,17 +14,33 @@ import (
 // attemptState is this node's part in the newest attempt that it was planned for.
 type attemptState struct {
 	run, round, number uint64
+	plan               string             // as Exchange.Planned names it: an SN may show another one under the same number
 	stop               context.CancelFunc // nil when nothing runs
 	leaves             []merge.Digest     // of what was merged
 	done               *swarmv1.Done
 	failed             *swarmv1.Failed
 }
 
-func (a *attemptState) is(p *swarmv1.Plan) bool {
-	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt
+func (a *attemptState) running() bool { return a.stop != nil }
+
+// attemptOfLocked is the attempt of the plan before anything is done.
+func (s *session) attemptOfLocked(p *swarmv1.Plan) attemptState {
+	return attemptState{run: p.Run, round: p.Round, number: p.Attempt, plan: s.plannedLocked(p)}
 }
 
-func (a *attemptState) running() bool { return a.stop != nil }
+// atLocked tells whether this node's newest attempt is that of the plan.
+func (s *session) atLocked(p *swarmv1.Plan) bool {
+	a := &s.attempt
+	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt && a.plan == s.plannedLocked(p)
+}
+
+// plannedLocked is what Exchange.Planned says of a plan. Each report asks for that of the view's.
+func (s *session) plannedLocked(p *swarmv1.Plan) string {
+	if s.named.plan != p {
+		s.named.plan, s.named.as = p, s.engine.cfg.Exchange.Planned(Job{Contract: s.contract, Plan: p, Layout: s.layout})
+	}
+	return s.named.as
+}
 
 // reconcileLocked does the next step towards what the contract says. It starts tasks and returns at once.
 func (s *session) reconcileLocked() {
@@ -193,11 +209,11 @@ func (s *session) resultLocked(seq uint64) *Result {
 // followPlanLocked starts this node's part of the current attempt and abandons an older one.
 func (s *session) followPlanLocked() {
 	p := s.view.GetPlan()
-	if s.attempt.running() && (p == nil || !s.attempt.is(p)) {
+	if s.attempt.running() && (p == nil || !s.atLocked(p)) {
 		s.attempt.stop()
 		return
 	}
-	if p == nil || s.attempt.is(p) || s.fetching || s.held != s.committedLocked() || p.Round != s.held.round+1 {
+	if p == nil || s.atLocked(p) || s.fetching || s.held != s.committedLocked() || p.Round != s.held.round+1 {
 		return
 	}
 	self := slices.IndexFunc(p.Participants, func(m *swarmv1.Participant) bool { return m.Session == s.id })
@@ -225,7 +241,8 @@ func (s *session) followPlanLocked() {
 func (s *session) mergeLocked(job Job) {
 	ctx, stop := context.WithCancel(s.ctx)
 	p := job.Plan
-	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, stop: stop}
+	s.attempt = s.attemptOfLocked(p)
+	s.attempt.stop = stop
 	signal(s.engine.beat)
 	e, base := s.engine, s.held
 	var leaves []merge.Digest

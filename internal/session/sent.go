@@ -13,7 +13,7 @@ import (
 // bound by nothing that an SN said before.
 func (s *session) journalLocked(job Job) bool {
 	p, gone, code := job.Plan, s.sent, ""
-	next, err := s.begun.After(s.run, p.Round, p.Attempt, s.passedLocked())
+	next, err := s.begun.After(s.run, p.Round, p.Attempt, s.passedLocked(), s.plannedLocked(p))
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
 		if gone, err = s.sent.After(s.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
@@ -25,9 +25,8 @@ func (s *session) journalLocked(job Job) bool {
 		s.recordLocked()
 		return true
 	}
-	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{
-		Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error(),
-	}}
+	s.attempt = s.attemptOfLocked(p)
+	s.attempt.failed = &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error()}
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
 	signal(s.engine.beat)
 	return false

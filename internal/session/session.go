@@ -81,8 +81,12 @@ type session struct {
 	deleted   bool    // the contract is gone
 	err       error   // why the session ended, nil while it lives
 
-	tasks     sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
-	attempt   attemptState
+	tasks   sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
+	attempt attemptState
+	named   struct { // by Exchange.Planned
+		plan *swarmv1.Plan
+		as   string
+	}
 	fetching  bool
 	learning  bool              // Trust asks for something
 	refused   []string          // nodes that this one takes part in nothing with
@@ -201,7 +205,7 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 			r.Ready.Weight = s.offered.weight
 		}
 	}
-	if p := s.view.GetPlan(); p != nil && s.attempt.is(p) {
+	if p := s.view.GetPlan(); p != nil && s.atLocked(p) {
 		r.Done, r.Failed = s.attempt.done, s.attempt.failed
 	}
 	return r

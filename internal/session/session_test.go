@@ -208,6 +208,10 @@ func (w *swarm) remove() {
 
 func (w *swarm) Waiting(context.Context, string) (string, error) { return "1 more peer", nil }
 func (w *swarm) SentBytes() uint64                               { return 0 }
+func (w *swarm) Planned(job session.Job) string {
+	d := merge.Sum(fmt.Append(nil, job.Plan.Witnesses, job.Plan.Participants))
+	return d.String()
+}
 
 func (w *swarm) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
 	w.mu.Lock()

@@ -76,9 +76,8 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	s.doubted = s.doubted || trust.Doubtful(err)
 	reason := err.Error()
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	s.attempt = attemptState{run: p.Run, round: p.Round, number: p.Attempt, failed: &swarmv1.Failed{
-		Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused,
-	}}
+	s.attempt = s.attemptOfLocked(p)
+	s.attempt.failed = &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused}
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
 	signal(s.engine.beat)
 	return false

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/swarmd/swarmd/merge"
 )
 
 const (
@@ -43,18 +45,24 @@ type Hub struct {
 
 // contract is the newest attempt of one contract and its progress.
 type contract struct {
-	ran      map[uint64]bool // attempts of run's round that were begun here: none is twice
+	ran      map[begun]bool // attempts of run's round that were begun here: none is twice
 	run      *run
 	progress *progress
+}
+
+// begun is an attempt by what is signed of it: one of another plan is another one, whoever made that plan up.
+type begun struct {
+	number uint64
+	plan   merge.Digest
 }
 
 // maxAttempts bounds the attempts of a round that a node begins out of order.
 const maxAttempts = 4096
 
-// mayCome reports whether an attempt of the newest one's round may begin here although its number is lower: an SN may have made up
-// the newest one's, and must not make this node deaf to the attempts that there are.
-func (k *contract) mayCome(run, round, number uint64) bool {
-	return k.run.Run == run && k.run.Round == round && !k.ran[number] && len(k.ran) < maxAttempts
+// mayCome reports whether an attempt of the newest one's round may begin here although its number is not higher: an SN may have made up
+// the newest one, and must not make this node deaf to the attempts that there are.
+func (k *contract) mayCome(run, round uint64, b begun) bool {
+	return k.run.Run == run && k.run.Round == round && !k.ran[b] && len(k.ran) < maxAttempts
 }
 
 // NewHub returns an empty hub.
@@ -147,7 +155,7 @@ func (h *Hub) begin(r *run) error {
 		h.contracts[r.Contract] = k
 	} else {
 		o := k.run
-		if !before(o.Run, o.Round, o.Number, r.Run, r.Round, r.Number) && !k.mayCome(r.Run, r.Round, r.Number) {
+		if !before(o.Run, o.Round, o.Number, r.Run, r.Round, r.Number) && !k.mayCome(r.Run, r.Round, begun{r.Number, r.plan}) {
 			return fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, o.Number, o.Round)
 		}
 		if !o.over() {
@@ -158,9 +166,9 @@ func (h *Hub) begin(r *run) error {
 		}
 	}
 	if k.run = r; k.ran == nil {
-		k.ran = map[uint64]bool{}
+		k.ran = map[begun]bool{}
 	}
-	k.ran[r.Number] = true
+	k.ran[begun{r.Number, r.plan}] = true
 	// The first attempt of a round starts from nothing on every node, which is
 	// why nobody has to wait for an owner's bitmap in it.
 	if p := k.progress; p == nil || r.Number == 1 || !p.serves(r.plan, r.slots.Name) {
@@ -308,10 +316,11 @@ func (h *Hub) findLocked(hi hello, from string) (*run, error) {
 	if before(r.Run, r.Round, r.Number, hi.run, hi.round, hi.number) {
 		return nil, nil
 	}
-	if before(hi.run, hi.round, hi.number, r.Run, r.Round, r.Number) {
-		if r.over() && k.mayCome(hi.run, hi.round, hi.number) {
-			return nil, nil
-		}
+	older := before(hi.run, hi.round, hi.number, r.Run, r.Round, r.Number)
+	if (older || hi.plan != r.plan) && r.over() && k.mayCome(hi.run, hi.round, begun{hi.number, hi.plan}) {
+		return nil, nil
+	}
+	if older {
 		return nil, fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, r.Number, r.Round)
 	}
 	if hi.sender >= len(r.Participants) || r.Participants[hi.sender].Node != from || hi.sender == r.Self {

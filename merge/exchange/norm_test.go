@@ -92,6 +92,25 @@ func TestANumberThatWasMadeUpIsNoEnd(t *testing.T) {
 	})
 }
 
+// TestAPlanThatWasMadeUpIsAnotherAttempt: one that an SN shows under the number of the leader's keeps no node from that.
+func TestAPlanThatWasMadeUpIsAnotherAttempt(t *testing.T) {
+	l, local, merged := floats(t, 6, 3)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t, 3, exchange.Config{})
+		madeUp, planned := attempt(t, l, 2, 3, 1, 1), attempt(t, l, 2, 1, 1, 1)
+		for _, a := range []exchange.Attempt{attempt(t, l, 1, 1, 1, 1), madeUp, planned} {
+			mustAll(t, s.runAll(t.Context(), a, local, merged))
+		}
+		for _, a := range []exchange.Attempt{madeUp, planned} {
+			for i, o := range s.runAll(t.Context(), a, local, merged) {
+				if o.err == nil {
+					t.Errorf("participant %d: an attempt ran twice", i)
+				}
+			}
+		}
+	})
+}
+
 // slow is a slot on a disk that takes its time for each leaf, and counts how often each is read.
 type slow struct {
 	*slot

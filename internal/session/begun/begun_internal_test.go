@@ -1,6 +1,8 @@
 package begun
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -11,7 +13,11 @@ func TestBegunIsASetOfAttempts(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		var b *Record
-		want, round := map[uint64]bool{}, uint64(1)
+		type attempt struct {
+			number uint64
+			plan   string
+		}
+		want, round := map[attempt]bool{}, uint64(1)
 		for range 60 {
 			number := uint64(rng.IntN(40))
 			if rng.IntN(10) == 0 {
@@ -19,19 +25,20 @@ func TestBegunIsASetOfAttempts(t *testing.T) {
 			}
 			if rng.IntN(30) == 0 {
 				round++
-				want = map[uint64]bool{}
+				want = map[attempt]bool{}
 			}
-			after, err := b.After(1, round, number, round-1)
-			if (err != nil) != want[number] {
+			a := attempt{number, []string{"p", "q", "r"}[rng.IntN(3)]}
+			after, err := b.After(1, round, number, round-1, a.plan)
+			if (err != nil) != want[a] {
 				t.Fatalf("seed %d: attempt %d after %+v: %v", seed, number, b, err)
 			}
-			if _, old := b.After(1, round-1, number, 0); b != nil && b.Round == round && old == nil {
+			if _, old := b.After(1, round-1, number, 0, a.plan); b != nil && b.Round == round && old == nil {
 				t.Fatalf("seed %d: an attempt of round %d begins after %+v", seed, round-1, b)
 			}
 			if err != nil {
 				continue
 			}
-			b, want[number] = after, true
+			b, want[a] = after, true
 			if err := b.Check(); err != nil {
 				t.Fatalf("seed %d: %v: %+v", seed, err, b)
 			}
@@ -44,12 +51,12 @@ func TestBegunIsBounded(t *testing.T) {
 	var b *Record
 	for n := uint64(1); n < 10*maxSpans; n++ {
 		var err error
-		if b, err = b.After(1, 1, 2*n, 0); err != nil || len(b.Attempts) > maxSpans || b.Check() != nil {
-			t.Fatalf("attempt %d: %v, %d spans, %v", 2*n, err, len(b.Attempts), b.Check())
+		if b, err = b.After(1, 1, 2*n, 0, "p"); err != nil || len(b.Plans[0].Attempts) > maxSpans || b.Check() != nil {
+			t.Fatalf("attempt %d: %v, %+v, %v", 2*n, err, b, b.Check())
 		}
 	}
 	for n := uint64(1); n < 10*maxSpans; n++ {
-		if _, err := b.After(1, 1, 2*n, 0); err == nil {
+		if _, err := b.After(1, 1, 2*n, 0, "p"); err == nil {
 			t.Fatalf("attempt %d begins twice", 2*n)
 		}
 	}
@@ -63,35 +70,97 @@ func TestBegunOfOtherRounds(t *testing.T) {
 	all := []attempt{{7, 1, 1}, {1, 1 << 60, 1}, {1, 1, 1}, {1, 1, 2}, {7, 1, 2}, {1, 2, 1}, {1, 1, 3}}
 	for _, a := range all {
 		var err error
-		if b, err = b.After(a.run, a.round, a.number, 0); err != nil || b.Check() != nil {
+		if b, err = b.After(a.run, a.round, a.number, 0, "p"); err != nil || b.Check() != nil {
 			t.Fatalf("%v: %v, %v", a, err, b.Check())
 		}
 	}
 	for _, a := range all {
-		if _, err := b.After(a.run, a.round, a.number, 0); err == nil {
+		if _, err := b.After(a.run, a.round, a.number, 0, "p"); err == nil {
 			t.Errorf("%v begins twice", a)
 		}
 	}
 	for n := range uint64(2 * maxRounds) {
 		for k := range uint64(2 * maxOldSpans) {
-			if after, err := b.After(2, 100+n, 1+2*k, 0); err == nil {
+			if after, err := b.After(2, 100+n, 1+2*k, 0, "p"); err == nil {
 				b = after
 			}
 		}
 	}
 	for _, x := range b.all() {
-		if len(b.Others) > maxRounds || x.Round != b.Round && len(x.Attempts) > maxOldSpans || b.Check() != nil {
-			t.Errorf("it keeps %d rounds, one of %d gaps: %v", len(b.Others), len(x.Attempts), b.Check())
+		if len(b.Others) > maxRounds || x.Round != b.Round && len(x.Plans[0].Attempts) > maxOldSpans || b.Check() != nil {
+			t.Errorf("it keeps %d rounds, one of %d gaps: %v", len(b.Others), len(x.Plans[0].Attempts), b.Check())
 		}
 	}
-	if _, err := b.After(1, 1, 1, 0); err == nil {
+	if _, err := b.After(1, 1, 1, 0, "p"); err == nil {
 		t.Error("an attempt begins twice after a flood")
 	}
-	b, err := b.After(1, 2, 9, 1)
+	b, err := b.After(1, 2, 9, 1, "p")
 	if err != nil || len(b.Others) > 0 {
 		t.Fatalf("with the model of a round: %v, %+v", err, b)
 	}
-	if _, err := b.After(1, 1, 99, 0); err == nil {
+	if _, err := b.After(1, 1, 99, 0, "p"); err == nil {
 		t.Error("a round that is passed begins again")
+	}
+}
+
+// TestPlansOfAnSNUseNoNumbersUp: attempts of plans that an SN makes up leave those of the leader's plan, until there are very many plans. None is
+// ever begun twice.
+func TestPlansOfAnSNUseNoNumbersUp(t *testing.T) {
+	var b *Record
+	begin := func(attempt uint64, plan string) error {
+		t.Helper()
+		after, err := b.After(1, 1, attempt, 0, plan)
+		if err != nil {
+			return err
+		}
+		kept, err := json.Marshal(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = nil
+		if err := json.Unmarshal(kept, &b); err != nil || b.Check() != nil {
+			t.Fatalf("%s: %v, %v", kept, err, b.Check())
+		}
+		return nil
+	}
+	if err := begin(1, "true"); err != nil {
+		t.Fatal(err)
+	}
+	made := func(n uint64) string { return fmt.Sprint("made up ", n) }
+	for n := uint64(2); n < maxPlans; n++ {
+		if err := begin(n, made(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := uint64(2); n < maxPlans; n++ {
+		if err := begin(n, "true"); err != nil {
+			t.Errorf("attempt %d of the true plan: %v", n, err)
+		}
+	}
+	for n := uint64(maxPlans); n < 3*maxPlans; n++ {
+		if err := begin(n, made(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := uint64(1); n < 3*maxPlans; n++ {
+		if err := begin(n, made(n)); n > 1 && err == nil {
+			t.Errorf("attempt %d is begun twice", n)
+		}
+		if err := begin(n, "true"); n < maxPlans && err == nil {
+			t.Errorf("attempt %d of the true plan is begun twice", n)
+		}
+	}
+}
+
+// TestRecordsOfBefore: what was begun before plans were kept was begun by any.
+func TestRecordsOfBefore(t *testing.T) {
+	var b *Record
+	if err := json.Unmarshal([]byte(`{"run":1,"round":3,"attempts":[{"first":1,"last":2}]}`), &b); err != nil || b.Check() != nil {
+		t.Fatal(err, b.Check())
+	}
+	for attempt, want := range map[uint64]bool{1: false, 2: false, 3: true} {
+		if _, err := b.After(1, 3, attempt, 0, "p"); (err == nil) != want {
+			t.Errorf("attempt %d: %v", attempt, err)
+		}
 	}
 }
