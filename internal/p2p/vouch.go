@@ -169,7 +169,7 @@ func (h *Host) hang(up libtransport.CapableConn, a *aloneConn, proven *provenKey
 		return nil, err
 	}
 	if share.grow(readAhead) { // not earlier: others may be many
-		a.secure.wire.ahead = make([]byte, readAhead)
+		a.secure.wire.most = readAhead
 	}
 	return c, nil
 }

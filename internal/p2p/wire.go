@@ -15,8 +15,8 @@ const (
 	recordOverhead = 5 + 1 + 16
 	// maxRecord is how much plaintext one record takes.
 	maxRecord = 16 << 10
-	// readAhead is how many bytes are taken from the kernel at a time where a connection reads ahead.
-	readAhead = 128 << 10
+	// readAhead is how many bytes at most are taken from the kernel at a time where a connection reads ahead.
+	readAhead = 64 << 10
 )
 
 // bursts are buffers of maxBurst bytes. Connections share them, because most write little.
@@ -35,7 +35,9 @@ type wire struct {
 	err  error      // once a record was cut short nothing that follows makes sense, be it TLS's own notice of the end
 
 	// The rest belongs to the reader, of which TLS has one at a time.
-	ahead []byte // of readAhead bytes; nil: no reading ahead
+	most  int    // how many bytes may be read ahead; 0: none
+	want  int    // how many are worth it: as many as came at once, and as many again
+	ahead []byte // of want bytes, when it was last used
 	rest  []byte // of ahead, not yet read
 	ended bool   // the socket ended beneath what TLS has read; written by the reader
 }
@@ -105,17 +107,23 @@ func (w *wire) flushLocked() error {
 	return w.err
 }
 
-// Read reads ahead if it may.
+// Read reads ahead if it may, and if more comes than TLS asks for: the connections of a small model have small buffers.
 func (w *wire) Read(p []byte) (int, error) {
 	if len(w.rest) > 0 {
 		n := copy(p, w.rest)
 		w.rest = w.rest[n:]
 		return n, nil
 	}
-	if len(p) >= len(w.ahead) {
-		return w.noted(w.Conn.Read(p))
+	if len(p) >= w.want {
+		n, err := w.noted(w.Conn.Read(p))
+		w.full(n, len(p))
+		return n, err
+	}
+	if len(w.ahead) < w.want {
+		w.ahead = make([]byte, w.want)
 	}
 	n, err := w.noted(w.Conn.Read(w.ahead))
+	w.full(n, len(w.ahead))
 	w.rest = w.ahead[:n]
 	if n > 0 {
 		n = copy(p, w.rest)
@@ -123,6 +131,13 @@ func (w *wire) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return 0, err
+}
+
+// full notes that a read got as many bytes as it had room for: there are more.
+func (w *wire) full(n, room int) {
+	if n == room {
+		w.want = max(w.want, min(2*room, w.most))
+	}
 }
 
 func (w *wire) noted(n int, err error) (int, error) {
