@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/health"
 )
 
@@ -78,45 +79,84 @@ func (b *base) close() {
 	}
 }
 
-// pin is the swarm that this node belongs to: once known it never changes, and it is kept in the state directory.
+// pin is the swarm that this node belongs to: once known it never changes, but for its epoch. It is kept in the state directory.
 type pin struct {
-	dir string
-	mu  sync.Mutex
-	id  string
+	dir   string
+	given bool // the swarm ID comes from an option, and nothing is known of its epoch
+
+	mu sync.Mutex
+	at epoch.Pin
 }
 
 func openPin(dir, given string) (*pin, error) {
-	kept, err := identity.PinnedSwarmID(dir)
+	kept, err := epoch.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	if kept != "" && given != "" && kept != given {
-		return nil, fmt.Errorf("state directory %s belongs to swarm %s, --swarm-id names %s: give another --state-dir, or delete the directory to forget the old swarm", dir, kept, given)
+	if kept.SwarmID != "" && given != "" && kept.SwarmID != given {
+		return nil, fmt.Errorf("state directory %s belongs to swarm %s, --swarm-id names %s: give another --state-dir, or delete the directory to forget the old swarm", dir, kept.SwarmID, given)
 	}
-	if kept == "" {
-		kept = given
+	if kept.SwarmID == "" {
+		return &pin{dir: dir, at: epoch.First(given), given: given != ""}, nil
 	}
-	return &pin{dir: dir, id: kept}, nil
+	return &pin{dir: dir, at: kept}, nil
 }
 
 // get returns the swarm ID, "" while it is not known.
 func (p *pin) get() string {
+	return p.pin().SwarmID
+}
+
+func (p *pin) pin() epoch.Pin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.id
+	return p.at
+}
+
+// named is how this node names its swarm to others, "" while it does not know its epoch either.
+func (p *pin) named() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.given {
+		return ""
+	}
+	return p.at.String()
 }
 
 // set pins the swarm for good. Another swarm than the pinned one is refused.
 func (p *pin) set(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.id != "" && p.id != id {
-		return fmt.Errorf("this node belongs to swarm %s, the answer came from swarm %s", p.id, id)
+	if p.at.SwarmID != "" && p.at.SwarmID != id {
+		return fmt.Errorf("this node belongs to swarm %s, the answer came from swarm %s", p.at.SwarmID, id)
 	}
 	if err := identity.PinSwarmID(p.dir, id); err != nil {
 		return err
 	}
-	p.id = id
+	p.at.SwarmID, p.given = id, false
+	return nil
+}
+
+// learn pins the swarm and the epoch that the first SN names.
+func (p *pin) learn(named string) error {
+	at, err := epoch.Parse(named)
+	if err != nil {
+		return err
+	}
+	if err := p.set(at.SwarmID); err != nil {
+		return err
+	}
+	return p.follow(at)
+}
+
+// follow pins a later epoch, which was proven, or learned at first contact.
+func (p *pin) follow(at epoch.Pin) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := epoch.Write(p.dir, at); err != nil {
+		return err
+	}
+	p.at, p.given = at, false
 	return nil
 }
 

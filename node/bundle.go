@@ -80,7 +80,7 @@ func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (
 	if peer.SwarmID == "" {
 		return bundle{}, errors.New("it has not joined a swarm itself yet")
 	}
-	if err := swarm.set(peer.SwarmID); err != nil {
+	if err := swarm.learn(peer.SwarmID); err != nil {
 		return bundle{}, err
 	}
 	h, p, err := net.SplitHostPort(server)
@@ -94,7 +94,7 @@ func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (
 	}
 	defer s.Close()
 	_ = s.SetDeadline(time.Now().Add(5 * time.Second))
-	return readBundle(s, peer.SwarmID)
+	return readBundle(s, swarm.get())
 }
 
 // readBundle reads what an SN says that has proven to be of a swarm.

@@ -86,7 +86,7 @@ func (s *sn) giveWay(ctx context.Context, group founded) error {
 		case <-ctx.Done():
 			return nil
 		case found := <-s.seekers:
-			own := s.base.swarm.get()
+			own := s.base.swarm.named()
 			if found.swarm == own || !alone(group.View(), s.cfg.Name, len(group.Servers()), time.Now()) {
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -23,10 +24,19 @@ func (s *sl) client() (*client.Client, error) {
 		log.Warn("the list of SNs that was kept is not used; it is made anew when an SN answers", "err", err)
 	}
 	return client.New(client.Config{
-		SNs: s.cfg.SNs, Kept: kept, SwarmID: s.base.swarm.get(), Source: s.base.source, Domains: s.base.domains, Log: log, StrayWait: strayWait,
+		SNs: s.cfg.SNs, Kept: kept, SwarmID: s.base.swarm.pin().String(), Source: s.base.source, Domains: s.base.domains, Log: log, StrayWait: strayWait,
 		OnWait: func(msg string) { log.Info("waiting for the swarm", "why", msg) },
 		OnStray: func(sn, swarmID string) {
 			log.Warn("an SN is of another swarm than this node: if it is one that lost its state and founded a swarm of its own stop it", "sn", sn, "its_swarm", swarmID, "swarm_id", s.base.swarm.get())
+		},
+		OnFollow: func(p epoch.Pin) {
+			if err := s.base.swarm.follow(p); err != nil {
+				log.Error("could not pin the epoch of the swarm", "err", err)
+			}
+			log.Warn("the swarm was recovered by an operator; this node follows its new epoch", "epoch", p.Epoch, "swarm_id", p.SwarmID)
+		},
+		OnStay: func(sn, why string) {
+			log.Warn("an SN says that the swarm was recovered, and this node does not follow it", "sn", sn, "why", why)
 		},
 		OnLearn: func(id string, sns []client.SN) {
 			if err := s.base.swarm.set(id); err != nil {

@@ -48,7 +48,7 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 	defer b.close()
 	bans := &Bans{}
 	host, err := p2p.NewHost(p2p.Config{
-		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log, ListenAddrs: []string{join(bind, cfg.FSPort)},
+		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.named, Log: cfg.Log, ListenAddrs: []string{join(bind, cfg.FSPort)},
 		Refuse: bans.refuse,
 	})
 	if err != nil {

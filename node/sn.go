@@ -18,6 +18,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
@@ -48,9 +49,12 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		return quiet(ctx, err)
 	}
 	defer b.close()
+	if err := recovery.Check(cfg.StateDir); err != nil {
+		return err
+	}
 	s := &sn{cfg: cfg, base: b, ips: ips, bind: bind, seekers: make(chan seeker, 1)}
 	s.host, err = p2p.NewHost(p2p.Config{
-		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.get, Log: cfg.Log,
+		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.named, Log: cfg.Log,
 		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)}, Refuse: s.refuse, Missed: s.missed,
 	})
 	if err != nil {
@@ -94,6 +98,9 @@ func (s *sn) refuse(id peer.ID) error {
 
 func (s *sn) run(ctx context.Context) error {
 	log := s.cfg.Log
+	if err := s.supersededAtStart(ctx); err != nil {
+		return err
+	}
 	var leader *lead.Leader
 	group, err := consensus.Open(consensus.Config{
 		Name: s.cfg.Name, Address: s.address(), Dir: s.cfg.StateDir, Network: raftNetwork{s.host}, Log: log,
@@ -122,6 +129,7 @@ func (s *sn) run(ctx context.Context) error {
 		followBans(ctx, group, s.host)
 		return nil
 	})
+	tasks.Go(func() error { return s.watchEpoch(ctx, group) })
 	tasks.Go(func() error {
 		recordBundles(ctx, group, s.base.source, s.base.domains, log)
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxRecoveries is how many recoveries a state keeps, for nodes that still follow an older epoch.
-const MaxRecoveries = 16
+const MaxRecoveries = 8
 
 // RecoverSwarm founds the group of SNs anew: the SN that the recovery names is the only one, and all others may join as new nodes.
 // It is never an entry of a log, as no group has agreed on it: it makes the snapshot with which the new group begins, and no log that

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 const (
@@ -73,7 +75,7 @@ func call[Req, Res any](ctx context.Context, c *Client, how manner, req *Req, m 
 // ready makes sure that the swarm ID is pinned, and asks for the list of SNs after a move. Only the first is needed.
 func (c *Client) ready(ctx context.Context) error {
 	c.mu.Lock()
-	pinned, refresh := c.swarmID != "", c.refresh
+	pinned, refresh := c.pin.SwarmID != "", c.refresh
 	c.refresh = false
 	c.mu.Unlock()
 	if pinned && !refresh {
@@ -116,6 +118,9 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			}
 			return waited(ctx, last)
 		}
+		if f.Reason == ReasonWrongSwarm && c.follow(ctx, sn, f.swarm) {
+			continue
+		}
 		last = c.note(&stray, sn, f)
 		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
 		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.canRegister() {
@@ -154,8 +159,8 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 func (c *Client) address(h http.Header, how manner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.swarmID != "" {
-		h.Set(headerSwarmID, c.swarmID)
+	if c.pin.SwarmID != "" {
+		h.Set(headerSwarmID, c.pin.String())
 	}
 	if how.speaks && c.speaker != nil {
 		h.Set(headerNode, c.speaker.Node.Name)
@@ -165,13 +170,17 @@ func (c *Client) address(h http.Header, how manner) {
 
 // checkSwarm refuses an answer from an SN of another swarm.
 func (c *Client) checkSwarm(sn string, h http.Header) error {
-	got, want := h.Get(headerSwarmID), c.PinnedSwarmID()
-	if want == "" || got == want {
+	got, want := h.Get(headerSwarmID), c.pinned()
+	if want.SwarmID == "" || got == want.String() {
 		return nil
+	}
+	message := differs(want, sn, got)
+	if want.Compare(got) == epoch.Other {
+		message += fmt.Sprintf(", expected %q", want.SwarmID)
 	}
 	return &Error{
 		Reason: ReasonWrongSwarm, Code: connect.CodePermissionDenied, err: errors.New("wrong swarm"), swarm: got,
-		Message: fmt.Sprintf("SN %s belongs to swarm %.64q, expected %q", sn, got, want), Remedy: strayRemedy,
+		Message: message, Remedy: strayRemedy,
 	}
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,8 +59,9 @@ func (c *Client) Choose(ctx context.Context) (differ string, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.swarmID == "" {
-		c.swarmID, c.current = best, by[best][0]
+	if c.pin.SwarmID == "" {
+		c.pin, c.current = pinned(best), by[best][0]
+		defer c.tellFollow(c.pin)
 	}
 	return differ, nil
 }
@@ -94,7 +96,7 @@ func (c *Client) swarmOf(ctx context.Context, sn string) string {
 	if err != nil {
 		return ""
 	}
-	return res.Msg.GetSwarmId()
+	return cmp.Or(res.Msg.GetEpoch(), res.Msg.GetSwarmId())
 }
 
 // differing says which SNs are of which swarm, in the order of the SNs.

@@ -16,6 +16,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 // Config is what a client needs. It must not be changed after [New].
@@ -24,7 +25,7 @@ type Config struct {
 	SNs []string
 	// Kept are further SNs, which an earlier client learned. They are asked after SNs, until the list is learned anew.
 	Kept []SN
-	// SwarmID pins the swarm. Empty: the first SN that answers tells it.
+	// SwarmID pins the swarm, and its epoch if it is not the first: as epoch.Pin writes them. Empty: the first SN that answers tells.
 	SwarmID string
 	// Source of our own SVID and of the bundles that SNs are checked against. Not closed by the client.
 	Source identity.Source
@@ -34,6 +35,10 @@ type Config struct {
 	OnWait func(msg string)
 	// OnLearn is told the swarm ID and the SNs when they change, so that they can be kept. May be nil; must not block.
 	OnLearn func(swarmID string, sns []SN)
+	// OnFollow is told the swarm and its epoch when it pins or follows a later epoch than the first. May be nil; must not block.
+	OnFollow func(epoch.Pin)
+	// OnStay is told why a later epoch that an SN shows is not followed. May be nil; must not block.
+	OnStay func(sn, why string)
 	// OnStray is told, once for each, of SNs that are of another swarm than the pinned one. May be nil; must not block.
 	OnStray func(sn, swarmID string)
 	// StrayWait is for how long SNs of another swarm are asked again while none of the pinned one answers. 0: each SN once.
@@ -58,10 +63,11 @@ type Client struct {
 
 	// mu guards what follows.
 	mu       sync.Mutex
-	swarmID  string
-	first    []string // as configured: never forgotten
-	sns      []string // all known, host:port
-	told     *learned // what OnLearn was told last, nil before
+	pin      epoch.Pin
+	asked    time.Time // when SNs were last asked whether to follow a later epoch
+	first    []string  // as configured: never forgotten
+	sns      []string  // all known, host:port
+	told     *learned  // what OnLearn was told last, nil before
 	strays   strays
 	current  string
 	moved    chan struct{} // closed when current changes
@@ -108,7 +114,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, errors.New("a client needs a log")
 	}
 	return &Client{
-		cfg: cfg, swarmID: cfg.SwarmID,
+		cfg: cfg, pin: pinned(cfg.SwarmID),
 		first: slices.Clone(cfg.SNs), sns: sns, current: sns[0],
 		moved: make(chan struct{}),
 	}, nil
@@ -139,11 +145,7 @@ func (c *Client) SNs() []string {
 }
 
 // PinnedSwarmID returns the swarm ID that is pinned, or "" before the first answer.
-func (c *Client) PinnedSwarmID() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.swarmID
-}
+func (c *Client) PinnedSwarmID() string { return c.pinned().SwarmID }
 
 // where returns the SN in use, and a channel that is closed when another one is.
 func (c *Client) where() (string, <-chan struct{}) {
@@ -204,7 +206,7 @@ type learned struct {
 
 // learn pins the swarm ID and replaces the list of SNs. The configured ones stay at its end: the swarm may have
 // forgotten how we reach it.
-func (c *Client) learn(swarmID string, nodes []*swarmv1.Node) {
+func (c *Client) learn(swarmID, named string, nodes []*swarmv1.Node) {
 	sns := reachable(nodes)
 	c.mu.Lock()
 	var list []string
@@ -216,13 +218,21 @@ func (c *Client) learn(swarmID string, nodes []*swarmv1.Node) {
 			list = append(list, sn)
 		}
 	}
-	if c.swarmID == "" {
-		c.swarmID = swarmID
+	first := c.pin.SwarmID == ""
+	if first {
+		c.pin = epoch.First(swarmID)
+		if p := pinned(named); p.SwarmID == swarmID {
+			c.pin = p
+		}
 	}
+	pin := c.pin
 	changed := c.told == nil || c.told.swarmID != swarmID || !slices.Equal(c.told.sns, sns)
 	c.told = &learned{swarmID, sns}
 	c.sns, c.refresh = list, false
 	c.mu.Unlock()
+	if first {
+		c.tellFollow(pin)
+	}
 	if changed && c.cfg.OnLearn != nil {
 		c.cfg.OnLearn(swarmID, sns)
 	}

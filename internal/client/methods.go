@@ -24,7 +24,7 @@ func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error
 	if err != nil {
 		return nil, err
 	}
-	c.learn(res.GetSwarmId(), res.GetSns())
+	c.learn(res.GetSwarmId(), res.GetEpoch(), res.GetSns())
 	return res, nil
 }
 

@@ -155,7 +155,7 @@ func (c *Client) registerAt(ctx context.Context, sn string, reg Registration) er
 	c.mu.Lock()
 	c.token, c.speaker, c.bearing, c.wanted = encodeToken(res.Msg.GetToken()), &reg, p.svid, false
 	c.mu.Unlock()
-	c.learn(res.Msg.GetSwarmId(), res.Msg.GetSns())
+	c.learn(res.Msg.GetSwarmId(), res.Header().Get(headerSwarmID), res.Msg.GetSns())
 	return nil
 }
 

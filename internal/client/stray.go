@@ -107,10 +107,10 @@ func (c *Client) noneOfOurs(a *astray) string {
 		switch f := a.by[sn]; {
 		case f == nil:
 		case f.Reason == ReasonWrongSwarm:
-			of = append(of, fmt.Sprintf("SN %s belongs to swarm %.64q", sn, f.swarm))
+			of = append(of, differs(c.pin, sn, f.swarm))
 		default:
 			away = append(away, f.Message)
 		}
 	}
-	return fmt.Sprintf("no SN of swarm %q answers: %s", c.swarmID, strings.Join(append(of, away...), "; "))
+	return fmt.Sprintf("no SN of %s answers: %s", named(c.pin), strings.Join(append(of, away...), "; "))
 }

@@ -10,6 +10,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/delta"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 const (
@@ -49,10 +50,11 @@ type watch struct {
 	contract string
 	fn       func(*swarmv1.ContractView) error
 	seen     *swarmv1.ContractView
-	by       string // the SN that showed it first
-	lags     int    // how often an SN has lagged behind it since another one than that confirmed it
-	misfits  int    // how many updates did not fit the view before them
-	err      error  // what fn returned: ends everything
+	by       string    // the SN that showed it first
+	of       epoch.Pin // in which epoch
+	lags     int       // how often an SN has lagged behind it since another one than that confirmed it
+	misfits  int       // how many updates did not fit the view before them
+	err      error     // what fn returned: ends everything
 }
 
 var (
@@ -142,7 +144,8 @@ func (w *watch) open(ctx context.Context, s *stubs) (*connect.ServerStreamForCli
 // take judges a view of an SN that has shown nothing as new for so long, and hands on what is newer. It tells whether the SN keeps up;
 // an error says that it does not and another is to be asked. What fn returned is in w.err.
 func (w *watch) take(sn string, v *swarmv1.ContractView, lagging time.Duration) (bool, error) {
-	if w.by != sn && w.client.doubts(w.by) {
+	pin := w.client.pinned()
+	if w.by != sn && w.client.doubts(w.by) || pin != w.of { // what an SN that was recovered has not heard of is not to be waited for
 		w.seen, w.by = nil, ""
 	}
 	switch order := newer(v, w.seen); {
@@ -158,7 +161,7 @@ func (w *watch) take(sn string, v *swarmv1.ContractView, lagging time.Duration) 
 		}
 		return true, nil
 	}
-	w.seen, w.by, w.lags = v, sn, 0
+	w.seen, w.by, w.of, w.lags = v, sn, pin, 0
 	w.err = w.fn(v)
 	return true, nil
 }

@@ -51,11 +51,11 @@ func (p Pin) String() string {
 	return p.SwarmID + "." + strconv.FormatUint(p.Epoch, 10) + "." + p.Digest
 }
 
-// Parse reads what String wrote.
+// Parse reads what String wrote. Whether the swarm ID is valid it leaves to who pins it.
 func Parse(s string) (Pin, error) {
 	id, rest, later := strings.Cut(s, ".")
-	if err := identity.ValidSwarmID(id); err != nil {
-		return Pin{}, err
+	if id == "" || len(s) > 64 {
+		return Pin{}, fmt.Errorf("%.80q names no swarm", s)
 	}
 	if !later {
 		return First(id), nil
@@ -96,6 +96,20 @@ func (p Pin) Compare(theirs string) Relation {
 		return Older
 	}
 	return Another
+}
+
+// Differ says in words how the swarm that another node names differs from ours.
+func (p Pin) Differ(theirs string) string {
+	q, _ := Parse(theirs)
+	switch p.Compare(theirs) {
+	case Newer:
+		return fmt.Sprintf("it is of epoch %d of swarm %s, which was recovered; this node follows epoch %d", q.Number(), p.SwarmID, p.Number())
+	case Older:
+		return fmt.Sprintf("it is of epoch %d of swarm %s, which was recovered since as epoch %d", q.Number(), p.SwarmID, p.Number())
+	case Another:
+		return fmt.Sprintf("it is of another recovery of swarm %s to epoch %d than the one that this node follows", p.SwarmID, p.Number())
+	}
+	return fmt.Sprintf("it belongs to swarm %.64q, expected %q", theirs, p.SwarmID)
 }
 
 // ErrUnproven says that a recovery is not one that an operator of the swarm has signed, or not one that follows on the epoch that is

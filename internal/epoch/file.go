@@ -29,7 +29,7 @@ func Read(dir string) (Pin, error) {
 		return Pin{}, fmt.Errorf("read pinned epoch: %w", err)
 	}
 	p, err := Parse(strings.TrimSpace(string(raw[:min(len(raw), 256)])))
-	if err != nil || p.SwarmID != id {
+	if err != nil || p.SwarmID != id || p.Epoch < 2 {
 		return Pin{}, fmt.Errorf("read pinned epoch: %s is damaged: delete it, and this node asks the SNs anew", path)
 	}
 	return p, nil

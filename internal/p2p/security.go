@@ -20,6 +20,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 // SecurityID is the libp2p protocol ID of the security transport, the only one that a host speaks.
@@ -46,7 +47,7 @@ type Peer struct {
 	ID peer.ID
 	// Identity is the SPIFFE identity of the SVID.
 	Identity identity.ID
-	// SwarmID is the peer's swarm, "" if it has none yet.
+	// SwarmID is the peer's swarm as epoch.Pin writes it, "" if it has none yet.
 	SwarmID string
 }
 
@@ -367,6 +368,10 @@ func expectedAnother(verdict error) bool {
 type SwarmMismatchError struct{ Mine, Theirs string }
 
 func (e *SwarmMismatchError) Error() string {
+	if mine, err := epoch.Parse(e.Mine); err == nil && mine.Compare(e.Theirs) != epoch.Other {
+		theirs, _ := epoch.Parse(e.Theirs) // else they would be different swarms
+		return fmt.Sprintf("different epochs of swarm %s: one side follows epoch %d, the other epoch %d, as the swarm was recovered", mine.SwarmID, mine.Number(), theirs.Number())
+	}
 	return fmt.Sprintf("different swarms: one side belongs to swarm %s, the other to swarm %s", e.Mine, e.Theirs)
 }
 

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 type speakerKey struct{}
@@ -103,7 +104,7 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 		return ctx, roleDenied(caller.ID.Role(), procedure)
 	}
 	view := g.core.View()
-	if err := checkSwarm(view.SwarmID, h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
+	if err := checkSwarm(pinOf(view), h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
 		if g.stray != nil && errors.Is(err, ErrWrongSwarm) {
 			g.stray(caller.ID, h.Get(HeaderSwarmID))
 		}
@@ -125,17 +126,27 @@ func roleDenied(role identity.Role, procedure string) error {
 	return fmt.Errorf("%w: role %s may not call %s", ErrRoleDenied, role, procedure)
 }
 
-func checkSwarm(own, got string, anySwarm bool) error {
+func checkSwarm(own epoch.Pin, got string, anySwarm bool) error {
 	switch {
-	case own == "":
+	case own.SwarmID == "":
 		return ErrNoSwarm
-	case got == own, got == "" && anySwarm:
+	case got == "" && anySwarm:
 		return nil
 	case got == "":
 		return ErrSwarmIDMissing
-	default:
-		return fmt.Errorf("%w: the caller belongs to swarm %.64q, this is swarm %q", ErrWrongSwarm, got, own)
 	}
+	theirs, _ := epoch.Parse(got)
+	switch own.Compare(got) {
+	case epoch.Same:
+		return nil
+	case epoch.Older:
+		return fmt.Errorf("%w: the swarm was recovered as epoch %d, the caller follows epoch %d", ErrWrongSwarm, own.Number(), theirs.Number())
+	case epoch.Newer:
+		return fmt.Errorf("%w: the caller's swarm was recovered as epoch %d, this SN is of epoch %d", ErrWrongSwarm, theirs.Number(), own.Number())
+	case epoch.Another:
+		return fmt.Errorf("%w: this SN is of another recovery to epoch %d than the caller follows", ErrWrongSwarm, own.Number())
+	}
+	return fmt.Errorf("%w: the caller belongs to swarm %.64q, this is swarm %q", ErrWrongSwarm, got, own.SwarmID)
 }
 
 // checkToken accepts a call that speaks for a node: the token is the one that registration returned last, and the

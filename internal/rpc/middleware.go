@@ -15,7 +15,7 @@ import (
 
 // Headers of the API. See api/swarm/v1/swarm.proto.
 const (
-	// HeaderSwarmID carries the swarm's ID both ways.
+	// HeaderSwarmID carries the swarm's ID both ways, with its epoch if that is not the first.
 	HeaderSwarmID = "Swarm-Id"
 	// HeaderNode carries the name of the node that a call speaks for.
 	HeaderNode = "Swarm-Node"
@@ -53,7 +53,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 		if caller.nearlyExpired(s.cfg.Now()) && r.URL.Path != swarmv1connect.NodeServiceChallengeProcedure {
 			w.Header().Set("Connection", "close") // HTTP/2: a graceful GOAWAY
 		}
-		if id := s.cfg.Core.View().SwarmID; id != "" {
+		if id := pinOf(s.cfg.Core.View()).String(); id != "" {
 			w.Header().Set(HeaderSwarmID, id)
 		}
 		if r.URL.Path == "/is_up" {

@@ -2,19 +2,33 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 // GetSwarm tells which swarm this is, its SNs and its leader.
 func (s *Server) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
 	view := s.cfg.Core.View()
 	leader, _, _ := s.cfg.Core.Leader()
-	return connect.NewResponse(&swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, state.RoleSN), Leader: leader}), nil
+	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, state.RoleSN), Leader: leader, Epoch: pinOf(view).String()}
+	for _, r := range view.Recoveries {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encode recovery: %w", err)
+		}
+		out.Recoveries = append(out.Recoveries, raw)
+	}
+	return connect.NewResponse(out), nil
 }
+
+// pinOf is the swarm and the epoch of its group of SNs.
+func pinOf(view *state.State) epoch.Pin { return epoch.Of(view.SwarmID, view.Recoveries) }
 
 // nodes shows the nodes of a role that are not banned, or all for "", sorted by role and name.
 func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {

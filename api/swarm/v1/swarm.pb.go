@@ -63,10 +63,15 @@ func (*GetSwarmRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetSwarmResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SwarmId       string                 `protobuf:"bytes,1,opt,name=swarm_id,json=swarmId,proto3" json:"swarm_id,omitempty"`
-	Sns           []*Node                `protobuf:"bytes,2,rep,name=sns,proto3" json:"sns,omitempty"`
-	Leader        string                 `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"` // name of the raft leader, empty while there is none
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	SwarmId string                 `protobuf:"bytes,1,opt,name=swarm_id,json=swarmId,proto3" json:"swarm_id,omitempty"`
+	Sns     []*Node                `protobuf:"bytes,2,rep,name=sns,proto3" json:"sns,omitempty"`
+	Leader  string                 `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"` // name of the raft leader, empty while there is none
+	// How nodes name the swarm and its epoch to each other, in the header Swarm-Id: the swarm ID alone while the group of SNs is the first
+	// one, else SWARM-ID.EPOCH.DIGEST. Empty from SNs that know no epochs.
+	Epoch string `protobuf:"bytes,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The newest recoveries of the group of SNs, oldest first: JSON of the bodies of their ledger records.
+	Recoveries    [][]byte `protobuf:"bytes,5,rep,name=recoveries,proto3" json:"recoveries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +125,20 @@ func (x *GetSwarmResponse) GetLeader() string {
 		return x.Leader
 	}
 	return ""
+}
+
+func (x *GetSwarmResponse) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *GetSwarmResponse) GetRecoveries() [][]byte {
+	if x != nil {
+		return x.Recoveries
+	}
+	return nil
 }
 
 type GetHealthRequest struct {
@@ -5740,11 +5759,15 @@ var File_api_swarm_v1_swarm_proto protoreflect.FileDescriptor
 const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"\x18api/swarm/v1/swarm.proto\x12\bswarm.v1\"\x11\n" +
-	"\x0fGetSwarmRequest\"g\n" +
+	"\x0fGetSwarmRequest\"\x9d\x01\n" +
 	"\x10GetSwarmResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12 \n" +
 	"\x03sns\x18\x02 \x03(\v2\x0e.swarm.v1.NodeR\x03sns\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\tR\x06leader\"\x12\n" +
+	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\tR\x05epoch\x12\x1e\n" +
+	"\n" +
+	"recoveries\x18\x05 \x03(\fR\n" +
+	"recoveries\"\x12\n" +
 	"\x10GetHealthRequest\"?\n" +
 	"\x11GetHealthResponse\x12*\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x14.swarm.v1.NodeHealthR\x05nodes\"\x95\x03\n" +

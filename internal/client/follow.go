@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/epoch"
+)
+
+const (
+	// followAgain is the least time between two questions whether to follow a later epoch.
+	followAgain = 2 * time.Second
+	// maxRecoveries bounds the recoveries that an SN may show.
+	maxRecoveries = 64
+)
+
+// pinned reads what names a swarm; what is no such name is no swarm's.
+func pinned(named string) epoch.Pin {
+	p, err := epoch.Parse(named)
+	if err != nil {
+		return epoch.First(named)
+	}
+	return p
+}
+
+func (c *Client) pinned() epoch.Pin {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pin
+}
+
+// Pin is the swarm and the epoch that this client follows, or no swarm before the first answer.
+func (c *Client) Pin() epoch.Pin { return c.pinned() }
+
+// named says which swarm is pinned, and its epoch if it is not the first.
+func named(p epoch.Pin) string {
+	if p.Epoch < 2 {
+		return fmt.Sprintf("swarm %q", p.SwarmID)
+	}
+	return fmt.Sprintf("swarm %q, epoch %d,", p.SwarmID, p.Epoch)
+}
+
+// differs says how an SN's swarm differs from the pinned one.
+func differs(p epoch.Pin, sn, theirs string) string {
+	switch q := pinned(theirs); p.Compare(theirs) {
+	case epoch.Newer:
+		return fmt.Sprintf("SN %s is of epoch %d of the swarm, this one follows epoch %d", sn, q.Number(), p.Number())
+	case epoch.Older:
+		return fmt.Sprintf("SN %s is of epoch %d of the swarm, which was recovered as epoch %d", sn, q.Number(), p.Number())
+	case epoch.Another:
+		return fmt.Sprintf("SN %s is of another recovery of the swarm to epoch %d", sn, p.Number())
+	}
+	return fmt.Sprintf("SN %s belongs to swarm %.64q", sn, theirs)
+}
+
+// tellFollow tells of a later epoch than the first.
+func (c *Client) tellFollow(p epoch.Pin) {
+	if p.Epoch > 1 && c.cfg.OnFollow != nil {
+		c.cfg.OnFollow(p)
+	}
+}
+
+// follow goes on to the later epoch of our swarm that an SN is of, if operators have signed for it and no majority of the SNs that we
+// know is of the epoch that we follow. It reports whether the epoch is another one now. It blocks for some seconds at most.
+func (c *Client) follow(ctx context.Context, sn, theirs string) bool {
+	c.mu.Lock()
+	from, soon := c.pin, time.Since(c.asked) < followAgain
+	newer := from.SwarmID != "" && from.Compare(theirs) == epoch.Newer
+	if newer && !soon {
+		c.asked = time.Now()
+	}
+	c.mu.Unlock()
+	if !newer || soon {
+		return false
+	}
+	next, err := c.recovered(ctx, sn, from)
+	if err == nil {
+		err = c.oldQuorum(ctx, from)
+	}
+	if err != nil {
+		c.cfg.Log.DebugContext(ctx, "a later epoch is not followed", "sn", sn, "err", err)
+		if c.cfg.OnStay != nil && ctx.Err() == nil {
+			c.cfg.OnStay(sn, err.Error())
+		}
+		return false
+	}
+	c.mu.Lock()
+	moved := c.pin == from
+	if moved {
+		c.pin, c.refresh = next, true
+	}
+	c.mu.Unlock()
+	if moved {
+		c.tellFollow(next)
+	}
+	return true
+}
+
+// recovered returns the epoch that an SN proves to follow on ours.
+func (c *Client) recovered(ctx context.Context, sn string, from epoch.Pin) (epoch.Pin, error) {
+	res, err := c.swarmAt(ctx, sn)
+	if err != nil {
+		return from, err
+	}
+	if len(res.GetRecoveries()) > maxRecoveries {
+		return from, fmt.Errorf("it shows %d recoveries", len(res.GetRecoveries()))
+	}
+	var all []ledger.Recovery
+	for _, raw := range res.GetRecoveries() {
+		var r ledger.Recovery
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return from, fmt.Errorf("a recovery that it shows does not read: %w", err)
+		}
+		all = append(all, r)
+	}
+	if c.cfg.Source == nil {
+		return from, errors.New("there is no trust bundle to check it by")
+	}
+	return epoch.Follow(from, all, c.cfg.Source)
+}
+
+// oldQuorum returns an error if a majority of the SNs that we know is of the epoch that we follow.
+func (c *Client) oldQuorum(ctx context.Context, from epoch.Pin) error {
+	sns := c.SNs()
+	old := 0
+	for _, s := range c.swarmsOf(ctx, sns) {
+		if s.swarm == from.String() {
+			old++
+		}
+	}
+	if 2*old > len(sns) {
+		return fmt.Errorf("%d of the %d SNs that this node knows still are of epoch %d", old, len(sns), from.Number())
+	}
+	return nil
+}
+
+// swarmAt asks one SN, whatever swarm it is of.
+func (c *Client) swarmAt(ctx context.Context, sn string) (*swarmv1.GetSwarmResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	s, err := c.stubs(sn)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.swarm.GetSwarm(ctx, connect.NewRequest(&swarmv1.GetSwarmRequest{}))
+	if err != nil {
+		return nil, err
+	}
+	return res.Msg, nil
+}
+
+// Superseded asks all SNs that were given whether the pinned swarm has gone on to a later epoch, and returns the latest that one
+// proves, and the SN's address; empty: none does. It blocks for some seconds at most.
+func (c *Client) Superseded(ctx context.Context) (best epoch.Pin, by string) {
+	from, sns := c.pinned(), c.SNs()
+	best = from
+	for _, s := range c.swarmsOf(ctx, sns) {
+		if s.swarm == "" || from.Compare(s.swarm) != epoch.Newer {
+			continue
+		}
+		if p, err := c.recovered(ctx, s.sn, from); err == nil && p.Epoch > best.Epoch {
+			best, by = p, s.sn
+		} else if err != nil {
+			c.cfg.Log.WarnContext(ctx, "an SN claims a later epoch of the swarm, and does not prove it", "sn", s.sn, "err", err)
+		}
+	}
+	return best, by
+}

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/epoch"
+)
+
+// epochEvery is how often an SN without a leader asks the others whether the swarm was recovered without it.
+const epochEvery = 3 * time.Second
+
+// supersededAtStart asks the SNs that this one knew last, before it takes any part: where the others of its old group start too, they
+// would else make that up again beside the new one.
+func (s *sn) supersededAtStart(ctx context.Context) error {
+	kept, err := openSNList(s.cfg.StateDir).read(s.base.swarm.get())
+	if err != nil {
+		s.cfg.Log.Warn("the list of SNs that was kept is not used; it is made anew", "err", err)
+	}
+	return s.superseded(ctx, kept)
+}
+
+// superseded returns an error if one of these SNs proves that the swarm was recovered without this one.
+func (s *sn) superseded(ctx context.Context, others []client.SN) error {
+	own := s.base.swarm.pin()
+	if own.SwarmID == "" || len(others) == 0 {
+		return nil
+	}
+	cfg := client.Config{SwarmID: own.String(), Source: s.base.source, Domains: s.base.domains, Log: s.cfg.Log}
+	for _, sn := range others {
+		cfg.SNs = append(cfg.SNs, sn.Address)
+	}
+	api, err := client.New(cfg)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	if next, by := api.Superseded(ctx); by != "" {
+		return s.lost(next, by)
+	}
+	return nil
+}
+
+// lost is what an SN says that its swarm has left behind, by the word of another at an API address.
+func (s *sn) lost(next epoch.Pin, by string) error {
+	host, _, err := net.SplitHostPort(by)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the swarm was recovered without this SN, as epoch %d: move its state directory %s away and start it again with its usual command and --join %s, so that it joins as a new SN",
+		next.Number(), s.cfg.StateDir, host)
+}
+
+// watchEpoch keeps the list of SNs for the next start. While there is no leader it asks them whether the swarm was recovered without
+// this one, which is an error.
+func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
+	list := openSNList(s.cfg.StateDir)
+	tick := time.NewTicker(epochEvery)
+	defer tick.Stop()
+	var kept []client.SN
+	for {
+		view := group.View()
+		var others []client.SN
+		for _, n := range view.NodesByRole(string(identity.RoleSN)) {
+			if n.Name != s.cfg.Name {
+				others = append(others, client.SN{Name: n.Name, Address: join(n.Host, int(n.APIPort))})
+			}
+		}
+		if len(others) > 0 && view.SwarmID != "" && !slices.Equal(others, kept) {
+			if err := list.write(view.SwarmID, others); err != nil {
+				s.cfg.Log.Warn("could not keep the list of SNs for the next start", "err", err)
+			}
+			kept = others
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if _, _, led := group.Leader(); led {
+			continue
+		}
+		if err := s.superseded(ctx, others); err != nil {
+			return err
+		}
+	}
+}
