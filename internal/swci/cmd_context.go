@@ -119,7 +119,7 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if target.Identity == "" {
 		return errNoIdentity()
 	}
-	target.Name, target.PID, target.SwarmID = name, 0, ""
+	target.Name, target.PID, target.SwarmID, target.Epoch = name, 0, "", ""
 	target.SNs = []string{net.JoinHostPort(strings.Trim(host, "[]"), first(args.Value("PORT"), apiPort))}
 	target.onWait = s.say
 	api, closeAPI, err := s.Connect(ctx, target)
@@ -131,7 +131,9 @@ func createContext(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return fmt.Errorf("ask %s for its swarm: %w", target.SNs[0], err)
 	}
-	target.SwarmID = swarm.GetSwarmId()
+	if target.SwarmID = swarm.GetSwarmId(); swarm.GetEpoch() != target.SwarmID {
+		target.Epoch = swarm.GetEpoch()
+	}
 	if target.agent != nil {
 		target.Identity = "" // the agent ends with this swarmctl: the next names its own
 	}

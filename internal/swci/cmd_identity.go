@@ -258,7 +258,7 @@ func checkIdentity(ctx context.Context, s *Session, args Args) error {
 		return err
 	}
 	defer source.Close()
-	c := newChecker(source, domains, target.SwarmID, s.Env.Now)
+	c := newChecker(source, domains, target.pinned(), s.Env.Now)
 	c.run(ctx, address, source.Status())
 	if s.JSON {
 		err = printJSON(s.Env.Stdout, c.out)

@@ -286,9 +286,19 @@ type auditedJSON struct {
 	Contracts     []auditedContractJSON `json:"contracts" doc:"by first appearance"`
 	Orders        int                   `json:"orders" doc:"changes by operators with their signature"`
 	Unsigned      int                   `json:"unsigned" doc:"changes by operators of before they were signed"`
+	Recoveries    []recoveredJSON       `json:"recoveries" doc:"the group of SNs was founded anew, in order"`
 	Backwards     []backwardsJSON       `json:"backwards" doc:"records dated more than a minute before an earlier one, at most 20: a clock was wrong, or the record"`
 	Problems      []ledgerProblemJSON   `json:"problems" doc:"what is wrong, at most 100"`
 	MoreProblems  int                   `json:"more_problems" doc:"beyond those"`
+}
+
+type recoveredJSON struct {
+	Record    uint64  `json:"record" doc:"its number, from 1"`
+	At        *string `json:"at" doc:"when, by the operator's clock"`
+	Epoch     uint64  `json:"epoch" doc:"of the new group"`
+	Node      string  `json:"node" doc:"the SN that it began with"`
+	LastIndex uint64  `json:"last_index" doc:"of the raft log that the SN had"`
+	By        string  `json:"by" doc:"SPIFFE ID of the operator"`
 }
 
 type auditedContractJSON struct {
@@ -368,7 +378,10 @@ func auditedToJSON(r *audit.Report) auditedJSON {
 	out := auditedJSON{
 		Good: r.Good(), SwarmID: r.SwarmID, Records: r.Records, Bytes: r.Bytes, Head: r.Head, Late: r.Late, Unwitnessed: r.Unwitnessed,
 		Bundles: r.Bundles, Registrations: r.Registrations, Rounds: r.Rounds, Contracts: []auditedContractJSON{},
-		Orders: r.Orders, Unsigned: r.Unsigned, Backwards: []backwardsJSON{}, Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+		Orders: r.Orders, Unsigned: r.Unsigned, Recoveries: []recoveredJSON{}, Backwards: []backwardsJSON{}, Problems: []ledgerProblemJSON{}, MoreProblems: r.More,
+	}
+	for _, x := range r.Recoveries {
+		out.Recoveries = append(out.Recoveries, recoveredJSON{x.Record, stamp(x.AtMS), x.Epoch, x.Node, x.LastIndex, x.By})
 	}
 	for _, b := range r.Backwards {
 		out.Backwards = append(out.Backwards, backwardsJSON{b.Record, stamp(b.AtMS), stamp(b.LatestMS)})
@@ -471,6 +484,9 @@ func printVerified(w io.Writer, r *audit.Report) error {
 		}
 	}
 	printOrders(w, r)
+	for _, x := range r.Recoveries {
+		fmt.Fprintf(w, "record %d: %s founded the group of SNs anew as epoch %d, from SN %s at raft index %d, %s\n", x.Record, oneLine(x.By), x.Epoch, oneLine(x.Node), x.LastIndex, dated(x.AtMS))
+	}
 	for _, b := range r.Backwards {
 		fmt.Fprintf(w, "record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record\n", b.Record, dated(b.AtMS), dated(b.LatestMS))
 	}

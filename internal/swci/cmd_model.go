@@ -191,7 +191,7 @@ func getOne(ctx context.Context, s *Session, args Args, api API, older int) erro
 	if err != nil {
 		return fmt.Errorf("get model of %q: %w", name, err)
 	}
-	job := &modelFetch{session: s, opts: args.Opts, model: m, meta: modelfile.Meta{
+	job := &modelFetch{session: s, opts: args.Opts, model: m, named: first(swarm.GetEpoch(), swarm.GetSwarmId()), meta: modelfile.Meta{
 		Swarm: swarm.GetSwarmId(), Contract: name, Run: list.GetRun(), Round: m.GetRound(), Digest: m.GetDigest(), Method: list.GetMethod(),
 		Final: m.GetFinal(), Layout: layout,
 	}}

@@ -35,7 +35,8 @@ func Dial(identify Identify) Connect {
 			return nil, func() {}, err
 		}
 		c, err := client.New(client.Config{
-			SNs: target.SNs, SwarmID: target.SwarmID, Source: source, Domains: domains, Log: log, OnWait: target.onWait, OnStray: target.stray(),
+			SNs: target.SNs, SwarmID: target.pinned(), Source: source, Domains: domains, Log: log, OnWait: target.onWait, OnStray: target.stray(),
+			OnFollow: target.onFollow, OnStay: target.stay(),
 		})
 		if err != nil {
 			_ = source.Close()
@@ -65,6 +66,16 @@ func (c Context) stray() func(sn, swarmID string) {
 	}
 	return func(sn, swarmID string) {
 		c.onWait(fmt.Sprintf("SN %s is of swarm %s, not of swarm %s, which this context is", sn, swarmID, c.SwarmID))
+	}
+}
+
+// stay tells the user why a later epoch of the context's swarm is not followed.
+func (c Context) stay() func(sn, why string) {
+	if c.onWait == nil {
+		return nil
+	}
+	return func(sn, why string) {
+		c.onWait(fmt.Sprintf("SN %s says that the swarm was recovered, which is not believed: %s", sn, why))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -22,13 +23,18 @@ type Context struct {
 	SNs          []string `json:"sns" doc:"API addresses, HOST:PORT"`
 	Identity     string   `json:"identity" doc:"as the option --identity takes it"`
 	SwarmID      string   `json:"swarm_id" doc:"pinned; empty until first contact"`
+	Epoch        string   `json:"epoch,omitempty" doc:"that is followed, as nodes name swarm and epoch to each other; absent in the first one"`
 	TrustDomains []string `json:"trust_domains" doc:"further accepted ones"`
 	PID          int      `json:"pid,omitempty" doc:"of the local up that keeps it"` // 0 for one that the user made
 
 	agent        *spire.AgentConfig // to start for the identity; nil for none
 	agentOptions string             // that ask for it
 	onWait       func(why string)   // told what a call waits for; nil tells nobody
+	onFollow     func(epoch.Pin)    // told of a later epoch that is followed; nil tells nobody
 }
+
+// pinned is the swarm with its epoch.
+func (c Context) pinned() string { return first(c.Epoch, c.SwarmID) }
 
 // up reports whether the `local up` that keeps the context lives. Its process ID alone could be another process's by now.
 func (c Context) up() bool {

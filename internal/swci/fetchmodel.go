@@ -28,6 +28,7 @@ type modelFetch struct {
 	opts    *cli.Context
 	model   *swarmv1.Model
 	meta    modelfile.Meta
+	named   string // the swarm, with its epoch
 	from    string // holder that gave the last byte
 }
 
@@ -54,7 +55,7 @@ func (j *modelFetch) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	host, err := p2p.NewHost(p2p.Config{
-		Key: key, Source: source, Domains: domains, SwarmID: func() string { return j.meta.Swarm }, Log: slog.New(slog.DiscardHandler),
+		Key: key, Source: source, Domains: domains, SwarmID: func() string { return j.named }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -68,13 +69,35 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) e
 	if err != nil {
 		return err
 	}
-	target.onWait = s.say
+	target.onWait, target.onFollow = s.say, s.follow(target)
 	api, closeAPI, err := s.Connect(ctx, target)
 	if err != nil {
 		return err
 	}
 	defer closeAPI()
 	return fn(api)
+}
+
+// follow keeps a later epoch of a context's swarm in the context, and says that it is followed.
+func (s *Session) follow(target Context) func(epoch.Pin) {
+	if target.Name == "" || target.SwarmID == "" {
+		return nil
+	}
+	return func(p epoch.Pin) {
+		s.say(fmt.Sprintf("the swarm was recovered by an operator; context %s follows its epoch %d", target.Name, p.Number()))
+		contexts, err := OpenContexts(s.Env.Getenv)
+		var kept Context
+		if err == nil {
+			kept, err = contexts.Load(target.Name)
+		}
+		if err == nil && kept.SwarmID == p.SwarmID {
+			kept.Epoch = p.String()
+			err = contexts.Save(kept)
+		}
+		if err != nil {
+			s.say(fmt.Sprintf("could not keep the epoch: %v", err))
+		}
+	}
 }
 
 // say tells the user what a call waits for.
@@ -113,7 +136,7 @@ func (s *Session) anyTarget(opts *cli.Context) (Context, error) {
 		}
 	}
 	if opts.IsSet("sn") {
-		target.SNs, target.SwarmID = withAPIPort(opts.StringSlice("sn")), ""
+		target.SNs, target.SwarmID, target.Epoch = withAPIPort(opts.StringSlice("sn")), "", ""
 	}
 	if opts.IsSet("trust-domain") {
 		target.TrustDomains = opts.StringSlice("trust-domain")
