@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/consensus/recovery"
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/node"
+)
+
+// identityWait bounds the wait for the operator's identity.
+const identityWait = 15 * time.Second
+
+// understandFlag has the user say what recover-sn can't know.
+const understandFlag = "i-understand-that-the-others-are-gone"
+
+func recoverCommand(e Env) *cli.Command {
+	flags := append(operatorFlags(),
+		stringFlag("state-dir", "state directory of the SN that is left; its daemon must be stopped (required)"),
+		&cli.BoolFlag{Name: understandFlag, Usage: "say that most SNs are gone for good and what they alone had committed is lost (required)"},
+	)
+	return described(recoverHelp, command("recover-sn", "found the SNs anew from one of them, when most are gone for good", flags, func(c *cli.Context) error {
+		switch {
+		case c.String("state-dir") == "":
+			return errors.New("mandatory parameter --state-dir not specified; give the state directory of the SN that is left")
+		case !c.Bool(understandFlag):
+			return fmt.Errorf("this takes the vote from all other SNs, for good, and what only they had committed is lost: if they are gone for good repeat the command with --%s", understandFlag)
+		}
+		return recoverSN(c, e)
+	}))
+}
+
+const recoverHelp = `Where a majority of the SNs can come back start them instead. Stop this SN first, and run this with the identity of an
+operator (role swci), who signs that the group of SNs begins anew with this one; then start it with its usual command. SLs and swarmctl
+follow by themselves, new SNs join as usual. A lost SN that comes back is refused until its state directory is moved away.`
+
+// operatorFlags are those of an operator's identity.
+func operatorFlags() []cli.Flag {
+	return append([]cli.Flag{
+		stringFlag("identity", "where the operator's identity comes from: embedded[=DIR] (one machine, see run-authority) or spiffe"),
+		stringFlag("socket-path", "SPIFFE Workload API socket of an agent (default: $SPIFFE_ENDPOINT_SOCKET)"),
+		&cli.StringSliceFlag{Name: "trust-domain", Usage: "accept this foreign trust domain too (repeatable)"},
+		stringFlag("log-level", "debug, info, warn or error"),
+	}, certFlags()...)
+}
+
+// operatorIdentity opens what operatorFlags name. The caller closes it.
+func operatorIdentity(c *cli.Context, e Env) (identity.Provider, identity.Domains, *slog.Logger, error) {
+	level, err := logLevel(c.String("log-level"))
+	if err != nil {
+		return nil, identity.Domains{}, nil, err
+	}
+	log := newLogger(e.Stderr, "swarm.recovery", level)
+	source, err := openOperator(c, e, node.Common{TrustDomains: c.StringSlice("trust-domain"), Log: log})
+	if err != nil {
+		return nil, identity.Domains{}, nil, fmt.Errorf("the operator's identity: %w", err)
+	}
+	domains, err := identity.NewDomains(source.ID().SPIFFE().TrustDomain(), c.StringSlice("trust-domain")...)
+	if err != nil {
+		return nil, domains, nil, errors.Join(err, source.Close())
+	}
+	return source, domains, log, nil
+}
+
+func openOperator(c *cli.Context, e Env, base node.Common) (identity.Provider, error) {
+	ctx, cancel := context.WithTimeout(c.Context, identityWait)
+	defer cancel()
+	files, err := withCerts(c, &base)
+	if err != nil {
+		return nil, err
+	}
+	if files {
+		return base.OpenIdentity(ctx, identity.RoleSWCI, "")
+	}
+	socket, err := socketPath(c, e, string(identity.RoleSWCI))
+	if err != nil {
+		return nil, err
+	}
+	source, err := identity.OpenSource(ctx, identity.SourceConfig{Socket: socket, Role: identity.RoleSWCI, Log: base.Log})
+	if err != nil {
+		return nil, err // not a nil source, which would be a provider that is not nil
+	}
+	return source, nil
+}
+
+func recoverSN(c *cli.Context, e Env) error {
+	source, domains, log, err := operatorIdentity(c, e)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	own, err := epoch.Read(c.String("state-dir"))
+	if err != nil {
+		return err
+	}
+	res, err := recovery.Found(c.Context, recovery.Config{
+		Dir: c.String("state-dir"), Source: source, Log: log,
+		Lost: func(ctx context.Context, others []recovery.Voter) error {
+			return lost(ctx, p2p.ProbeConfig{Source: source, Domains: domains}, own, others)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	sayRecovered(e.Stdout, res)
+	return nil
+}
+
+func sayRecovered(w io.Writer, r recovery.Result) {
+	if r.Before {
+		fmt.Fprintf(w, "swarm %s has been recovered as epoch %d from SN %s already: start that with its usual command\n", r.SwarmID, r.Epoch, r.Node)
+		return
+	}
+	gone := ""
+	if len(r.Forgot) > 0 {
+		gone = "; no longer of it: " + strings.Join(r.Forgot, ", ")
+	}
+	fmt.Fprintf(w, "swarm %s is recovered as epoch %d from SN %s, at raft index %d and ledger record %d, signed by %s%s\n", r.SwarmID, r.Epoch, r.Node, r.Index, r.Had.Length, r.By, gone)
+	fmt.Fprintf(w, "start SN %s with its usual command, then new SNs as usual\n", r.Node)
+}
+
+// lost refuses while a majority of the old group could come together: this node, and those that answer.
+func lost(ctx context.Context, cfg p2p.ProbeConfig, own epoch.Pin, others []recovery.Voter) error {
+	type answer struct{ name, of string }
+	answers := make(chan answer, len(others))
+	for _, v := range others {
+		go func() {
+			p, err := p2p.Probe(ctx, cfg, v.Address)
+			if err != nil || p.ID.String() != v.PeerID {
+				answers <- answer{}
+				return
+			}
+			answers <- answer{v.Name, p.SwarmID}
+		}()
+	}
+	var there []string
+	for range others {
+		switch a := <-answers; {
+		case a.name == "":
+		case own.Compare(a.of) == epoch.Newer:
+			return fmt.Errorf("SN %s is of a later epoch of the swarm, which was recovered without this one: move the state directory of this SN away and start it again, so that it joins as a new one", a.name)
+		case own.Compare(a.of) == epoch.Same:
+			there = append(there, a.name)
+		}
+	}
+	slices.Sort(there)
+	if all := len(others) + 1; 2*(len(there)+1) > all {
+		return fmt.Errorf("%s can be reached: with this SN that is %d of %d, a majority, and nothing needs to be recovered: start this SN with its usual command", strings.Join(there, ", "), len(there)+1, all)
+	}
+	return nil
+}
