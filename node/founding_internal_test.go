@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 // TestOnlyAnUnusedSwarmIsGivenUp: a handshake stops a founder that is alone and new, and never an SN that others rely on.
@@ -106,7 +107,7 @@ func TestFounderGivesWayToSLsOfAnotherSwarm(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &sn{
-					cfg: SNConfig{Common: Common{Name: "sn-0", StateDir: "/state"}, FoundAfter: tt.wait}, base: &base{swarm: &pin{id: "own"}}, seekers: make(chan seeker, 1),
+					cfg: SNConfig{Common: Common{Name: "sn-0", StateDir: "/state"}, FoundAfter: tt.wait}, base: &base{swarm: &pin{at: epoch.First("own")}}, seekers: make(chan seeker, 1),
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

@@ -27,6 +27,10 @@ func (s *sl) client() (*client.Client, error) {
 		SNs: s.cfg.SNs, Kept: kept, SwarmID: s.base.swarm.pin().String(), Source: s.base.source, Domains: s.base.domains, Log: log, StrayWait: strayWait,
 		OnWait: func(msg string) { log.Info("waiting for the swarm", "why", msg) },
 		OnStray: func(sn, swarmID string) {
+			if own := s.base.swarm.pin(); own.Compare(swarmID) != epoch.Other {
+				log.Warn("an SN is of another epoch of the swarm than this node follows", "sn", sn, "why", own.Differ(swarmID))
+				return
+			}
 			log.Warn("an SN is of another swarm than this node: if it is one that lost its state and founded a swarm of its own stop it", "sn", sn, "its_swarm", swarmID, "swarm_id", s.base.swarm.get())
 		},
 		OnFollow: func(p epoch.Pin) {
