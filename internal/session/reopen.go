@@ -30,12 +30,6 @@ func shows(v *swarmv1.ContractView, id string) bool { return standingIn(v, id).s
 // which it was opened.
 func (s *session) freshLocked() bool { return !s.held.exists() && s.begun == nil }
 
-// mayGoLocked tells whether this session may go to the run of a view: while it has no model, if it has begun nothing, or if an SN must
-// have lied: runs only go up, so one that is lower than its own shows that, and so does it that there were two before.
-func (s *session) mayGoLocked(v *swarmv1.ContractView) bool {
-	return s.passedLocked() == 0 && (s.freshLocked() || v.Run < s.run || s.moved)
-}
-
 // goLocked has this session be of the run that a view says: what was said of a model, and of rounds without one, was not of this run.
 func (s *session) goLocked(v *swarmv1.ContractView) {
 	s.moved = s.moved || v.Run != s.run
@@ -45,32 +39,17 @@ func (s *session) goLocked(v *swarmv1.ContractView) {
 	}
 }
 
-// standsLocked has this session go to the run of a view that shows it in another one than an SN had said. In one that is reset it stands as
-// ended. A higher run is that of a reset, unless the session is being opened anew there: a view can come before that call's answer.
-func (s *session) standsLocked(v *swarmv1.ContractView) {
-	state := standingIn(v, s.id).state
-	if v.Run == s.run || s.ended() || state != "open" && state != "closed" || v.Run > s.run && !s.moved && !s.reopening || !s.mayGoLocked(v) {
+// missingLocked has a session opened anew that a view does not show: the SN that said it was opened may have lied, or the swarm has
+// lost it.
+func (s *session) missingLocked() {
+	if s.reopening {
 		return
 	}
-	s.engine.cfg.Log.Warn("this session is of another run than an SN had said", "contract", s.contract, "session", s.id, "run", v.Run, "said", s.run)
-	s.goLocked(v)
-	s.recordLocked()
-}
-
-// missingLocked has a session opened anew that a view does not show: the SN that said it was opened may have lied, or the swarm has
-// lost it. It tells whether the view says nothing to this session.
-func (s *session) missingLocked(v *swarmv1.ContractView) bool {
-	if s.resumed || s.ended() || s.engine.current != s || s.shown || v.Run != s.run && !s.mayGoLocked(v) {
-		return false
-	}
-	if !s.reopening {
-		s.reopening = true
-		s.spawnLocked(func() {
-			pause(s.ctx, reopenAfter)
-			s.engine.reopen(s)
-		})
-	}
-	return v.Run != s.run
+	s.reopening = true
+	s.spawnLocked(func() {
+		pause(s.ctx, reopenAfter)
+		s.engine.reopen(s)
+	})
 }
 
 // reopen opens a session once more, at the SN that is in use now, unless that has shown it meanwhile. To do so is no harm if it is
@@ -110,7 +89,7 @@ func (s *session) reopenedLocked(v *swarmv1.ContractView) {
 		return
 	}
 	e.cfg.Log.Warn("the swarm did not know this session; it was opened anew", "contract", s.contract, "session", s.id, "run", v.Run)
-	if s.mayGoLocked(v) {
+	if s.placeLocked().mayGo(v.Run) {
 		s.goLocked(v)
 	}
 	if !s.attempt.running() {

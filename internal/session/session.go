@@ -167,18 +167,26 @@ func (s *session) answeredLocked(v *swarmv1.ContractView) {
 // say; an SN that lags must not take back the session's run, or a model that this node has.
 func (s *session) viewLocked(v *swarmv1.ContractView) {
 	s.shown = shows(v, s.id)
-	if s.missingLocked(v) {
+	next, missing := s.placeLocked().after(v.Run, standingIn(v, s.id).state)
+	if missing {
+		s.missingLocked()
+	}
+	switch next {
+	case follow:
+		s.engine.cfg.Log.Warn("this session is of another run than an SN had said", "contract", s.contract, "session", s.id, "run", v.Run, "said", s.run)
+		s.goLocked(v)
+		s.recordLocked()
+	case ignore:
 		return
 	}
-	s.standsLocked(v)
-	if v.Run < s.run || v.Run == s.run && s.held.exists() && v.GetCommitted().GetRound() < s.held.round || !s.recognisedLocked(v) {
+	if v.Run == s.run && s.held.exists() && v.GetCommitted().GetRound() < s.held.round || !s.recognisedLocked(v) {
 		return
 	}
 	s.noteLostLocked(v)
 	s.view = v
 	close(s.engine.viewed)
 	s.engine.viewed = make(chan struct{})
-	if v.Run != s.run {
+	if next == reset {
 		s.terminateLocked(&Error{"RESET", fmt.Sprintf("contract %s was reset (run %d, this session belongs to run %d)", s.contract, v.Run, s.run), "start the program again"})
 		return
 	}
