@@ -97,3 +97,19 @@ func TestMajorityIsGoneForGood(t *testing.T) {
 		t.Errorf("audit: %+v %v\n%s", report, err, out)
 	}
 }
+
+// TestRecoverIsRefusedWhileOthersAnswer: with this SN they would be a majority, also where one of them alone can't lead.
+func TestRecoverIsRefusedWhileOthersAnswer(t *testing.T) {
+	t.Parallel()
+	w := newSwarm(t)
+	_, sns := w.up()
+	sns[2].Stop()
+	if code, out := w.recover(3, understood); code != 1 || !strings.Contains(out, "sn-1, sn-2 can be reached: with this SN that is 3 of 3, a majority") {
+		t.Errorf("both answer: %d %s", code, out)
+	}
+	sns[0].Kill()
+	if code, out := w.recover(3, understood); code != 1 || !strings.Contains(out, "sn-2 can be reached: with this SN that is 2 of 3, a majority") {
+		t.Errorf("one answers: %d %s", code, out)
+	}
+	w.SN(3).Sees(apiMarker) // nothing was changed: the two go on
+}
