@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/recovery"
+	"github.com/swarmd/swarmd/consensus/restore"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
@@ -49,7 +50,7 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		return quiet(ctx, err)
 	}
 	defer b.close()
-	if err := recovery.Check(cfg.StateDir); err != nil {
+	if err := errors.Join(recovery.Check(cfg.StateDir), restore.Check(cfg.StateDir)); err != nil {
 		return err
 	}
 	s := &sn{cfg: cfg, base: b, ips: ips, bind: bind, seekers: make(chan seeker, 1)}

@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 // Config says what is restored, where, and by whom.
@@ -36,8 +37,9 @@ type Config struct {
 	SwarmID    string // if given, a backup of another swarm is refused
 	// Source is the operator's identity, of the role swci.
 	Source identity.Source
-	// Lost judges whether the SNs of the backup are gone; an error refuses, and nothing has been written then.
-	Lost func(ctx context.Context, sns []recovery.Voter) error
+	// Lost judges whether the SNs of the backup, which is of that swarm and epoch, are gone; an error refuses, and nothing has been
+	// written then.
+	Lost func(ctx context.Context, of epoch.Pin, sns []recovery.Voter) error
 	Log  *slog.Logger
 }
 
@@ -72,7 +74,7 @@ func Restore(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.SwarmID != "" && cfg.SwarmID != b.Header.SwarmID {
 		return Result{}, fmt.Errorf("%s is a backup of swarm %s, not of swarm %s", cfg.File, b.Header.SwarmID, cfg.SwarmID)
 	}
-	if err := cfg.Lost(ctx, sns(b.State)); err != nil {
+	if err := cfg.Lost(ctx, epoch.Of(b.State.SwarmID, b.State.Recoveries), sns(b.State)); err != nil {
 		return Result{}, err
 	}
 	if err := p.begin(); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
@@ -54,7 +55,7 @@ func newLostSwarm(t *testing.T) *lostSwarm {
 	l := &lostSwarm{t: t, authorities: bundle.X509Authorities()}
 	l.cfg = restore.Config{
 		File: filepath.Join(t.TempDir(), "swarm.backup"), Dir: filepath.Join(t.TempDir(), "state"), Name: "sn-0", Host: "192.0.2.9", P2PPort: 30303,
-		Source: operator, Log: quiet, Lost: func(context.Context, []recovery.Voter) error { return nil },
+		Source: operator, Log: quiet, Lost: func(context.Context, epoch.Pin, []recovery.Voter) error { return nil },
 	}
 	var ders [][]byte
 	for _, c := range l.authorities {
@@ -222,9 +223,9 @@ func TestRefused(t *testing.T) {
 		"no backup":     {damage(func([]byte) []byte { return []byte("my thesis") }), "not a backup of an SN", backup.ErrNotBackup},
 		"another swarm": {func(l *lostSwarm) error { l.cfg.SwarmID = strings.Repeat("0", 32); return nil }, "is a backup of swarm " + swarmID, nil},
 		"a swarm that lives": {func(l *lostSwarm) error {
-			l.cfg.Lost = func(_ context.Context, sns []recovery.Voter) error {
-				if len(sns) != 3 || sns[0] != (recovery.Voter{Name: "sn-0", PeerID: "idsn0", Address: "192.0.2.1:30303"}) {
-					t.Errorf("asked are %v", sns)
+			l.cfg.Lost = func(_ context.Context, of epoch.Pin, sns []recovery.Voter) error {
+				if of != epoch.First(swarmID) || len(sns) != 3 || sns[0] != (recovery.Voter{Name: "sn-0", PeerID: "idsn0", Address: "192.0.2.1:30303"}) {
+					t.Errorf("asked are %v of %v", sns, of)
 				}
 				return lives
 			}

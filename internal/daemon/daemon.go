@@ -152,7 +152,7 @@ func newApp(env Env) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), versionCommand(env)},
+		Commands: []*cli.Command{snCommand(env), slCommand(env), recoverCommand(env), restoreCommand(env), healthCommand(env), authorityCommand(env), spireServerCommand(env), spireTokenCommand(env), pluginCommand(env), aplsCommand(env), versionCommand(env)},
 	}
 	name := func(*cli.Context) error {
 		for _, c := range app.Commands {

@@ -208,6 +208,9 @@ func roleOf(names, args []string) identity.Role {
 		if strings.HasPrefix(a, "-") {
 			continue
 		}
+		if a == "recover-sn" || a == "restore-sn" { // which act for an operator
+			return identity.RoleSWCI
+		}
 		name, ok := strings.CutPrefix(a, "run-")
 		if role, err := identity.ParseRole(name); ok && err == nil {
 			return role

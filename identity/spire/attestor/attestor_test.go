@@ -120,6 +120,8 @@ func TestRoleOfRealProcess(t *testing.T) {
 		{swarmctl, []string{"list", "nodes"}, "node-type:swci"},
 		{swarmctl, []string{"run-swci"}, "node-type:swci"},
 		{swarmctl, []string{"run-sn"}, "node-type:swci"},
+		{swarmd, []string{"recover-sn", "--state-dir", "run-sn"}, "node-type:swci"},
+		{swarmd, []string{"restore-sn", "run-sl"}, "node-type:swci"},
 		{swarmd, []string{"version"}, ""},
 		{swarmd, []string{"health", "run-sn"}, ""},
 		{swarmd, []string{"run-authority"}, ""},
