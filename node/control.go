@@ -43,7 +43,7 @@ func (c Control) End(ctx context.Context, req *swarmv1.EndSessionRequest) error 
 }
 
 // Report implements session.Control.
-func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	if c.Health != nil {
 		req.Health = c.Health.Report().Proto()
 	}
@@ -52,19 +52,19 @@ func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 	}
 	res, err := c.Client.Report(ctx, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.Health != nil {
 		c.Health.Seen()
 	}
 	// Now, as a leader has just answered: others hold this node to what an SVID has signed that is good now.
 	if err := c.Client.Renew(ctx); err != nil && ctx.Err() == nil {
-		return err
+		return nil, err
 	}
 	if c.Bans != nil {
 		c.Bans.Take(res.GetBansDigest(), res.GetBannedPeerIds())
 	}
-	return nil
+	return res, nil
 }
 
 // Watch implements session.Control.

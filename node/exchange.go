@@ -108,7 +108,17 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	return done, nil
 }
 
-// SignDone signs a node's report on the job, for the ledger too unless the node itself has merged something otherwise.
+// Vouch implements session.Exchange.
+func (x *Exchanger) Vouch(job session.Job) *swarmv1.Failed {
+	p := job.Plan
+	if err := x.Hub.Vouch(job.Contract, p.Run, p.Round, p.Attempt); err != nil {
+		return failed(context.Background(), p, err)
+	}
+	return nil
+}
+
+// SignDone signs for the ledger what a node reports on the job, unless the node itself has merged something otherwise. It sets the digest
+// over all shards.
 func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Done) error {
 	a := attemptOf(job)
 	o := exchange.Outcome{
@@ -126,23 +136,23 @@ func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Do
 			return err
 		}
 	}
+	var shards []merge.Digest
 	for _, text := range done.ShardDigests {
 		d, err := merge.ParseDigest(text)
 		if err != nil {
 			return err
 		}
-		o.ShardDigests = append(o.ShardDigests, d)
+		shards = append(shards, d)
 	}
+	o.ShardsDigest = merge.Combine(shards)
+	done.ShardsDigest = o.ShardsDigest.String()
 	claims, err := rpc.ClaimsFromProto(done.Claims)
 	if err != nil {
 		return err
 	}
-	if done.Signature = nil; !rpc.Disagrees(o, claims) {
-		if done.Signature, err = key.Sign(exchange.AttestationMessage(o)); err != nil {
-			return err
-		}
+	if done.Signature = nil; !rpc.Disagrees(shards, claims) {
+		done.Signature, err = key.Sign(exchange.AttestationMessage(o))
 	}
-	done.ReportSignature, err = key.Sign(exchange.ReportMessage(o, done.Seals, done.UpdateSquares, claims))
 	return err
 }
 

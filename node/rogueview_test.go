@@ -63,7 +63,7 @@ func (r *rogueView) Close(context.Context, *swarmv1.CloseSessionRequest) (*swarm
 }
 func (r *rogueView) End(context.Context, *swarmv1.EndSessionRequest) error { return nil }
 func (r *rogueView) Waiting(context.Context, string) (string, error)       { return "", nil }
-func (r *rogueView) Report(_ context.Context, req *swarmv1.ReportRequest) error {
+func (r *rogueView) Report(_ context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(req.Sessions) > 0 {
@@ -73,7 +73,7 @@ func (r *rogueView) Report(_ context.Context, req *swarmv1.ReportRequest) error 
 		default:
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (r *rogueView) Watch(ctx context.Context, _ string, fn func(*swarmv1.ContractView)) error {

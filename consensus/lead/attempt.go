@@ -38,7 +38,7 @@ func (d *decider) attempt() {
 		return
 	}
 	done, failures, pending := d.gather()
-	if len(done) == len(d.c.Plan.Participants) {
+	if len(done) == len(d.c.Plan.Participants) && !d.ask(done) {
 		if v := d.disagree(done); len(v.failures) > 0 {
 			d.contradicted()
 			d.failed(v, nil)
@@ -56,6 +56,11 @@ func (d *decider) attempt() {
 		d.without(why)
 		return
 	}
+	if d.asking() {
+		var silent []string
+		done, silent = d.answered(done)
+		pending = append(silent, pending...)
+	}
 	if len(failures) > 0 {
 		told := witnessed(failures)
 		d.failed(verdict{told, namedNodes(told)}, pending)
@@ -65,7 +70,7 @@ func (d *decider) attempt() {
 		d.failed(verdict{mute, nil}, nil)
 		return
 	}
-	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason})
+	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason, Asking: d.asking()})
 }
 
 // contradicted notes that the running attempt ended with reports that do not fit together: nothing of it may be resumed.
@@ -102,7 +107,8 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 // could be liars, rid of everybody whose merge takes longer than the grace. Who has finished has every owner's leaves, so all
 // owners have merged: what the others can still lack are merged leaves, and these travel the links that as many bytes of
 // contributions have travelled before. Hence an honest one needs about as long again as the attempt has taken, and has it,
-// with the grace on top; for its own streams it has the stall time anyway.
+// with the grace on top; for its own streams it has the stall time anyway. Who was asked what it got, and does not say it, is silent too:
+// for that there is as long again.
 func (d *decider) mute(done int, pending []string) (failures []failure) {
 	p := d.c.Plan
 	if 2*done < len(p.Participants) {
@@ -112,16 +118,21 @@ func (d *decider) mute(done int, pending []string) (failures []failure) {
 		d.mem.doneIn, d.mem.doneSince = p.Attempt, d.in.Now
 	}
 	took := max(0, d.mem.doneSince.Sub(time.UnixMilli(p.PlannedMS)))
-	if d.in.Now.Sub(d.mem.doneSince) < took+d.cfg.StallGrace {
+	since, reason := d.mem.doneSince, "reports neither success nor failure, and others have long finished"
+	if d.asking() {
+		if d.mem.asked.since.IsZero() {
+			d.mem.asked.since = d.in.Now
+		}
+		since, reason = d.mem.asked.since, "does not say what it got of each owner, though digests differ and others have long said it"
+	}
+	if d.in.Now.Sub(since) < took+d.cfg.StallGrace {
 		return nil
 	}
 	if d.mem.failSince.IsZero() {
-		d.mem.failSince = d.mem.doneSince // That was the grace.
+		d.mem.failSince = since // That was the grace.
 	}
 	for _, node := range pending {
-		failures = append(failures, failure{
-			node: node, alone: true, at: d.mem.doneSince, reason: "reports neither success nor failure, and others have long finished",
-		})
+		failures = append(failures, failure{node: node, alone: true, at: since, reason: reason})
 	}
 	return failures
 }
@@ -144,7 +155,7 @@ func (d *decider) commit(done map[string]*Done) {
 	d.propose(state.CommitRound{
 		Contract: d.c.Name, Run: d.c.Run, Round: p.Round, Attempt: p.Attempt,
 		Digest: first.ModelDigest, NextInterval: d.nextInterval(), AtMS: d.in.Now.UnixMilli(),
-		StateDigest: first.StateDigest, ShardDigests: first.ShardDigests, Signatures: signatures,
+		StateDigest: first.StateDigest, ShardsDigest: first.ShardsDigest, Signatures: signatures,
 	}, fmt.Sprintf("round %d", p.Round))
 }
 

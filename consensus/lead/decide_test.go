@@ -326,7 +326,7 @@ func TestDisagreementIsMergedAnew(t *testing.T) {
 	b.follow()
 	first := b.contract().Plan
 	for i, p := range first.Participants {
-		b.reports[p.Session] = lead.Report{Done: &lead.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i)}}
+		b.reports[p.Session] = lead.Report{Done: &lead.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i), ShardDigests: []string{"as asked"}}}
 	}
 	b.follow()
 	b.now = b.now.Add(time.Minute)

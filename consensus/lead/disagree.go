@@ -14,9 +14,12 @@ const wrongBytes = "one of the peers named above sends or reports wrong bytes: c
 
 // aboutDigests tells whether an attempt failed because the participants' digests did not fit together.
 func aboutDigests(why string) bool {
-	return slices.ContainsFunc([]string{"has not sealed", "it sealed", otherDigest, "has not signed", "it signed", notWitnessed, unlike, disagreeOn},
+	return slices.ContainsFunc([]string{"has not sealed", "it sealed", twoOutcomes, otherDigest, "has not signed", "it signed", notWitnessed, unlike, disagreeOn},
 		func(part string) bool { return strings.Contains(why, part) })
 }
+
+// twoOutcomes is the reason against who signed another outcome of an attempt when it was asked what it had got.
+const twoOutcomes = "signed two outcomes of one attempt"
 
 // otherDigest is the reason against who agrees with all owners and reports another whole.
 const otherDigest = "digest differs from the others'"
@@ -27,7 +30,7 @@ type verdict struct {
 	named    []string  // who must have lied if most are honest, sorted
 }
 
-// disagree compares what all participants signed. Everybody reports the digest of every shard with its owner's seal on it, so
+// disagree compares what all participants signed. If that is one outcome there is nothing to compare; else everybody was asked, and reports the digest of every shard with its owner's seal on it, so
 // a digest that its owner has not sealed convicts who reports it, and two that it has sealed convict the owner. What is left are
 // wholes: who agrees on all shards can still report another model or optimiser state.
 func (d *decider) disagree(done map[string]*Done) verdict {
@@ -83,6 +86,11 @@ func (d *decider) contradictions(done map[string]*Done) (found []failure) {
 		f := failure{node: p.Node, blamed: p.Node, at: d.in.Now, proof: true}
 		if owner := done[p.Session].Unsealed; owner != "" {
 			f.reason = fmt.Sprintf("reports a digest of what %s gave that %s has not sealed", owner, owner)
+			found = append(found, f)
+			continue
+		}
+		if d.retracts(p.Session, done[p.Session]) {
+			f.reason = twoOutcomes
 			found = append(found, f)
 			continue
 		}

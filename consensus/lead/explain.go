@@ -80,7 +80,11 @@ func (w Waiting) guard(now time.Time) string {
 		}
 		return fmt.Sprintf("waiting until %s ready: %d of %d (minPeers) are, %s", are(w.For), len(w.Have), w.Need, lasting(now, w.Since))
 	case WaitMerging:
-		return fmt.Sprintf("merging: attempt %d of round %d began %s", w.Attempt, w.Round, ago(now, w.Scene.Planned))
+		began := fmt.Sprintf("merging: attempt %d of round %d began %s", w.Attempt, w.Round, ago(now, w.Scene.Planned))
+		if w.Asking {
+			began += ", and its peers hold different models: each is asked what it got of whom, not answered yet: " + names(w.For)
+		}
+		return began
 	case WaitRetry:
 		return fmt.Sprintf("attempt %d of round %d failed: %s", w.Attempt, w.Round, w.Detail)
 	case WaitWeight:
@@ -194,7 +198,7 @@ func (w Waiting) remedy() string {
 		}
 		return "check the network between " + names(w.nodes(PeerFailed)) + " and whom they name"
 	case WaitMerging:
-		if aboutDigests(w.Scene.LastFailed) {
+		if w.Asking || aboutDigests(w.Scene.LastFailed) {
 			return "nothing while it goes on; if attempts keep failing " + wrongBytes
 		}
 		if len(w.nodes(PeerFailed)) > 0 || w.Attempt > 1 {

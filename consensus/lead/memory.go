@@ -35,6 +35,7 @@ type Memory struct {
 	broken    map[string][]string // node → those to whom its links broke in the round's attempts
 	doneSince time.Time           // since when half have finished the running attempt
 	doneIn    uint64              // that attempt
+	asked     asked               // what the participants of an attempt were asked
 	plans     []*state.Plan       // the round's last attempts, if their parts had witnesses
 
 	named        []string          // nodes that were named as the cause by two others

@@ -45,14 +45,16 @@ type Ready struct {
 	Refuses    []string // names of nodes that this one takes part in nothing with
 }
 
-// Done says that a session holds the merged model of an attempt. Whoever records it has checked that the node signed all of it.
+// Done says that a session holds the merged model of an attempt. Whoever records it has checked that it is the node's word, and that the
+// node signed what the ledger keeps.
 type Done struct {
 	Round, Attempt uint64
 	ModelDigest    string   // hex BLAKE3
-	ShardDigests   []string // of each participant's shard, in plan order
-	Signature      []byte   // by the node key
+	ShardsDigest   string   // hex BLAKE3 over the digests of all shards
+	ShardDigests   []string // of each participant's shard, in plan order; empty as long as they were not asked for
+	Signature      []byte   // by the node key, over what the ledger keeps
 	StateDigest    string   // hex BLAKE3 of the optimiser state; empty if the method has none
-	// Unsealed names an owner that has not signed the digest that stands here for its shard; empty: all have. Whoever records it has
+	// Unsealed names an owner that has not signed the digest that ShardDigests has of its shard; empty: all have. Whoever records it has
 	// found that out.
 	Unsealed string
 	// UpdateSquares are the sums of squares of each participant's update over the leaves that the reporter owns.

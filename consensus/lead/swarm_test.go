@@ -250,7 +250,10 @@ func (s *swarm) merged(p *peer, plan *state.Plan, r *lead.Report) {
 	if s.digest != nil {
 		digest = s.digest(p, plan)
 	}
-	r.Done = &lead.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest, ShardDigests: []string{digest}}
+	r.Done = &lead.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}
+	if s.current().Asks(contractName, plan.Run, plan.Round, plan.Attempt) {
+		r.Done.ShardDigests = []string{digest}
+	}
 }
 
 // run lets virtual time pass and waits until everything that is due then was done.

@@ -49,6 +49,7 @@ type Waiting struct {
 	Ends    bool      // at Until the contract ends with the last model
 	Fails   bool      // at Until all sessions of the contract fail
 	Detail  string    // what failed
+	Asking  bool      // digests differ, and those waited for have not said yet what they got of each owner
 	Rule    string    // of kinds that come from a rule: what it demands, and what is there
 
 	Scene Scene // what Explain shows beside the reason

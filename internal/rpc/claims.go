@@ -61,9 +61,9 @@ func ClaimsFromProto(claims []*swarmv1.MergeClaim) ([]exchange.Claim, error) {
 
 // Disagrees tells whether a node says that it has merged a shard otherwise than its owner gave it. It does not sign such an outcome for
 // the ledger, so that nobody can prove a round by it.
-func Disagrees(out exchange.Outcome, claims []exchange.Claim) bool {
+func Disagrees(shards []merge.Digest, claims []exchange.Claim) bool {
 	return slices.ContainsFunc(claims, func(c exchange.Claim) bool {
-		return c.Owner < len(out.ShardDigests) && c.Shard() != out.ShardDigests[c.Owner]
+		return c.Owner < len(shards) && c.Shard() != shards[c.Owner]
 	})
 }
 

@@ -1,11 +1,14 @@
 package rpc_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
@@ -47,28 +50,32 @@ func planned(t *testing.T, s *swarm, witnesses uint32) (*peer, crypto.PrivKey, m
 // for the ledger.
 func TestNoClaimsWithoutWitnesses(t *testing.T) {
 	s := newSwarm(t)
-	a, key, plan := planned(t, s, 0)
+	a, key, _ := planned(t, s, 0)
 	model, shard := merge.Sum([]byte("model")), merge.Sum([]byte("shard"))
-	out := exchange.Outcome{
-		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard, model}, Plan: plan,
-	}
 	claims := []exchange.Claim{{Merged: model}} // not what its owner gave
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: &swarmv1.Done{
 		Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-		Claims: rpc.ClaimsToProto(claims), ReportSignature: must(key.Sign(exchange.ReportMessage(out, nil, nil, claims)))(t),
+		ShardsDigest: merge.Combine([]merge.Digest{shard, model}).String(), Claims: rpc.ClaimsToProto(claims),
 	}}}}
 	signReport(t, "sl-a", key, msg)
 	_, err := a.sessions().Report(t.Context(), with(a, msg))
 	wantReason(t, "claims of parts without witnesses", err, "BAD_REQUEST")
 }
 
-// TestClaimsAreSignedWhole: what a node says that it merged reaches the leader as it said it, with what contributors have signed of it.
+// TestClaimsAreSignedWhole: what a node says that it merged reaches the leader as it said it, with what contributors have signed of it, also
+// where another SN passes it on.
 func TestClaimsAreSignedWhole(t *testing.T) {
 	s := newSwarm(t)
 	a, key, plan := planned(t, s, 2)
 	model, shard, sent := merge.Sum([]byte("model")), merge.Sum([]byte("shard")), merge.Sum([]byte("sent"))
 	out := exchange.Outcome{
-		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard, model}, Plan: plan,
+		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardsDigest: merge.Combine([]merge.Digest{shard, model}), Plan: plan,
+	}
+	must(s.core.Propose(t.Context(), state.RegisterNode{Node: state.Node{Name: "sn-1", Role: "sn", PeerID: "sn-1"}, TokenHash: strings.Repeat("0", 64)}))(t)
+	pass := func(m *swarmv1.ReportRequest) error {
+		raw := must(proto.Marshal(&swarmv1.ForwardedReport{Node: "sl-a", Sn: "sn-1", Report: m}))(t)
+		_, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw)
+		return err
 	}
 	claims := []exchange.Claim{{
 		Merged: shard, Inputs: []exchange.Input{{Digest: sent, Signature: must(key.Sign(exchange.InputMessage(plan, 0, 0, sent)))(t)}},
@@ -76,12 +83,11 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	done := func(change func(claims []*swarmv1.MergeClaim)) *swarmv1.ReportRequest {
 		d := &swarmv1.Done{
 			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: rpc.ClaimsToProto(claims),
-			ReportSignature: must(key.Sign(exchange.ReportMessage(out, nil, nil, claims)))(t),
+			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: rpc.ClaimsToProto(claims), ShardsDigest: out.ShardsDigest.String(),
 		}
-		change(d.GetClaims())
 		msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: d}}}
 		signReport(t, "sl-a", key, msg)
+		change(d.GetClaims())
 		return msg
 	}
 	for name, c := range map[string]struct {
@@ -92,20 +98,31 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 		"sums":             {func(c []*swarmv1.MergeClaim) { c[0].Sums = make([]byte, 32); c[0].Sums[0] = 1 }, "SIGNATURE_REFUSED"},
 		"another input":    {func(c []*swarmv1.MergeClaim) { c[0].Inputs[0].Digest = shard[:] }, "SIGNATURE_REFUSED"},
 		"no signature":     {func(c []*swarmv1.MergeClaim) { c[0].Inputs[0].Signature = nil }, "SIGNATURE_REFUSED"},
-		"no digest":        {func(c []*swarmv1.MergeClaim) { c[0].Merged = nil }, "BAD_REQUEST"},
-		"a short input":    {func(c []*swarmv1.MergeClaim) { c[0].Inputs[0].Digest = sent[:31] }, "BAD_REQUEST"},
+		"no digest":        {func(c []*swarmv1.MergeClaim) { c[0].Merged = nil }, "SIGNATURE_REFUSED"},
 		"a long signature": {func(c []*swarmv1.MergeClaim) { c[0].Inputs[0].Signature = make([]byte, 5000) }, "BAD_REQUEST"},
 		"no such owner":    {func(c []*swarmv1.MergeClaim) { c[0].Owner = 1 << 31 }, "BAD_REQUEST"},
 	} {
-		_, err := a.sessions().Report(t.Context(), with(a, done(c.change)))
-		wantReason(t, name, err, c.reason)
+		if err := pass(done(c.change)); rpc.ReasonOf(err) != c.reason {
+			t.Errorf("%s: %v, want %s", name, err, c.reason)
+		}
 	}
+	for name, change := range map[string]func(c []*swarmv1.MergeClaim){
+		"no digest":     func(c []*swarmv1.MergeClaim) { c[0].Merged = nil },
+		"a short input": func(c []*swarmv1.MergeClaim) { c[0].Inputs[0].Digest = sent[:31] },
+	} {
+		_, err := a.sessions().Report(t.Context(), with(a, done(change)))
+		wantReason(t, name, err, "BAD_REQUEST")
+	}
+	short := done(func([]*swarmv1.MergeClaim) {})
+	short.Sessions[0].Done.ShardDigests = nil
+	_, err := a.sessions().Report(t.Context(), with(a, short))
+	wantReason(t, "no digests of shards that have witnesses", err, "BAD_REQUEST")
 	if _, err := a.sessions().Report(t.Context(), with(a, done(func([]*swarmv1.MergeClaim) {}))); err != nil {
 		t.Fatal(err)
 	}
-	out.ShardDigests[0] = sent // what the owner gave is not what this node found
-	msg := done(func([]*swarmv1.MergeClaim) {})
+	msg := done(func([]*swarmv1.MergeClaim) {}) // what the owner gave is not what this node found
 	msg.Sessions[0].Done.ShardDigests = []string{sent.String(), model.String()}
+	msg.Sessions[0].Done.ShardsDigest = merge.Combine([]merge.Digest{sent, model}).String()
 	msg.Sessions[0].Done.Signature = nil
 	signReport(t, "sl-a", key, msg)
 	if _, err := a.sessions().Report(t.Context(), with(a, msg)); err != nil {

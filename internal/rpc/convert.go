@@ -222,7 +222,7 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 		out.Done = &lead.Done{
 			Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(),
 			ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(), StateDigest: d.GetStateDigest(),
-			UpdateSquares: d.GetUpdateSquares(),
+			ShardsDigest: d.GetShardsDigest(), UpdateSquares: d.GetUpdateSquares(),
 		}
 	}
 	for _, h := range x.GetHeld()[:min(len(x.GetHeld()), maxHeld)] {

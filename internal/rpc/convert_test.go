@@ -130,7 +130,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 	wire := &swarmv1.SessionReport{
 		Session: "s", Contract: "c", Run: 1,
 		Ready:    &swarmv1.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9", "no name"}},
-		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ReportSignature: []byte{19}, Claims: []*swarmv1.MergeClaim{{Owner: 20}}},
+		Done:     &swarmv1.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}, Seals: [][]byte{{18}}, ShardsDigest: "v", Claims: []*swarmv1.MergeClaim{{Owner: 20}}},
 		Failed:   &swarmv1.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
@@ -142,7 +142,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 	want := lead.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
 		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
-		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", UpdateSquares: []float64{17}},
+		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", ShardsDigest: "v", UpdateSquares: []float64{17}},
 		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
 		Progress: &lead.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []lead.Held{{Round: 18, Digest: "h"}},

@@ -13,14 +13,14 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/statement"
 	"github.com/swarmd/swarmd/merge"
 )
 
 // Kinds of messages that SNs send to the leader. Register [Server.LeadReport] and [Server.LeadStatus] for them on every
 // SN that may lead.
 const (
-	KindReport = "report" // payload: ForwardedReport; answer: empty
+	KindReport = "report" // payload: ForwardedReport; answer: ForwardedReportResponse
 	KindStatus = "status" // payload: the contract's name; answer: GetContractStatusResponse
 )
 
@@ -37,10 +37,13 @@ const (
 // would stay with an SN that is cut off until it is declared dead. An election takes less.
 const reportTimeout = 3 * time.Second
 
-// Report passes a node's heartbeat on to the leader.
+// Report passes a node's heartbeat on to the leader. What is not signed it can't pass on.
 func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 	if err := checkReport(req.Msg); err != nil {
 		return nil, err
+	}
+	if leader, _, _ := s.cfg.Core.Leader(); leader != s.cfg.Name && unsigned(req.Msg) {
+		return connect.NewResponse(&swarmv1.ReportResponse{Leader: leader, Sign: true}), nil
 	}
 	payload, err := proto.Marshal(&swarmv1.ForwardedReport{Node: speaker(ctx), Sn: s.cfg.Name, Report: req.Msg})
 	if err != nil {
@@ -48,17 +51,25 @@ func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.Report
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	if _, err := s.cfg.Core.SendToLeader(ctx, KindReport, payload); err != nil {
+	answer := &swarmv1.ForwardedReportResponse{}
+	if raw, err := s.cfg.Core.SendToLeader(ctx, KindReport, payload); err != nil {
 		return nil, err
+	} else if err := proto.Unmarshal(raw, answer); err != nil {
+		return nil, fmt.Errorf("decode the leader's answer to a report: %w", err)
 	}
 	leader, _, _ := s.cfg.Core.Leader()
-	res := &swarmv1.ReportResponse{Leader: leader}
+	res := &swarmv1.ReportResponse{Leader: leader, Leads: leader == s.cfg.Name, Asks: answer.GetAsks()}
 	view := s.cfg.Core.View()
 	tellBans(view, req.Msg.GetBansSeen(), res)
 	if n := view.Nodes[speaker(ctx)]; n != nil && n.Role == state.RoleSL && n.Proof == nil {
 		res.Register = true // a state of before proofs were kept
 	}
 	return connect.NewResponse(res), nil
+}
+
+// unsigned tells whether a report says anything of a session that nobody but who hears it from the node itself can believe.
+func unsigned(m *swarmv1.ReportRequest) bool {
+	return slices.ContainsFunc(m.GetSessions(), func(x *swarmv1.SessionReport) bool { return len(x.GetSignature()) == 0 })
 }
 
 func checkReport(m *swarmv1.ReportRequest) error {
@@ -78,7 +89,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
 			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetSeals()) > maxShards,
 			slices.ContainsFunc(x.GetDone().GetSeals(), func(b []byte) bool { return len(b) > maxSignatureBytes }),
-			!boundedClaims(x.GetDone().GetClaims()), len(x.GetDone().GetReportSignature()) > maxSignatureBytes, len(x.GetDone().GetStateDigest()) > maxShortText,
+			!boundedClaims(x.GetDone().GetClaims()), len(x.GetDone().GetShardsDigest()) > maxShortText, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
 			len(x.GetFailed().GetHeardFrom()) > maxShortText, len(x.GetFailed().GetCode()) > maxShortText,
 			len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
@@ -89,8 +100,8 @@ func checkReport(m *swarmv1.ReportRequest) error {
 }
 
 // LeadReport takes a heartbeat on the leader; it is the handler of KindReport. What another SN has passed on of a session counts only if
-// the session's node signed it; what came to this SN itself the node has proven by its connection and token. A Done has signatures of
-// its own, for the ledger too: a report with a bad one counts but for that.
+// the session's node signed it; what came to this SN itself the node has proven by its connection and token. A Done has a signature of
+// its own, for the ledger: a report with a bad one counts but for that.
 func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error) {
 	m := &swarmv1.ForwardedReport{}
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -117,7 +128,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 	}
 	s.cfg.Lead.Touch(node.Name)
 	s.healths.take(view, node, m.GetReport().GetHealth(), m.GetSn(), s.cfg.Now())
-	var bad error
+	answer, bad := &swarmv1.ForwardedReportResponse{}, error(nil)
 	for _, x := range m.GetReport().GetSessions() {
 		c := view.Contracts[x.GetContract()]
 		if c == nil || c.Sessions[x.GetSession()] == nil {
@@ -127,7 +138,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
 			continue
 		}
-		if m.GetSn() != s.cfg.Name && !s.seals.valid(node.PeerID, session.ReportMessage(node.Name, x), x.GetSignature()) {
+		if m.GetSn() != s.cfg.Name && !s.seals.valid(node.PeerID, statement.Message(node.Name, x), x.GetSignature()) {
 			bad = fmt.Errorf("%w: node %s did not sign what is reported of its session of %s", ErrSignature, node.Name, x.GetContract())
 			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", m.GetSn(), "err", bad)
 			continue
@@ -143,8 +154,14 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			}
 		}
 		s.cfg.Lead.Record(r)
+		if r.Done != nil && s.cfg.Lead.Asks(c.Name, r.Run, r.Done.Round, r.Done.Attempt) {
+			answer.Asks = append(answer.Asks, &swarmv1.AttemptAsked{Session: r.Session, Run: r.Run, Round: r.Done.Round, Attempt: r.Done.Attempt})
+		}
 	}
-	return nil, refusal(bad)
+	if bad != nil {
+		return nil, refusal(bad)
+	}
+	return proto.Marshal(answer)
 }
 
 // LeadStatus tells on the leader what it knows of a contract; it is the handler of KindStatus.

@@ -51,6 +51,8 @@ type Lead interface {
 	Touch(node string)
 	Record(r lead.Report)
 	Status(contract string) lead.Status
+	// Asks tells whether sessions that are done with an attempt are to say all of it.
+	Asks(contract string, run, round, attempt uint64) bool
 }
 
 // Config is what a server needs.

@@ -211,20 +211,17 @@ func TestReportsReachTheLeader(t *testing.T) {
 	}
 	head := must(merge.ParseDigest(s.core.View().LedgerHead().Hash))(t)
 	out := exchange.Outcome{
-		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardDigests: []merge.Digest{shard},
+		Contract: "study", Run: 1, Round: 1, Number: 1, Node: "sl-a", ModelDigest: model, ShardsDigest: merge.Combine([]merge.Digest{shard}),
 		StateDigest: optimiser, Plan: planned.Digest(), Ledger: head,
 	}
 	seal := must(key.Sign(exchange.SealMessage(exchange.Sealed{Contract: "study", Run: 1, Round: 1, Number: 1, Plan: planned.Digest(), Shard: shard})))(t)
 	squares := []float64{0.5}
-	sign := func(seals ...[]byte) []byte {
-		return must(key.Sign(exchange.ReportMessage(out, seals, squares, nil)))(t)
-	}
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{
 		Session: idA, Contract: "study", Run: 1, Ready: &swarmv1.Ready{Seq: 9},
 		Done: &swarmv1.Done{
-			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()},
+			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String()}, ShardsDigest: out.ShardsDigest.String(),
 			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), StateDigest: optimiser.String(),
-			UpdateSquares: squares, Seals: [][]byte{seal}, ReportSignature: sign(seal),
+			UpdateSquares: squares, Seals: [][]byte{seal},
 		},
 	}}}
 	send := func(p *peer) error {
@@ -245,11 +242,11 @@ func TestReportsReachTheLeader(t *testing.T) {
 	msg.Sessions[0].Done.ModelDigest, msg.Sessions[0].Done.StateDigest = model.String(), shard.String()
 	wantReason(t, "altered state", send(a), "SIGNATURE_REFUSED")
 	msg.Sessions[0].Done.StateDigest = optimiser.String()
-	msg.Sessions[0].Done.UpdateSquares = []float64{5} // as an SN may that passes it on
-	wantReason(t, "altered sums of squares", send(a), "SIGNATURE_REFUSED")
-	msg.Sessions[0].Done.UpdateSquares, msg.Sessions[0].Done.Seals = squares, nil
-	wantReason(t, "a seal that was taken out", send(a), "SIGNATURE_REFUSED")
-	msg.Sessions[0].Done.Seals, msg.Sessions[0].Done.StateDigest = [][]byte{seal}, "no digest"
+	msg.Sessions[0].Done.ShardDigests = []string{model.String()}
+	wantReason(t, "shards that are not those of the digest over all", send(a), "BAD_REQUEST")
+	msg.Sessions[0].Done.ShardDigests = []string{shard.String(), shard.String()}
+	wantReason(t, "shards of nobody", send(a), "BAD_REQUEST")
+	msg.Sessions[0].Done.ShardDigests, msg.Sessions[0].Done.StateDigest = []string{shard.String()}, "no digest"
 	wantReason(t, "malformed state", send(a), "BAD_REQUEST")
 	got := s.lead.Reports()
 	if len(got) != 7 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() || got[0].Done.Unsealed != "" {
@@ -261,8 +258,8 @@ func TestReportsReachTheLeader(t *testing.T) {
 		}
 		t.Errorf("recorded %+v", got)
 	}
-	for name, seals := range map[string][][]byte{"no seal": nil, "another's": {sign()}} { // what it signs itself convicts it, and so must reach the leader
-		msg.Sessions[0].Done.StateDigest, msg.Sessions[0].Done.Seals, msg.Sessions[0].Done.ReportSignature = optimiser.String(), seals, sign(seals...)
+	for name, seals := range map[string][][]byte{"no seal": nil, "another's": {make([]byte, 64)}} { // what it says itself convicts it, and so must reach the leader
+		msg.Sessions[0].Done.StateDigest, msg.Sessions[0].Done.Seals = optimiser.String(), seals
 		if err := send(a); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -270,9 +267,21 @@ func TestReportsReachTheLeader(t *testing.T) {
 			t.Errorf("%s: recorded %+v", name, got[len(got)-1])
 		}
 	}
+	msg.Sessions[0].Done.ShardDigests, msg.Sessions[0].Done.Seals = nil, nil // as long as nobody asks
+	if err := send(a); err != nil {
+		t.Error(err)
+	}
+	if got := s.lead.Reports(); got[len(got)-1].Done == nil || got[len(got)-1].Done.Unsealed != "" || got[len(got)-1].Done.ShardsDigest != out.ShardsDigest.String() {
+		t.Errorf("recorded %+v", got[len(got)-1])
+	}
+	s.lead.Asked = 1
+	res, err := a.sessions().Report(t.Context(), with(a, msg))
+	if err != nil || len(res.Msg.GetAsks()) != 1 || res.Msg.GetAsks()[0].GetSession() != idA || res.Msg.GetAsks()[0].GetAttempt() != 1 || !res.Msg.GetLeads() {
+		t.Errorf("the answer is %v, %v", res, err)
+	}
 	msg.Sessions[0].Done = nil
 	msg.Sessions[0].Session = idC
-	if err := send(a); err != nil || len(s.lead.Reports()) != 9 {
+	if err := send(a); err != nil || len(s.lead.Reports()) != 11 {
 		t.Errorf("a session that is unknown here: %v, %d reports", err, len(s.lead.Reports()))
 	}
 	for range 100 {

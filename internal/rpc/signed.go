@@ -20,8 +20,9 @@ func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 	return c.Plan == nil || x.GetRun() != c.Run || d.GetRound() != c.Plan.Round || d.GetAttempt() != c.Plan.Attempt
 }
 
-// checkDone verifies that the node signed what it says came out of the running attempt. It notes an owner whose seal on the
-// digest of its shard is missing, and what is claimed of shards with witnesses.
+// checkDone verifies that the node signed for the ledger what it says came out of the running attempt. It notes an owner whose seal on the
+// digest of its shard is missing, if the report has these, and what is claimed of shards with witnesses. That all the rest is the
+// node's own word is the caller's matter.
 func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport, done *lead.Done) (err error) {
 	d := x.GetDone()
 	out := exchange.Outcome{
@@ -33,15 +34,12 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
 		return err
 	}
-	if len(d.GetShardDigests()) != len(c.Plan.Participants) {
-		return fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
+	if out.ShardsDigest, err = parseDigest(d.GetShardsDigest()); err != nil {
+		return err
 	}
-	for _, text := range d.GetShardDigests() {
-		shard, err := parseDigest(text)
-		if err != nil {
-			return err
-		}
-		out.ShardDigests = append(out.ShardDigests, shard)
+	shards, err := shardDigests(c, d, out.ShardsDigest)
+	if err != nil {
+		return err
 	}
 	if d.GetStateDigest() != "" {
 		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
@@ -55,31 +53,47 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	if len(claims) > 0 && c.Plan.Witnesses == 0 { // nobody would judge them, and what they say stands for a signature
 		return fmt.Errorf("%w: node %s reports claims of parts that have no witnesses", ErrBadRequest, node.Name)
 	}
-	type signed struct{ msg, sig []byte }
-	all := []signed{{exchange.ReportMessage(out, d.GetSeals(), d.GetUpdateSquares(), claims), d.GetReportSignature()}}
-	if !Disagrees(out, claims) {
-		all = append(all, signed{exchange.AttestationMessage(out), d.GetSignature()}) // for the ledger
+	if !Disagrees(shards, claims) && !s.valid(node.PeerID, exchange.AttestationMessage(out), d.GetSignature()) {
+		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
+			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
 	}
-	for _, signed := range all {
-		if err := identity.VerifyNodeSignature(node.PeerID, signed.msg, signed.sig); err != nil {
-			return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
-				ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
-		}
+	if len(shards) > 0 {
+		done.Unsealed = s.unsealed(view, c, out, shards, d.GetSeals())
 	}
-	done.Unsealed = s.unsealed(view, c, out, d.GetSeals())
 	done.Claims, done.Signed = leadClaims(claims), s.inputSigned(view, c, out.Plan)
 	return nil
 }
 
-// unsealed names an owner that has not signed the digest that is reported of its shard; none: all have. The report must be signed.
-func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outcome, given [][]byte) string {
+// shardDigests are those that a report has: of all shards, or of none. With witnesses the leader needs them of all.
+func shardDigests(c *state.Contract, d *swarmv1.Done, over merge.Digest) (shards []merge.Digest, _ error) {
+	if len(d.GetShardDigests()) == 0 && c.Plan.Witnesses == 0 {
+		return nil, nil
+	}
+	if len(d.GetShardDigests()) != len(c.Plan.Participants) {
+		return nil, fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
+	}
+	for _, text := range d.GetShardDigests() {
+		shard, err := parseDigest(text)
+		if err != nil {
+			return nil, err
+		}
+		shards = append(shards, shard)
+	}
+	if merge.Combine(shards) != over {
+		return nil, fmt.Errorf("%w: the digest over all shards is not that of the shards' digests", ErrBadRequest)
+	}
+	return shards, nil
+}
+
+// unsealed names an owner that has not signed the digest that is reported of its shard; none: all have. Whose report it is must be proven.
+func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outcome, shards []merge.Digest, given [][]byte) string {
 	for i, part := range c.Plan.Participants {
 		if part.ShardLeaves == 0 {
 			continue
 		}
 		n := view.Nodes[part.Node]
 		if n == nil || i >= len(given) || !s.valid(n.PeerID, exchange.SealMessage(exchange.Sealed{
-			Contract: out.Contract, Run: out.Run, Round: out.Round, Number: out.Number, Plan: out.Plan, Owner: i, Shard: out.ShardDigests[i],
+			Contract: out.Contract, Run: out.Run, Round: out.Round, Number: out.Number, Plan: out.Plan, Owner: i, Shard: shards[i],
 		}), given[i]) {
 			return part.Node
 		}
@@ -87,10 +101,11 @@ func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outc
 	return ""
 }
 
-// maxSeals is how many seals are remembered: of some attempts of many participants.
+// maxSeals is how many signatures are remembered: of some attempts of many participants.
 const maxSeals = 1 << 14
 
-// seals remembers those that were found valid, as all participants of an attempt report the same ones in each heartbeat.
+// seals remembers signatures that were found valid, as all participants of an attempt report the same seals, and each heartbeat repeats
+// what the one before has said.
 type seals struct {
 	mu   sync.Mutex
 	good map[merge.Digest]struct{}

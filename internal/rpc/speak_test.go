@@ -11,14 +11,14 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
 // signReport signs what a node reports of its sessions.
 func signReport(t *testing.T, node string, key p2pcrypto.PrivKey, m *swarmv1.ReportRequest) {
 	t.Helper()
 	for _, x := range m.GetSessions() {
-		x.Signature = must(key.Sign(session.ReportMessage(node, x)))(t)
+		x.Signature = must(key.Sign(statement.Message(node, x)))(t)
 	}
 }
 
@@ -42,6 +42,7 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 	genuine := &swarmv1.SessionReport{
 		Session: idA, Contract: "study", Run: 1, Number: 5, Ready: &swarmv1.Ready{Seq: 2, Weight: 3, Refuses: []string{"sl-c"}},
 		Held: []*swarmv1.HeldModel{{Round: 1, Digest: "d"}},
+		Done: &swarmv1.Done{Round: 1, Attempt: 1, UpdateSquares: []float64{1}, Seals: [][]byte{{1}}}, // of another attempt than there is
 	}
 	signReport(t, "sl-a", key, &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{genuine}})
 	for name, change := range map[string]func(x *swarmv1.SessionReport){
@@ -52,6 +53,9 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 		"another norm":           func(x *swarmv1.SessionReport) { x.Ready.UpdateNorm = 1e9 },
 		"refuses nobody":         func(x *swarmv1.SessionReport) { x.Ready.Refuses = nil },
 		"not ready":              func(x *swarmv1.SessionReport) { x.Ready = nil },
+		"done with less":         func(x *swarmv1.SessionReport) { x.Done.UpdateSquares[0] = 0.5 },
+		"done without a seal":    func(x *swarmv1.SessionReport) { x.Done.Seals = nil },
+		"not done":               func(x *swarmv1.SessionReport) { x.Done = nil },
 		"failed":                 func(x *swarmv1.SessionReport) { x.Failed = &swarmv1.Failed{Round: 1, Attempt: 1, Blamed: "sl-b"} },
 		"holds nothing":          func(x *swarmv1.SessionReport) { x.Held = nil },
 		"holds another model":    func(x *swarmv1.SessionReport) { x.Held[0].Digest = "e" },
@@ -93,5 +97,43 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 	genuine.Signature = nil // nobody has passed it on
 	if _, err := a.sessions().Report(t.Context(), with(a, &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{genuine}})); err != nil {
 		t.Errorf("to the leader itself: %v", err)
+	}
+}
+
+// TestAFollowerPassesNothingOnThatIsNotSigned: it tells the node so. A follower that says it leads gets what is not signed, and can do nothing
+// with it that it could not do without: the leader refuses it from there.
+func TestAFollowerPassesNothingOnThatIsNotSigned(t *testing.T) {
+	s := newSwarm(t)
+	a, key := newLearner(t, s, "sl-a")
+	if _, err := a.open(t, idA, wireTerms(layout(t, 100), 2)); err != nil {
+		t.Fatal(err)
+	}
+	must(s.core.Propose(t.Context(), state.RegisterNode{Node: state.Node{Name: "sn-1", Role: "sn", PeerID: "sn-1"}, TokenHash: strings.Repeat("0", 64)}))(t)
+	req := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Number: 1, Ready: &swarmv1.Ready{Seq: 1}}}}
+	send := func() *swarmv1.ReportResponse {
+		res, err := a.sessions().Report(t.Context(), with(a, req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Msg
+	}
+	if res := send(); !res.GetLeads() || res.GetSign() || len(s.lead.Reports()) != 1 {
+		t.Errorf("the leader says %v, %d reports", res, len(s.lead.Reports()))
+	}
+	s.core.SetLeader("sn-1")
+	if res := send(); res.GetLeads() || !res.GetSign() || len(s.lead.Reports()) != 1 {
+		t.Errorf("a follower says %v of what is not signed, %d reports", res, len(s.lead.Reports()))
+	}
+	raw := must(proto.Marshal(&swarmv1.ForwardedReport{Node: "sl-a", Sn: "sn-1", Report: req}))(t)
+	if _, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw); rpc.ReasonOf(err) != "SIGNATURE_REFUSED" || len(s.lead.Reports()) != 1 {
+		t.Errorf("passed on: %v, %d reports", err, len(s.lead.Reports()))
+	}
+	raw = must(proto.Marshal(&swarmv1.ForwardedReport{Node: "sl-a", Sn: "sn-0", Report: req}))(t)
+	if _, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw); err == nil || len(s.lead.Reports()) != 1 {
+		t.Errorf("passed on in the leader's own name: %v, %d reports", err, len(s.lead.Reports()))
+	}
+	signReport(t, "sl-a", key, req)
+	if res := send(); res.GetLeads() || res.GetSign() {
+		t.Errorf("a follower says %v of what is signed", res)
 	}
 }

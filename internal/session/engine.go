@@ -46,7 +46,7 @@ type Config struct {
 	// Compare asks other SNs than the one in use for their view of a contract. If more show another one, or as many and tie is set, it
 	// goes to one of those and returns the name of the SN that it has left. It blocks; nil: SNs are not compared.
 	Compare func(ctx context.Context, contract string, same func(*swarmv1.ContractView) bool, tie bool) string
-	// Sign signs with the node key; nil: reports have no signature, and no swarm takes them.
+	// Sign signs with the node key; nil: reports have neither signature nor number, and no swarm takes them.
 	Sign func(msg []byte) ([]byte, error)
 	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.
 	Patience Patience
@@ -142,12 +142,17 @@ const courtesy = 100 * time.Millisecond
 func (e *Engine) heartbeats(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.Heartbeat)
 	defer tick.Stop()
-	down := false
+	down, leads := false, false
 	for {
-		req := e.signedReport()
+		req := e.numberedReport(!leads)
 		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := e.cfg.Control.Report(callCtx, req)
+		res, err := e.cfg.Control.Report(callCtx, req)
 		cancel()
+		unsigned := leads
+		if leads = err == nil && res.GetLeads(); err == nil && unsigned && res.GetSign() {
+			continue // another SN than before, or it does not lead any more: it has passed nothing on
+		}
+		e.answerAsked(res.GetAsks())
 		switch {
 		case err != nil && ctx.Err() == nil && !down:
 			down = true
@@ -226,13 +231,15 @@ func (e *Engine) reportLocked() *swarmv1.ReportRequest {
 	return req
 }
 
-// signedReport is a report that can be sent.
-func (e *Engine) signedReport() *swarmv1.ReportRequest {
+// numberedReport is a report that can be sent: signed, unless it goes to the SN that leads. What that one is told by this node itself needs
+// no signature, as the connection and the node's token prove who speaks; nor does it gain anything by saying so if it is not true, since
+// the SN that leads takes nothing unsigned from another SN.
+func (e *Engine) numberedReport(passedOn bool) *swarmv1.ReportRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	req := e.reportLocked()
 	for _, r := range req.Sessions {
-		e.current.signLocked(r)
+		e.current.numberLocked(r, passedOn)
 	}
 	return req
 }

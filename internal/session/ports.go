@@ -17,8 +17,8 @@ type Control interface {
 	Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error)
 	// End commits that the session is gone.
 	End(ctx context.Context, req *swarmv1.EndSessionRequest) error
-	// Report sends one heartbeat. It does not retry: the next one says the same.
-	Report(ctx context.Context, req *swarmv1.ReportRequest) error
+	// Report sends one heartbeat and returns the answer. It does not retry: the next one says the same.
+	Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error)
 	// Watch calls fn with each newer view of the contract, until ctx ends or the contract is gone.
 	Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error
 }
@@ -84,6 +84,9 @@ type Exchange interface {
 	Merge(ctx context.Context, job Job) (*swarmv1.Done, *swarmv1.Failed)
 	// Planned names what a signature for one of the plan's attempts covers, besides the attempt's number.
 	Planned(job Job) string
+	// Vouch verifies what owners have signed of the newest attempt, which Merge has reported as a success: that can be reported then.
+	// It returns the report of failure if it does not hold, and else nil.
+	Vouch(job Job) *swarmv1.Failed
 	// Fetch reads a committed model, and the state that belongs to it, from a node that holds both into dst. The caller checks
 	// the digests.
 	Fetch(ctx context.Context, from *swarmv1.Session, req FetchRequest, dst io.WriterAt) error

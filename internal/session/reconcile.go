@@ -17,7 +17,10 @@ type attemptState struct {
 	plan               string             // as Exchange.Planned names it: an SN may show another one under the same number
 	stop               context.CancelFunc // nil when nothing runs
 	leaves             []merge.Digest     // of what was merged
-	done               *swarmv1.Done
+	done               *swarmv1.Done      // all that can be said
+	short              *swarmv1.Done      // what is said as long as nobody asks
+	job                Job                // that done is about
+	asked, full        bool               // the leader asks for all; it can be said
 	failed             *swarmv1.Failed
 }
 
@@ -264,7 +267,7 @@ func (s *session) mergeLocked(job Job) {
 		s.attempt.stop = nil
 		switch {
 		case done != nil:
-			s.attempt.done, s.attempt.leaves = done, leaves
+			s.attempt.doneWith(job, done, leaves)
 		case failed != nil:
 			s.attempt.failed = failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,

@@ -160,9 +160,9 @@ func (n *life) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
 	return errors.Join(n.w.End(ctx, req), n.step(ctx))
 }
 
-func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	if err := n.step(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range req.GetSessions() { // a leader drops what is older than what it has heard
 		n.mu.Lock()
@@ -173,7 +173,8 @@ func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
 		n.numbers[r.Session], n.spoke = r.Number, true
 		n.mu.Unlock()
 	}
-	return errors.Join(n.w.Report(ctx, req), n.step(ctx))
+	res, err := n.w.Report(ctx, req)
+	return res, errors.Join(err, n.step(ctx))
 }
 
 func (n *life) Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error {
@@ -187,6 +188,8 @@ func (n *life) Watch(ctx context.Context, contract string, fn func(*swarmv1.Cont
 func (n *life) Waiting(ctx context.Context, c string) (string, error) { return n.w.Waiting(ctx, c) }
 func (n *life) SentBytes() uint64                                     { return 0 }
 func (n *life) Planned(session.Job) string                            { return "plan" }
+
+func (n *life) Vouch(job session.Job) *swarmv1.Failed { return n.w.Vouch(job) }
 
 func (n *life) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
 	n.signs([2]uint64{job.Plan.Round, job.Plan.Attempt})
@@ -272,14 +275,14 @@ func (w *ledSwarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) erro
 	return w.swarm.End(ctx, req)
 }
 
-func (w *ledSwarm) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+func (w *ledSwarm) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	if len(req.Sessions) == 0 {
-		return nil
+		return nil, nil
 	}
 	r := req.Sessions[0]
 	v := w.now()
 	if len(v.Sessions) == 0 || v.Sessions[0].Id != r.Session {
-		return nil
+		return nil, nil
 	}
 	switch {
 	case r.Done != nil && v.Plan != nil && r.Done.Round == v.Plan.Round:

@@ -93,7 +93,7 @@ type session struct {
 	missed    error             // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time         // since when nobody alive holds the final model
 	progress  *swarmv1.Progress // never nil
-	spoken    spoken            // what the last report has signed
+	spoken    lastSaid          // what the last report was, and its signature
 	shown     bool              // the newest view shows this session
 	reopening bool              // it is being opened anew
 	moved     bool              // it went to another run, as an SN had told a wrong one
@@ -214,7 +214,7 @@ func (s *session) reportLocked() *swarmv1.SessionReport {
 		}
 	}
 	if p := s.view.GetPlan(); p != nil && s.atLocked(p) {
-		r.Done, r.Failed = s.attempt.done, s.attempt.failed
+		r.Done, r.Failed = s.attempt.says(), s.attempt.failed
 	}
 	return r
 }

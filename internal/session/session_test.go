@@ -73,6 +73,9 @@ type swarm struct {
 	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
 	closeFn    func(ctx context.Context) error
 	endFn      func(ctx context.Context) error
+	answerFn   func(req *swarmv1.ReportRequest) *swarmv1.ReportResponse // with mu held
+	vouchFn    func(job session.Job) *swarmv1.Failed                    // likewise
+	vouched    int
 }
 
 func newSwarm() *swarm {
@@ -141,12 +144,25 @@ func (w *swarm) told() string {
 	return w.ended
 }
 
-func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) error {
+func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reports++
 	if len(req.Sessions) > 0 {
 		w.report = req.Sessions[0]
+	}
+	if w.answerFn != nil {
+		return w.answerFn(req), nil
+	}
+	return &swarmv1.ReportResponse{}, nil
+}
+
+func (w *swarm) Vouch(job session.Job) *swarmv1.Failed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.vouched++
+	if w.vouchFn != nil {
+		return w.vouchFn(job)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
@@ -261,22 +260,6 @@ type Outcome struct {
 	StateDigest        merge.Digest   // zero: the method has no state
 	Plan               merge.Digest   // of Planned: whose model it is
 	Ledger             merge.Digest   // head of the ledger when the round was planned; zero: there was none
-}
-
-// ReportMessage returns the canonical bytes that a node's key signs besides, so that whoever passes the report on can change
-// nothing of it: what AttestationMessage covers, which ledgers keep, and what only the leader needs.
-func ReportMessage(o Outcome, seals [][]byte, updateSquares []float64, claims []Claim) []byte {
-	b := []byte("swarmd merge report 1\x00")
-	b = appendText(b, string(AttestationMessage(o)))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(seals)))
-	for _, s := range seals {
-		b = appendText(b, string(s))
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(updateSquares)))
-	for _, v := range updateSquares {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	return appendClaims(b, claims)
 }
 
 // AttestationMessage returns the canonical bytes that a participant's node key signs to attest an outcome: what the ledger keeps

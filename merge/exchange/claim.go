@@ -41,22 +41,3 @@ func InputMessage(plan merge.Digest, contributor, owner int, digest merge.Digest
 	b = binary.LittleEndian.AppendUint32(b, uint32(owner))       //nolint:gosec // likewise
 	return append(b, digest[:]...)
 }
-
-// appendClaims appends what a report says of claims. A report without any has the bytes that it had before there were witnesses.
-func appendClaims(b []byte, claims []Claim) []byte {
-	if len(claims) == 0 {
-		return b
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(claims))) //nolint:gosec // one for each participant at most
-	for _, c := range claims {
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Owner)) //nolint:gosec // an index of at most MaxParticipants
-		b = append(b, c.Merged[:]...)
-		b = append(b, c.Sums[:]...)
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Inputs))) //nolint:gosec // likewise
-		for _, in := range c.Inputs {
-			b = append(b, in.Digest[:]...)
-			b = appendText(b, string(in.Signature))
-		}
-	}
-	return b
-}

@@ -41,34 +41,6 @@ func TestInputMessages(t *testing.T) {
 	})
 }
 
-// TestReportsCoverClaims: every part of them.
-func TestReportsCoverClaims(t *testing.T) {
-	const old = "6907654890a798d10dbdb7b2a9ba4b2af197819d3852dd266302d18e559662d5"
-	report := func(claims []exchange.Claim) []byte {
-		return exchange.ReportMessage(exchange.Outcome{Contract: "c", Run: 1, Round: 2, Number: 3}, [][]byte{{1}}, []float64{0.5}, claims)
-	}
-	if got := merge.Sum(report(nil)).String(); got != old {
-		t.Errorf("without claims: digest %s, want %s", got, old)
-	}
-	claims := func() []exchange.Claim {
-		return []exchange.Claim{
-			{Owner: 1, Inputs: []exchange.Input{{Signature: []byte("a")}, {Signature: []byte("b")}}},
-			{Owner: 2, Inputs: []exchange.Input{{}}},
-		}
-	}
-	distinct(t, claims, report, map[string]func(*[]exchange.Claim){
-		"no claims":  func(x *[]exchange.Claim) { *x = nil },
-		"one claim":  func(x *[]exchange.Claim) { *x = (*x)[:1] },
-		"owner":      func(x *[]exchange.Claim) { (*x)[0].Owner++ },
-		"merged":     func(x *[]exchange.Claim) { (*x)[0].Merged[0]++ },
-		"sums":       func(x *[]exchange.Claim) { (*x)[0].Sums[0]++ },
-		"input":      func(x *[]exchange.Claim) { (*x)[0].Inputs[1].Digest[0]++ },
-		"signature":  func(x *[]exchange.Claim) { (*x)[0].Inputs[1].Signature = []byte("c") },
-		"no input":   func(x *[]exchange.Claim) { (*x)[1].Inputs = nil },
-		"the second": func(x *[]exchange.Claim) { (*x)[1].Merged[0]++ },
-	})
-}
-
 // TestClaimsOfShards: what a claim says of a shard is what its owner seals.
 func TestClaimsOfShards(t *testing.T) {
 	c := exchange.Claim{Merged: merge.Sum(nil)}

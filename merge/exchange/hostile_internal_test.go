@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -148,11 +149,18 @@ func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
 	return ran, served
 }
 
-// visitPeer runs the attempt at a participant to whom the owner says these bytes.
+// visitPeer runs the attempt at a participant to whom the owner says these bytes, and asks it what it got.
 func (d *duel) visitPeer(t *testing.T, said []byte) error {
 	t.Helper()
 	h := NewHub(keyed(Config{}))
 	defer h.Close()
+	if err := d.visit(t, h, said); err != nil {
+		return err
+	}
+	return h.Vouch(d.a.Contract, d.a.Run, d.a.Round, d.a.Number)
+}
+
+func (d *duel) visit(t *testing.T, h *Hub, said []byte) error {
 	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int) (Stream, error) {
 		near, far := newEnds()
 		go func() { _, _ = io.Copy(io.Discard, far) }()
@@ -338,6 +346,38 @@ func TestBadOwners(t *testing.T) {
 			t.Errorf("an honest owner: %v", err)
 		}
 	})
+}
+
+// TestAForgedSealIsFoundWhenAsked: as long as all hold the same nobody looks. Who has looked resumes with nothing of that owner, and nobody
+// vouches for an attempt that is not the newest.
+func TestAForgedSealIsFoundWhenAsked(t *testing.T) {
+	for _, method := range []string{"mean", "geomedian"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDuel(t, method, 1)
+			said, forged := join(have(), d.leaves()), d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
+			if method == "geomedian" {
+				told := d.share(1, 0, 1)
+				said, forged = join(have(), told.appendFrame(nil), d.leaves()), d.sealOf(withShare(merge.Digest(forged[headerSize:]), told))
+			}
+			forged[len(forged)-1] ^= 1
+			h := NewHub(keyed(Config{}))
+			defer h.Close()
+			if err := d.visit(t, h, join(said, forged)); err != nil {
+				t.Fatalf("%s: %v", method, err)
+			}
+			if err := h.Vouch(d.a.Contract, d.a.Run, d.a.Round, d.a.Number+1); !errors.Is(err, ErrSuperseded) {
+				t.Errorf("%s: another attempt: %v", method, err)
+			}
+			var f *Failure
+			if err := h.Vouch(d.a.Contract, d.a.Run, d.a.Round, d.a.Number); !errors.As(err, &f) || f.Blamed != 1 || f.HeardFrom != -1 {
+				t.Errorf("%s: got %v, want that it blames the owner for itself", method, err)
+			}
+			p := h.contracts[d.a.Contract].progress
+			if method == "geomedian" && !p.spoiled || method == "mean" && slices.Contains(p.have, true) {
+				t.Errorf("%s: what came can be resumed", method)
+			}
+		})
+	}
 }
 
 // TestAnOwnerThatChangesItsDistancesIsBlamed holds that what an owner said of distances stays within a round.

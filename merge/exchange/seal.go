@@ -115,7 +115,7 @@ func (r *run) sealAlone() {
 var errSeal = errors.New("the owner's seal does not fit")
 
 // takeSeal reads the owner's word on what it has given, and holds it to that. Leaves that do not fit are not kept: another attempt
-// must not resume with them.
+// must not resume with them. Whose word it is nobody asks as a rule; see [Hub.Vouch].
 func (v *visitor) takeSeal() error {
 	if err := v.expect(sealHeader(v.j)); err != nil {
 		return err
@@ -124,23 +124,77 @@ func (v *visitor) takeSeal() error {
 	if err != nil {
 		return err
 	}
-	got := v.progress.shard(v.j, v.owned[v.j])
-	switch err := v.hub.cfg.Verify(v.Participants[v.j].Node, v.sealMessage(v.j, s.shard), s.sig); {
-	case err != nil:
-		v.fail(v.j, "its node key has not signed its seal: "+plain(err), err)
-	case s.shard != got:
+	if got := v.progress.shard(v.j, v.owned[v.j]); s.shard != got {
 		v.fail(v.j, fmt.Sprintf("sent bytes of digest %.12s and sealed %.12s", got, s.shard), errSeal)
-	default:
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.seals[v.j] = s.sig
+		v.discard(v.j)
+		return errSeal
+	}
+	if v.witnessed() { // then all is reported at once
+		if err := v.checkSeal(v.j, s.shard, s.sig); err != nil {
+			v.fail(v.j, plain(err), err)
+			v.discard(v.j)
+			return errSeal
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.seals[v.j] = s.sig
+	return nil
+}
+
+// checkSeal verifies an owner's signature.
+func (r *run) checkSeal(owner int, shard merge.Digest, sig []byte) error {
+	if err := r.hub.cfg.Verify(r.Participants[owner].Node, r.sealMessage(owner, shard), sig); err != nil {
+		return fmt.Errorf("its node key has not signed its seal: %w", err)
+	}
+	return nil
+}
+
+// discard drops what came from an owner that did not stand by it.
+func (r *run) discard(owner int) {
+	if r.method.Distances() {
+		// What the owner told of the distances may be false too, and what was merged here counts on it.
+		r.progress.spoil()
+	} else {
+		r.progress.drop(r.owned[owner])
+	}
+}
+
+// Vouch verifies the seals of an attempt that is complete here: who reports a shard's digest without its owner's signature is taken for
+// the liar, so nobody does who has not looked. Where all digests agree nobody asks. It returns *Failure, which blames an owner whose seal is
+// none; nothing of that attempt is resumed with what it gave then. It returns an error wrapping ErrSuperseded if the attempt is not the
+// contract's newest, or not over.
+func (h *Hub) Vouch(contract string, run, round, number uint64) error {
+	r := h.newest(contract, run, round, number)
+	if r == nil {
+		return fmt.Errorf("vouch for attempt %d of round %d: %w", number, round, ErrSuperseded)
+	}
+	shards := r.progress.result(r.owned).ShardDigests
+	for i := range r.Participants {
+		if i == r.Self || r.owned[i].count() == 0 {
+			continue
+		}
+		err := r.checkSeal(i, shards[i], r.seals[i])
+		if err == nil {
+			continue
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.contracts[contract].run == r {
+			r.discard(i)
+		}
+		return &Failure{Blamed: i, Node: r.Participants[i].Node, HeardFrom: -1, Reason: plain(err), cause: err}
+	}
+	return nil
+}
+
+// newest returns a contract's newest attempt if it is this one, and over; else nil.
+func (h *Hub) newest(contract string, run, round, number uint64) *run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.contracts[contract]
+	if k == nil || !k.run.over() || k.run.Run != run || k.run.Round != round || k.run.Number != number {
 		return nil
 	}
-	if v.method.Distances() {
-		// What the owner told of the distances may be false too, and what was merged here counts on it.
-		v.progress.spoil()
-	} else {
-		v.progress.drop(v.owned[v.j])
-	}
-	return errSeal
+	return k.run
 }

@@ -4,7 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
 // Accuse has an SL, until Honest, report of each attempt that it has merged that it could not go on with the first other
@@ -30,7 +30,7 @@ func (n *sl) slander(req *swarmv1.ReportRequest) *swarmv1.ReportRequest {
 			r.Failed = &swarmv1.Failed{
 				Round: done.Round, Attempt: done.Attempt, Blamed: n.victim(done), Reason: "no byte came in time",
 			}
-			r.Signature, _ = n.id.key.Sign(session.ReportMessage(n.id.name, r)) // Ed25519: never fails
+			r.Signature, _ = n.id.key.Sign(statement.Message(n.id.name, r)) // Ed25519: never fails
 		}
 	}
 	return told

@@ -40,7 +40,7 @@ func TestLiars(t *testing.T) {
 		{
 			name: "a peer reports a false digest", cfg: longer(leaved(fellows)), when: first, strike: lies("sl-2", "sl-0", "sl-1"),
 			lasts: 10 * time.Second, mend: honest("sl-2"), within: think + named, with: three[:2],
-			explain: 1500 * time.Millisecond, after: back("sl-2"),
+			explain: 2500 * time.Millisecond, after: back("sl-2"),
 		},
 		{
 			name: "a peer reports a false digest and all are needed", cfg: leaved(needed), when: first, strike: lies("sl-2", "sl-0", "sl-1"),
@@ -50,17 +50,17 @@ func TestLiars(t *testing.T) {
 		{
 			name: "an owner sends different bytes to two of three", cfg: longer(leaved(four)), when: training(4, whole...),
 			strike: cheats("sl-3", "sl-0", "sl-1"), lasts: 10 * time.Second, mend: honest("sl-3"), within: think + named,
-			with: three, all: whole, explain: 1500 * time.Millisecond, after: back("sl-3"),
+			with: three, all: whole, explain: 2500 * time.Millisecond, after: back("sl-3"),
 		},
 		{
 			name: "an owner sends different bytes to one of two", cfg: longer(leaved(fellows)), when: first, strike: cheats("sl-0", "sl-1"),
 			lasts: 10 * time.Second, mend: honest("sl-0"), within: think + named, with: three[1:],
-			explain: 1500 * time.Millisecond, after: back("sl-0"),
+			explain: 2500 * time.Millisecond, after: back("sl-0"),
 		},
 		{
 			name: "an owner sends different bytes to one of three", cfg: longer(leaved(four)), when: training(4, whole...),
 			strike: cheats("sl-0", "sl-1"), lasts: 10 * time.Second, mend: honest("sl-0"), within: think + named, with: whole[1:], all: whole,
-			explain: 1500 * time.Millisecond, after: back("sl-0"),
+			explain: 2500 * time.Millisecond, after: back("sl-0"),
 		},
 		{
 			name: "an owner sends different bytes and all are needed", cfg: leaved(needed), when: first, strike: cheats("sl-0", "sl-1"),

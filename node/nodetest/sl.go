@@ -216,15 +216,15 @@ type control struct {
 }
 
 // Report implements session.Control.
-func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) error {
+func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	req = c.sl.slander(req)
-	err := c.Control.Report(ctx, req)
+	res, err := c.Control.Report(ctx, req)
 	if err == nil && len(req.GetSessions()) > 0 {
 		c.sl.mu.Lock()
 		c.sl.reported = req.GetSessions()[0]
 		c.sl.mu.Unlock()
 	}
-	return err
+	return res, err
 }
 
 // slNet is node.Network in memory.

@@ -2137,6 +2137,12 @@ type ReportResponse struct {
 	BansDigest    string                 `protobuf:"bytes,2,opt,name=bans_digest,json=bansDigest,proto3" json:"bans_digest,omitempty"`            // of all bans
 	BannedPeerIds []string               `protobuf:"bytes,3,rep,name=banned_peer_ids,json=bannedPeerIds,proto3" json:"banned_peer_ids,omitempty"` // all of them, sorted; only when bans_digest differs from bans_seen
 	Register      bool                   `protobuf:"varint,4,opt,name=register,proto3" json:"register,omitempty"`                                 // the swarm has no proof of the node's registration: it should register again
+	// The SN that answers leads: what the node itself reports to it needs no signature, as long as it does.
+	Leads bool `protobuf:"varint,5,opt,name=leads,proto3" json:"leads,omitempty"`
+	// The SN that answers does not lead, and so has passed nothing on of sessions whose reports are not signed: the node signs them and
+	// repeats them at once.
+	Sign          bool            `protobuf:"varint,6,opt,name=sign,proto3" json:"sign,omitempty"`
+	Asks          []*AttemptAsked `protobuf:"bytes,7,rep,name=asks,proto3" json:"asks,omitempty"` // of sessions whose Done is to say all, in each report until the attempt is decided
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2199,6 +2205,141 @@ func (x *ReportResponse) GetRegister() bool {
 	return false
 }
 
+func (x *ReportResponse) GetLeads() bool {
+	if x != nil {
+		return x.Leads
+	}
+	return false
+}
+
+func (x *ReportResponse) GetSign() bool {
+	if x != nil {
+		return x.Sign
+	}
+	return false
+}
+
+func (x *ReportResponse) GetAsks() []*AttemptAsked {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+// AttemptAsked names an attempt of which digests do not fit together: a session that is done with it says all that Done can say.
+type AttemptAsked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Run           uint64                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint64                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptAsked) Reset() {
+	*x = AttemptAsked{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptAsked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptAsked) ProtoMessage() {}
+
+func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
+func (*AttemptAsked) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AttemptAsked) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *AttemptAsked) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *AttemptAsked) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *AttemptAsked) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+// ForwardedReportResponse is the leader's answer to a ForwardedReport.
+type ForwardedReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Asks          []*AttemptAsked        `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedReportResponse) Reset() {
+	*x = ForwardedReportResponse{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedReportResponse) ProtoMessage() {}
+
+func (x *ForwardedReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedReportResponse.ProtoReflect.Descriptor instead.
+func (*ForwardedReportResponse) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ForwardedReportResponse) GetAsks() []*AttemptAsked {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
 // ForwardedReport travels between SNs only: the SN that a node speaks to passes the heartbeat on to the raft leader, after
 // it checked the node's token.
 type ForwardedReport struct {
@@ -2212,7 +2353,7 @@ type ForwardedReport struct {
 
 func (x *ForwardedReport) Reset() {
 	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2365,7 @@ func (x *ForwardedReport) String() string {
 func (*ForwardedReport) ProtoMessage() {}
 
 func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2378,7 @@ func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
 func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ForwardedReport) GetNode() string {
@@ -2273,15 +2414,16 @@ type SessionReport struct {
 	Progress *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
 	Held     []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
 	// Counts up with each change of what the signature covers, across lives of the node: an older one says nothing any more.
-	Number        uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
-	Signature     []byte `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"` // node key over session.ReportMessage: all of this but done, which has its own, and progress
+	Number uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
+	// Node key over statement.Message: all of this but progress. Empty in what a node reports to the SN that leads.
+	Signature     []byte `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2435,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2448,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -2391,7 +2533,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2545,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2558,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -2456,7 +2598,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2610,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2623,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -2531,25 +2673,25 @@ type Done struct {
 	Round        uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Attempt      uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	ModelDigest  string                 `protobuf:"bytes,3,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`    // hex BLAKE3
-	ShardDigests []string               `protobuf:"bytes,4,rep,name=shard_digests,json=shardDigests,proto3" json:"shard_digests,omitempty"` // hex BLAKE3 of each participant's shard, in plan order
+	ShardDigests []string               `protobuf:"bytes,4,rep,name=shard_digests,json=shardDigests,proto3" json:"shard_digests,omitempty"` // hex BLAKE3 of each participant's shard, in plan order; only when asked, or under the rule witnesses
 	Signature    []byte                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`                           // node key over exchange.AttestationMessage
 	StateDigest  string                 `protobuf:"bytes,6,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`    // hex BLAKE3 of the optimiser state that belongs to the model; empty if the method has none
 	// For methods that bound updates: of each participant, in plan order, the sum of squares of its update over the leaves that
 	// this node owns, before bounding. The leader holds the sums over all owners to the norms declared in Ready.
 	UpdateSquares []float64 `protobuf:"fixed64,7,rep,packed,name=update_squares,json=updateSquares,proto3" json:"update_squares,omitempty"`
 	// Of each participant, in plan order, its node key's signature over exchange.SealMessage of its shard's digest above: it came with
-	// what the owner gave. Empty for who owns nothing.
-	Seals           [][]byte `protobuf:"bytes,8,rep,name=seals,proto3" json:"seals,omitempty"`
-	ReportSignature []byte   `protobuf:"bytes,9,opt,name=report_signature,json=reportSignature,proto3" json:"report_signature,omitempty"` // node key over exchange.ReportMessage: all of this
+	// what the owner gave. Empty for who owns nothing. There with shard_digests; who sends them has verified them.
+	Seals [][]byte `protobuf:"bytes,8,rep,name=seals,proto3" json:"seals,omitempty"`
 	// Under the rule witnesses: of each part of the model that this node merged, by its owner's index in the plan, ascending.
 	Claims        []*MergeClaim `protobuf:"bytes,10,rep,name=claims,proto3" json:"claims,omitempty"`
+	ShardsDigest  string        `protobuf:"bytes,11,opt,name=shards_digest,json=shardsDigest,proto3" json:"shards_digest,omitempty"` // hex BLAKE3 over the digests of all participants' shards, in plan order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2703,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2716,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -2633,18 +2775,18 @@ func (x *Done) GetSeals() [][]byte {
 	return nil
 }
 
-func (x *Done) GetReportSignature() []byte {
-	if x != nil {
-		return x.ReportSignature
-	}
-	return nil
-}
-
 func (x *Done) GetClaims() []*MergeClaim {
 	if x != nil {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *Done) GetShardsDigest() string {
+	if x != nil {
+		return x.ShardsDigest
+	}
+	return ""
 }
 
 // MergeClaim says what went into one owner's part of the model, and what came out.
@@ -2660,7 +2802,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2814,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2827,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -2726,7 +2868,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2880,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2893,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -2785,7 +2927,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2939,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2952,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -2878,7 +3020,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3032,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3045,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -2972,7 +3114,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3126,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3139,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3038,7 +3180,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3192,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3205,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ContractView) GetName() string {
@@ -3183,7 +3325,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3337,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3350,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -3249,7 +3391,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3403,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3416,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -3341,7 +3483,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3495,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3508,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -3438,7 +3580,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3592,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3605,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3577,7 +3719,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3731,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3744,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -3646,7 +3788,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3658,7 +3800,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3671,7 +3813,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -3733,7 +3875,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +3887,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +3900,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Session) GetId() string {
@@ -3925,7 +4067,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4079,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4092,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4034,7 +4176,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4188,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4201,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -4152,7 +4294,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4306,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4319,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Participant) GetSession() string {
@@ -4275,7 +4417,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +4429,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +4442,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -4330,7 +4472,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4484,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4497,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -4402,7 +4544,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +4556,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +4569,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -4450,7 +4592,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4462,7 +4604,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4475,7 +4617,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4521,7 +4663,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4675,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4688,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 type ListContractsRequest struct {
@@ -4557,7 +4699,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4711,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4724,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 type ListContractsResponse struct {
@@ -4594,7 +4736,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4606,7 +4748,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4619,7 +4761,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -4645,7 +4787,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4657,7 +4799,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4670,7 +4812,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -4738,7 +4880,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4750,7 +4892,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4763,7 +4905,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -4788,7 +4930,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4800,7 +4942,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4813,7 +4955,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -4876,7 +5018,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4888,7 +5030,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4901,7 +5043,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -4934,7 +5076,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4946,7 +5088,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4959,7 +5101,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -4984,7 +5126,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4996,7 +5138,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5009,7 +5151,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5069,7 +5211,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5081,7 +5223,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5094,7 +5236,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 type ListModelsRequest struct {
@@ -5106,7 +5248,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5118,7 +5260,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5131,7 +5273,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -5155,7 +5297,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5167,7 +5309,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5180,7 +5322,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -5239,7 +5381,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5251,7 +5393,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5264,7 +5406,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -5318,7 +5460,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5330,7 +5472,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5343,7 +5485,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -5362,7 +5504,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5374,7 +5516,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5387,7 +5529,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -5405,7 +5547,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5559,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5572,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 type BackupChunk struct {
@@ -5442,7 +5584,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5454,7 +5596,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5467,7 +5609,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -5489,7 +5631,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5501,7 +5643,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5514,7 +5656,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -5554,7 +5696,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5566,7 +5708,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5579,7 +5721,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -5601,7 +5743,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5613,7 +5755,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5626,7 +5768,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -5666,7 +5808,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5678,7 +5820,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5691,7 +5833,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -5712,7 +5854,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5724,7 +5866,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5737,7 +5879,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -5917,13 +6059,23 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
-	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\"\x8d\x01\n" +
+	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\"\xe3\x01\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
 	"bansDigest\x12&\n" +
 	"\x0fbanned_peer_ids\x18\x03 \x03(\tR\rbannedPeerIds\x12\x1a\n" +
-	"\bregister\x18\x04 \x01(\bR\bregister\"f\n" +
+	"\bregister\x18\x04 \x01(\bR\bregister\x12\x14\n" +
+	"\x05leads\x18\x05 \x01(\bR\x05leads\x12\x12\n" +
+	"\x04sign\x18\x06 \x01(\bR\x04sign\x12*\n" +
+	"\x04asks\x18\a \x03(\v2\x16.swarm.v1.AttemptAskedR\x04asks\"j\n" +
+	"\fAttemptAsked\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\x04R\x05round\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\"E\n" +
+	"\x17ForwardedReportResponse\x12*\n" +
+	"\x04asks\x18\x01 \x03(\v2\x16.swarm.v1.AttemptAskedR\x04asks\"f\n" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
@@ -5962,10 +6114,11 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\tsignature\x18\x05 \x01(\fR\tsignature\x12!\n" +
 	"\fstate_digest\x18\x06 \x01(\tR\vstateDigest\x12%\n" +
 	"\x0eupdate_squares\x18\a \x03(\x01R\rupdateSquares\x12\x14\n" +
-	"\x05seals\x18\b \x03(\fR\x05seals\x12)\n" +
-	"\x10report_signature\x18\t \x01(\fR\x0freportSignature\x12,\n" +
+	"\x05seals\x18\b \x03(\fR\x05seals\x12,\n" +
 	"\x06claims\x18\n" +
-	" \x03(\v2\x14.swarm.v1.MergeClaimR\x06claims\"|\n" +
+	" \x03(\v2\x14.swarm.v1.MergeClaimR\x06claims\x12#\n" +
+	"\rshards_digest\x18\v \x01(\tR\fshardsDigestJ\x04\b\t\x10\n" +
+	"\"|\n" +
 	"\n" +
 	"MergeClaim\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\rR\x05owner\x12\x16\n" +
@@ -6280,7 +6433,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -6316,53 +6469,55 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*OpenSessionResponse)(nil),       // 31: swarm.v1.OpenSessionResponse
 	(*ReportRequest)(nil),             // 32: swarm.v1.ReportRequest
 	(*ReportResponse)(nil),            // 33: swarm.v1.ReportResponse
-	(*ForwardedReport)(nil),           // 34: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 35: swarm.v1.SessionReport
-	(*HeldModel)(nil),                 // 36: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 37: swarm.v1.Ready
-	(*Done)(nil),                      // 38: swarm.v1.Done
-	(*MergeClaim)(nil),                // 39: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                // 40: swarm.v1.MergeInput
-	(*Failed)(nil),                    // 41: swarm.v1.Failed
-	(*Progress)(nil),                  // 42: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 43: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 44: swarm.v1.ContractView
-	(*PackedView)(nil),                // 45: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                // 46: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                   // 47: swarm.v1.ViewRun
-	(*Rules)(nil),                     // 48: swarm.v1.Rules
-	(*LostModel)(nil),                 // 49: swarm.v1.LostModel
-	(*Skips)(nil),                     // 50: swarm.v1.Skips
-	(*Session)(nil),                   // 51: swarm.v1.Session
-	(*CommittedRound)(nil),            // 52: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 53: swarm.v1.Plan
-	(*Participant)(nil),               // 54: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 55: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 56: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 57: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 58: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 59: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 60: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 61: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 62: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 63: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 64: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 65: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 66: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 67: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 68: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 69: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 70: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 71: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 72: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 73: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),         // 74: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),               // 75: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),      // 76: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 77: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 78: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 79: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 80: swarm.v1.ErrorReason
+	(*AttemptAsked)(nil),              // 34: swarm.v1.AttemptAsked
+	(*ForwardedReportResponse)(nil),   // 35: swarm.v1.ForwardedReportResponse
+	(*ForwardedReport)(nil),           // 36: swarm.v1.ForwardedReport
+	(*SessionReport)(nil),             // 37: swarm.v1.SessionReport
+	(*HeldModel)(nil),                 // 38: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 39: swarm.v1.Ready
+	(*Done)(nil),                      // 40: swarm.v1.Done
+	(*MergeClaim)(nil),                // 41: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                // 42: swarm.v1.MergeInput
+	(*Failed)(nil),                    // 43: swarm.v1.Failed
+	(*Progress)(nil),                  // 44: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 45: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 46: swarm.v1.ContractView
+	(*PackedView)(nil),                // 47: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                // 48: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                   // 49: swarm.v1.ViewRun
+	(*Rules)(nil),                     // 50: swarm.v1.Rules
+	(*LostModel)(nil),                 // 51: swarm.v1.LostModel
+	(*Skips)(nil),                     // 52: swarm.v1.Skips
+	(*Session)(nil),                   // 53: swarm.v1.Session
+	(*CommittedRound)(nil),            // 54: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 55: swarm.v1.Plan
+	(*Participant)(nil),               // 56: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 57: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 58: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 59: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 60: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 61: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 62: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 63: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 64: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 65: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 66: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 67: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 68: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),        // 69: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 70: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 71: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 72: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 73: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 74: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 75: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),         // 76: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),               // 77: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),      // 78: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 79: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),     // 80: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 81: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 82: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -6380,97 +6535,99 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	24, // 12: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	9,  // 13: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	29, // 14: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	44, // 15: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	35, // 16: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	46, // 15: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	37, // 16: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	4,  // 17: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	32, // 18: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	37, // 19: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	38, // 20: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	41, // 21: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	42, // 22: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	36, // 23: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	39, // 24: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	40, // 25: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	29, // 26: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	52, // 27: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	53, // 28: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	51, // 29: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	48, // 30: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	49, // 31: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	50, // 32: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	45, // 33: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	47, // 34: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	47, // 35: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	47, // 36: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	42, // 37: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	54, // 38: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	55, // 39: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	44, // 40: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	62, // 41: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	44, // 42: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	52, // 43: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	48, // 44: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 45: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	44, // 46: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	71, // 47: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	51, // 48: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 49: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	9,  // 50: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 51: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 52: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 53: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 54: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 55: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 56: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 57: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 58: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	25, // 59: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	27, // 60: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	22, // 61: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	30, // 62: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	32, // 63: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	43, // 64: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	56, // 65: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	58, // 66: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	60, // 67: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	63, // 68: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	65, // 69: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	76, // 70: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	78, // 71: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	69, // 72: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	67, // 73: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	72, // 74: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	74, // 75: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	1,  // 76: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 77: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 78: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 79: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 80: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 81: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 82: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 83: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	26, // 84: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	28, // 85: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	23, // 86: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	31, // 87: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	33, // 88: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	44, // 89: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	57, // 90: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	59, // 91: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	61, // 92: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	64, // 93: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	66, // 94: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	77, // 95: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	79, // 96: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	70, // 97: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	68, // 98: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	73, // 99: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	75, // 100: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	76, // [76:101] is the sub-list for method output_type
-	51, // [51:76] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	34, // 18: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	34, // 19: swarm.v1.ForwardedReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	32, // 20: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
+	39, // 21: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	40, // 22: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	43, // 23: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	44, // 24: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	38, // 25: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	41, // 26: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	42, // 27: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	29, // 28: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	54, // 29: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	55, // 30: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	53, // 31: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	50, // 32: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	51, // 33: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	52, // 34: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	47, // 35: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	49, // 36: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	49, // 37: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	49, // 38: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	44, // 39: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	56, // 40: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	57, // 41: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	46, // 42: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	64, // 43: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	46, // 44: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	54, // 45: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	50, // 46: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 47: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	46, // 48: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	73, // 49: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	53, // 50: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 51: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	9,  // 52: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 53: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 54: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 55: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 56: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 57: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 58: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 59: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 60: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	25, // 61: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	27, // 62: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	22, // 63: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	30, // 64: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	32, // 65: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	45, // 66: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	58, // 67: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	60, // 68: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	62, // 69: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	65, // 70: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	67, // 71: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	78, // 72: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	80, // 73: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	71, // 74: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	69, // 75: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	74, // 76: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	76, // 77: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	1,  // 78: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 79: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 80: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 81: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 82: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 83: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 84: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 85: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	26, // 86: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	28, // 87: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	23, // 88: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	31, // 89: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	33, // 90: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	46, // 91: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	59, // 92: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	61, // 93: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	63, // 94: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	66, // 95: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	68, // 96: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	79, // 97: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	81, // 98: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	72, // 99: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	70, // 100: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	75, // 101: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	77, // 102: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	78, // [78:103] is the sub-list for method output_type
+	53, // [53:78] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -6478,14 +6635,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[47].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -179,6 +179,8 @@ type Lead struct {
 	reports []lead.Report
 	// Answer is what Status returns; set it before use.
 	Answer lead.Status
+	// Asked is the attempt that Asks says yes of; set it before use.
+	Asked uint64
 }
 
 // Touch remembers the node.
@@ -197,6 +199,9 @@ func (l *Lead) Record(r lead.Report) {
 
 // Status returns Answer.
 func (l *Lead) Status(string) lead.Status { return l.Answer }
+
+// Asks tells whether the attempt is Asked.
+func (l *Lead) Asks(_ string, _, _, attempt uint64) bool { return attempt == l.Asked && attempt > 0 }
 
 // Touched returns the nodes that gave a sign of life, in order.
 func (l *Lead) Touched() []string {

@@ -1,0 +1,60 @@
+package session
+
+import (
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// doneWith notes what came out of an attempt. Where parts have witnesses the plan itself asks for all that can be said of it.
+func (a *attemptState) doneWith(job Job, done *swarmv1.Done, leaves []merge.Digest) {
+	a.done, a.leaves, a.job = done, leaves, job
+	a.full = job.Plan.GetWitnesses() > 0
+	a.short = &swarmv1.Done{
+		Round: done.GetRound(), Attempt: done.GetAttempt(), ModelDigest: done.GetModelDigest(), StateDigest: done.GetStateDigest(),
+		ShardsDigest: done.GetShardsDigest(), Signature: done.GetSignature(), UpdateSquares: done.GetUpdateSquares(),
+	}
+}
+
+// says is what is reported of the attempt if it is done: that all have the same takes no more than what everybody signs of it.
+func (a *attemptState) says() *swarmv1.Done {
+	if a.done == nil || a.full {
+		return a.done
+	}
+	return a.short
+}
+
+// answerAsked takes the questions in the answer to a report. Each stands in every answer until the attempt is decided, also in those of
+// another leader, so one that is lost costs a heartbeat.
+func (e *Engine) answerAsked(asks []*swarmv1.AttemptAsked) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ask := range asks {
+		if s := e.current; s != nil && s.id == ask.GetSession() && s.err == nil {
+			s.askedLocked(ask)
+		}
+	}
+}
+
+// askedLocked prepares to say all of an attempt that is done: before this node reports what owners have sealed it looks whether they have.
+func (s *session) askedLocked(ask *swarmv1.AttemptAsked) {
+	p, a := s.view.GetPlan(), &s.attempt
+	if p == nil || !s.atLocked(p) || a.run != ask.GetRun() || a.round != ask.GetRound() || a.number != ask.GetAttempt() || a.done == nil || a.asked || a.full {
+		return
+	}
+	a.asked = true
+	e, done, job := s.engine, a.done, a.job
+	s.spawnLocked(func() {
+		failed := e.cfg.Exchange.Vouch(job)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if s.attempt.done != done { // it is decided
+			return
+		}
+		if s.attempt.full = failed == nil; failed != nil {
+			s.attempt.done, s.attempt.failed = nil, failed
+			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", failed.Round, "attempt", failed.Attempt,
+				"blamed", failed.Blamed, "reason", failed.Reason)
+		}
+		e.poke()
+	})
+}
