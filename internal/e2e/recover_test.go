@@ -30,6 +30,9 @@ func TestMajorityIsGoneForGood(t *testing.T) {
 		t.Fatalf("get bundle: %d %s", code, out)
 	}
 	sls := w.trains(3, "MIN_PEERS=3", "BATCHES=100", "BATCH_SECONDS=0.1")
+	if code, out := w.tool("swarmctl", "create", "context", "study", "with", "ip", w.Addr(3), "--identity", "embedded="+w.Path("ca")); code != 0 {
+		t.Fatalf("create context: %d %s", code, out)
+	}
 	for _, p := range sls {
 		p.Sees("round=3 ")
 	}
@@ -59,6 +62,13 @@ func TestMajorityIsGoneForGood(t *testing.T) {
 	}
 	survivor := w.SN(3)
 	survivor.Sees(apiMarker)
+	follows := "the swarm was recovered by an operator; context study follows its epoch 2"
+	if code, out := w.tool("swarmctl", "list", "nodes", "--context", "study"); code != 0 || !strings.Contains(out, follows) || strings.Contains(out, "sn-1") {
+		t.Errorf("a context of before: %d %s", code, out)
+	}
+	if code, out := w.tool("swarmctl", "list", "nodes", "--context", "study"); code != 0 || strings.Contains(out, follows) {
+		t.Errorf("the context again: %d %s", code, out)
+	}
 
 	if err := os.Rename(w.Path("sn2-kept"), w.Path("sn2")); err != nil {
 		t.Fatal(err)
