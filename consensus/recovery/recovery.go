@@ -116,18 +116,25 @@ func Found(ctx context.Context, cfg Config) (Result, error) {
 
 // open locks the directory and returns whose it is.
 func open(dir string) (name string, lock *identity.StateDir, err error) {
+	if name, err = Owner(dir); err == nil {
+		lock, err = identity.OpenStateDir(dir, name, identity.RoleSN)
+	}
+	return name, lock, err
+}
+
+// Owner returns the SN whose state directory this is; ErrNoSN if it is none.
+func Owner(dir string) (name string, err error) {
 	if _, err := os.Stat(dir); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	name, role, err := identity.OwnerOf(dir)
 	if err == nil && role != identity.RoleSN {
 		err = fmt.Errorf("it belongs to node %s of the role %s", name, role)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("%s: %w: %w", dir, ErrNoSN, err)
+		return "", fmt.Errorf("%s: %w: %w", dir, ErrNoSN, err)
 	}
-	lock, err = identity.OpenStateDir(dir, name, identity.RoleSN)
-	return name, lock, err
+	return name, nil
 }
 
 func found(ctx context.Context, cfg Config, name string, stores store.Stores) (Result, error) {

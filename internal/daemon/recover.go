@@ -83,6 +83,9 @@ func openOperator(c *cli.Context, e Env, base node.Common) (identity.Provider, e
 	if files {
 		return base.OpenIdentity(ctx, identity.RoleSWCI, "")
 	}
+	if c.String("identity") == "" && c.String("socket-path") == "" && e.Getenv("SPIFFE_ENDPOINT_SOCKET") == "" {
+		return nil, errors.New("none is known: give --socket-path of a SPIFFE agent, --identity embedded[=DIR], or --cert and --key")
+	}
 	socket, err := socketPath(c, e, string(identity.RoleSWCI))
 	if err != nil {
 		return nil, err
@@ -95,6 +98,9 @@ func openOperator(c *cli.Context, e Env, base node.Common) (identity.Provider, e
 }
 
 func recoverSN(c *cli.Context, e Env) error {
+	if _, err := recovery.Owner(c.String("state-dir")); err != nil {
+		return err
+	}
 	source, domains, log, err := operatorIdentity(c, e)
 	if err != nil {
 		return err
