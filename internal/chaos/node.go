@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type node struct {
 	mu       sync.Mutex
 	wanted   bool
 	extra    []string // arguments of the next starts
+	training []string // arguments of this training
 	process  *os.Process
 	program  int // process ID, as the daemon said
 	leading  bool
@@ -100,7 +102,7 @@ func (n *node) keep() {
 // once runs the process to its end and tells whether that was a good one.
 func (n *node) once() bool {
 	n.mu.Lock()
-	argv := append(append([]string{}, n.argv...), n.extra...)
+	argv := slices.Concat(n.argv, n.training, n.extra)
 	n.leading, n.serving, n.program, n.partial = false, false, 0, nil
 	if !n.wanted {
 		n.mu.Unlock()
@@ -186,6 +188,13 @@ func (n *node) start(extra ...string) {
 	defer n.mu.Unlock()
 	n.wanted, n.extra = true, extra
 	n.signalChange()
+}
+
+// trains has the node's next starts be of a training: an SL that has finished one starts the same program no more.
+func (n *node) trains(contract string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.training = []string{"-e", envContract + "=" + contract}
 }
 
 // signal sends a signal to the daemon alone, if there is one.

@@ -18,9 +18,10 @@ import (
 
 // What a program is told.
 const (
-	envDir    = "CHAOS_DIR"    // the folder of order and events
-	envPace   = "CHAOS_PACE"   // time between two syncs
-	envFloats = "CHAOS_FLOATS" // of the model
+	envDir      = "CHAOS_DIR"      // the folder of order and events
+	envContract = "CHAOS_CONTRACT" // tells the program of one training from that of the next
+	envPace     = "CHAOS_PACE"     // time between two syncs
+	envFloats   = "CHAOS_FLOATS"   // of the model
 )
 
 // minPeers of the contracts.

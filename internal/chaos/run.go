@@ -114,6 +114,9 @@ func (r *runner) another(ctx context.Context) error {
 	if err := r.train(r.report.Trainings + 1); err != nil {
 		return err
 	}
+	for _, n := range r.c.sls {
+		n.trains(r.contract)
+	}
 	begun := time.Now()
 	r.c.startSLs()
 	return r.recover(ctx, begun, "the start of "+r.contract)
