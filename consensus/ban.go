@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -131,27 +131,13 @@ func (g *Group) expendable(ctx context.Context, out raft.Server) error {
 	if out.Suffrage != raft.Voter {
 		return nil
 	}
-	var rest int
-	var there atomic.Int32
-	var asked sync.WaitGroup
+	rest := quorumOf(slices.DeleteFunc(g.voters(), func(v raft.Server) bool { return v.ID == out.ID }))
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	for _, v := range g.voters() {
-		if v.ID == out.ID {
-			continue
-		}
-		rest++
-		asked.Go(func() {
-			if _, err := g.fetchStats(ctx, string(v.Address)); err == nil {
-				there.Add(1)
-			}
-		})
-	}
-	asked.Wait()
-	if need := rest/2 + 1; int(there.Load()) < need {
+	if c := quorum.Poll(ctx, rest, g.probe); !c.Majority() {
 		return &state.Error{
 			Reason:  state.ReasonQuorum,
-			Message: fmt.Sprintf("without SN %s the swarm could not agree any more: of the other %d voting SNs %d answer, %d must", out.ID, rest, there.Load(), need),
+			Message: fmt.Sprintf("without SN %s the swarm could not agree any more: of the other %d voting SNs %d answer, %d must", out.ID, c.Voters(), len(c.Answer), c.Voters()/2+1),
 			Remedy:  "start the missing SNs, or another one, first",
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/ledgerfile"
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/roster"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -121,6 +122,8 @@ type Group struct {
 	asking  *admission.Candidates
 	links   *links
 	heard   *roster.Roster
+	opened  time.Time
+	polls   *quorum.Poller
 
 	notify  chan bool     // raft's leadership changes
 	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
@@ -160,8 +163,9 @@ func Open(cfg Config) (*Group, error) {
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
 		term:     new(atomic.Uint64), nonces: nonce.New(time.Now), asking: admission.New(time.Now),
-		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1),
+		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1), opened: time.Now(),
 	}
+	g.polls = quorum.NewPoller(pollFresh, g.poll)
 	g.handlers[kindBan], g.handlers[KindCandidates] = g.leadBan, g.leadCandidates
 	g.disk = watchdog.New(cfg.Timing.Disk)
 	g.hangUp = sync.OnceValues(g.hangUpNow)
@@ -375,6 +379,7 @@ func (g *Group) Run(ctx context.Context) error {
 	tasks.Go(func() { g.growthLoop(runCtx) })
 	tasks.Go(func() { g.banLoop(runCtx) })
 	tasks.Go(func() { g.ledgerLoop(runCtx) })
+	tasks.Go(func() { g.quorumLoop(runCtx) })
 	var cause error
 	hung := false
 	select {

@@ -7,14 +7,15 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
 // Sentinels that a caller decides on with errors.Is.
 var (
-	// ErrNoLeader is returned when the context ended while no leader could be reached: there is no quorum, or this
-	// node is cut off from it.
-	ErrNoLeader = errors.New("no leader: too few sns can reach each other")
+	// ErrNoLeader is returned when the context ended while no leader could be reached: an election is under way, or there is
+	// no quorum, which a *quorum.Error in its place says.
+	ErrNoLeader = quorum.ErrNoLeader
 	// ErrNotLeader is returned by what only the leader can do.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrShutdown is returned once the group is stopping.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -20,7 +21,8 @@ const (
 
 // Propose has a command committed and waits until this node has applied it, so that the caller finds its effect in
 // View. A follower hands it to the leader. While there is no leader, or leadership changes under it, it tries again
-// until ctx ends, then returns ErrNoLeader; a command may so be proposed twice, which commands are made for. A
+// until ctx ends, then returns ErrNoLeader; a command may so be proposed twice, which commands are made for. Where there has been
+// no leader for five election timeouts and fewer voters than a majority answer, it returns at once; see Quorum. A
 // rejection by the state is returned as *state.Error from wherever it was met.
 func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, error) {
 	data, err := state.EncodeCommand(c)
@@ -74,8 +76,8 @@ func (g *Group) ProposeAsLeader(ctx context.Context, c state.Command) (state.Res
 }
 
 // SendToLeader has the leader's handler for kind answer a payload of at most MaxPayload bytes, this node's own handler
-// if it leads. It tries again while there is no leader, or the link to it breaks, until ctx ends (then ErrNoLeader): so
-// handlers must bear being called twice.
+// if it leads. It tries again while there is no leader, or the link to it breaks, until ctx ends or there is no quorum, as Propose
+// does: so handlers must bear being called twice.
 func (g *Group) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
 	body, err := encodeCall(kind, payload)
 	if err != nil {
@@ -113,7 +115,8 @@ func (g *Group) Barrier(ctx context.Context) error {
 	return g.wait(ctx, index)
 }
 
-// retry calls try with the leader's address until it succeeds or fails for a reason that another try can't mend.
+// retry calls try with the leader's address until it succeeds or fails for a reason that another try can't mend. Once there has
+// been no leader for a while, it counts the voters that answer.
 func (g *Group) retry(ctx context.Context, try func(ctx context.Context, leader string) error) error {
 	pause := minBackoff
 	last := ErrNoLeader
@@ -125,6 +128,12 @@ func (g *Group) retry(ctx context.Context, try func(ctx context.Context, leader 
 			}
 			if ctx.Err() == nil {
 				last = err
+			}
+		} else if g.leaderless() {
+			if counted, ok := errors.AsType[*quorum.Error](g.count(ctx)); ok {
+				if last = counted; !counted.Majority() {
+					return counted
+				}
 			}
 		}
 		timer := time.NewTimer(pause)

@@ -28,12 +28,13 @@ type memNet struct {
 	mu       sync.Mutex
 	nodes    map[string]*memNode // by peer ID
 	cut      map[string]bool
+	silent   map[string]bool // dials get no answer
 	streams  map[*memConn]struct{}
 	handling sync.WaitGroup
 }
 
 func newMemNet() *memNet {
-	return &memNet{nodes: map[string]*memNode{}, cut: map[string]bool{}, streams: map[*memConn]struct{}{}}
+	return &memNet{nodes: map[string]*memNode{}, cut: map[string]bool{}, silent: map[string]bool{}, streams: map[*memConn]struct{}{}}
 }
 
 // memNode is one node's consensus.Network.
@@ -59,7 +60,7 @@ func (m *memNode) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
 }
 
 // Dial implements consensus.Network.
-func (m *memNode) Dial(_ context.Context, address, protocol string) (net.Conn, error) {
+func (m *memNode) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
 	id, _, err := consensus.ParseAddress(address)
 	if err != nil {
 		return nil, err
@@ -67,6 +68,12 @@ func (m *memNode) Dial(_ context.Context, address, protocol string) (net.Conn, e
 	n := m.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.silent[id] {
+		n.mu.Unlock()
+		<-ctx.Done()
+		n.mu.Lock()
+		return nil, ctx.Err()
+	}
 	to := n.nodes[id]
 	if to == nil || to.handlers[protocol] == nil || n.cut[id] || n.cut[m.peer.PeerID] {
 		return nil, fmt.Errorf("no route from %s to %s", m.peer.PeerID, id)
@@ -101,6 +108,17 @@ func (n *memNet) Heal(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.cut, id)
+}
+
+// swallow lets dials of a node wait until their time is over, as those of a machine that is off, until hear.
+func (n *memNet) swallow(id string) { n.setSilent(id, true) }
+
+func (n *memNet) hear(id string) { n.setSilent(id, false) }
+
+func (n *memNet) setSilent(id string, silent bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent[id] = silent
 }
 
 type memConn struct {
