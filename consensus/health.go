@@ -3,6 +3,8 @@ package consensus
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -97,6 +99,7 @@ func (g *Group) ledUntil() time.Time {
 	return g.opened
 }
 
+// quorumOf are servers as those that count them see them, by name.
 func quorumOf(servers []raft.Server) []quorum.Voter {
 	out := make([]quorum.Voter, 0, len(servers))
 	for _, s := range servers {
@@ -106,5 +109,6 @@ func quorumOf(servers []raft.Server) []quorum.Voter {
 		}
 		out = append(out, quorum.Voter{Name: string(s.ID), ID: string(s.Address), Address: hostport})
 	}
+	slices.SortFunc(out, func(a, b quorum.Voter) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -51,7 +51,7 @@ func TestLostMajorityIsTold(t *testing.T) {
 					if took := time.Since(begin); took > 3*time.Second {
 						t.Errorf("%s: told after %s", what, took)
 					}
-					if want := "start 1 of b (b:30303), c (c:30303), or mend"; len(lost.Remedy()) < len(want) || lost.Remedy()[:len(want)] != want {
+					if want := "start one of b (b:30303), c (c:30303), or mend"; len(lost.Remedy()) < len(want) || lost.Remedy()[:len(want)] != want {
 						t.Errorf("%s: remedy %q", what, lost.Remedy())
 					}
 					if lost.LeaderSeen.IsZero() || time.Since(lost.LeaderSeen) < 9*time.Second {

@@ -77,6 +77,9 @@ func (c Control) Watch(ctx context.Context, contract string, fn func(*swarmv1.Co
 
 // Waiting implements session.Explainer.
 func (c Control) Waiting(ctx context.Context, contract string) (string, error) {
+	if lost := c.Client.NoQuorum(); lost != "" {
+		return lost, nil
+	}
 	st, err := c.Client.GetContractStatus(ctx, contract)
 	if err != nil {
 		return "", err

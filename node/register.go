@@ -26,6 +26,13 @@ func (s *sl) client() (*client.Client, error) {
 	return client.New(client.Config{
 		SNs: s.cfg.SNs, Kept: kept, SwarmID: s.base.swarm.pin().String(), Source: s.base.source, Domains: s.base.domains, Log: log, StrayWait: strayWait,
 		OnWait: func(msg string) { log.Info("waiting for the swarm", "why", msg) },
+		OnQuorum: func(lost, remedy string) {
+			if lost == "" {
+				log.Info("the SNs have a quorum again")
+				return
+			}
+			log.Warn("no round is planned until the SNs have a quorum again; this node waits", "why", lost, "remedy", remedy)
+		},
 		OnStray: func(sn, swarmID string) {
 			if own := s.base.swarm.pin(); own.Compare(swarmID) != epoch.Other {
 				log.Warn("an SN is of another epoch of the swarm than this node follows", "sn", sn, "why", own.Differ(swarmID))

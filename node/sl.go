@@ -267,7 +267,14 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		files.SpillAs, files.Owner = engine.SpillDir, c.owner()
 	}
 	p.engine = session.New(config)
-	files.Handler, files.Status, files.Live = BridgeHandler{Engine: p.engine, Peer: s.cfg.Name}, p.engine.Status, p.engine.Live
+	files.Handler, files.Live = BridgeHandler{Engine: p.engine, Peer: s.cfg.Name}, p.engine.Live
+	files.Status = func() map[string]any {
+		st := p.engine.Status()
+		if lost := api.NoQuorum(); lost != "" {
+			st["waiting"] = lost
+		}
+		return st
+	}
 	var err error
 	p.bridge, err = bridge.NewServer(files)
 	return p, err

@@ -122,7 +122,8 @@ func (s *sn) run(ctx context.Context) error {
 	s.base.health.Ledger(group.LedgerComplete)
 	serveBundle(s.host, group)
 	tasks, ctx := errgroup.WithContext(ctx)
-	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show.
+	// The group first: joining and leading need it. The API last: it must not answer before there is a state to show, or before it
+	// is known that there can be none.
 	life := &lifeOf{run: group.Run, over: make(chan struct{})}
 	tasks.Go(func() error { return life.Run(ctx) })
 	tasks.Go(func() error { return leader.Run(ctx) })
@@ -135,14 +136,43 @@ func (s *sn) run(ctx context.Context) error {
 		recordBundles(ctx, group, s.base.source, s.base.domains, log)
 		return nil
 	})
+	entered := make(chan struct{})
 	tasks.Go(func() error {
 		if err := s.enter(ctx, group); err != nil {
 			return life.cause(err)
 		}
-		tasks.Go(func() error { return s.giveWay(ctx, group) })
-		return s.serve(ctx, group, leader)
+		close(entered)
+		return s.giveWay(ctx, group)
+	})
+	tasks.Go(func() error {
+		if !mayServe(ctx, group, entered) {
+			return nil
+		}
+		return s.serve(ctx, group, leader, entered)
 	})
 	return tasks.Wait()
+}
+
+// askQuorum is how often an SN that has not joined again asks whether it can.
+const askQuorum = 5 * time.Second
+
+// mayServe waits until this SN has entered its swarm, or, as one of its members, finds that too few of the others are there: then its API
+// says that instead of being silent. False means that ctx has ended.
+func mayServe(ctx context.Context, group *consensus.Group, entered <-chan struct{}) bool {
+	ticker := time.NewTicker(askQuorum)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-entered:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+		if group.HasState() && group.Quorum(ctx) != nil {
+			return true
+		}
+	}
 }
 
 // lifeOf runs consensus and keeps why that ended.
@@ -305,9 +335,10 @@ func (s *sn) registration() (state.RegisterNode, error) {
 	})
 }
 
-func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader) error {
+func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader, entered <-chan struct{}) error {
 	server, err := rpc.New(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
+		Quorum: group.Quorum,
 		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() }, Stray: s.strayed,
 	})
 	if err != nil {
@@ -325,9 +356,16 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 	if err != nil {
 		return err
 	}
-	// The original's readiness marker: scripts wait for this line.
-	named(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
-	s.base.health.Ready()
+	go func() {
+		select {
+		case <-entered:
+		case <-ctx.Done():
+			return
+		}
+		// The original's readiness marker: scripts wait for this line.
+		named(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
+		s.base.health.Ready()
+	}()
 	return server.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))
 }
 

@@ -28,7 +28,7 @@ type Voter struct {
 // String is the voter as users see it.
 func (v Voter) String() string { return fmt.Sprintf("%s (%s)", v.Name, v.Address) }
 
-// Count is which voters answer one server, and which do not, each in the order of the configuration.
+// Count is which voters answer one server, and which do not, each in the order in which they were named.
 type Count struct{ Answer, Missing []Voter }
 
 // Voters is how many there are.
@@ -89,7 +89,9 @@ func (e *Error) Remedy() string {
 		names = append(names, v.String())
 	}
 	start := "start " + strings.Join(names, " and ")
-	if need := e.Voters()/2 + 1 - len(e.Answer); need < len(names) {
+	if need := e.Voters()/2 + 1 - len(e.Answer); need == 1 && len(names) > 1 {
+		start = "start one of " + strings.Join(names, ", ")
+	} else if need < len(names) {
 		start = fmt.Sprintf("start %d of %s", need, strings.Join(names, ", "))
 	}
 	return start + ", or mend the network to them; if most SNs are gone for good, on one that is left: " +

@@ -97,6 +97,7 @@ func (c *Client) ready(ctx context.Context) error {
 func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.Context, sn string) error) error {
 	var last *failure
 	var stray astray
+	var said verdict
 	registered := false
 	delay := firstDelay
 	for n := 1; ; n++ {
@@ -121,7 +122,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		if f.Reason == ReasonWrongSwarm && c.follow(ctx, sn, f.swarm) {
 			continue
 		}
-		last = c.note(&stray, sn, f)
+		last = said.note(c.note(&stray, sn, f))
 		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
 		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.canRegister() {
 			if err := c.registerAgain(ctx, used); err != nil {
@@ -138,7 +139,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			delay = min(2*delay, maxDelay)
 			continue
 		}
-		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader && f.Reason != ReasonWrongSwarm {
+		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader && f.Reason != ReasonNoQuorum && f.Reason != ReasonWrongSwarm {
 			return f.Error
 		}
 		known := c.moveFrom(sn)
@@ -146,7 +147,13 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			return err
 		}
 		if n%known == 0 {
-			c.wait(last.Message + "; trying again")
+			if err := c.lostQuorum(&said); err != nil {
+				return err
+			}
+			said = verdict{}
+			if last.Reason != ReasonNoQuorum || c.cfg.OnQuorum == nil {
+				c.wait(last.Message + "; trying again")
+			}
 			if !sleep(ctx, jitter(delay)) {
 				return waited(ctx, last)
 			}

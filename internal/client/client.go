@@ -39,6 +39,11 @@ type Config struct {
 	OnFollow func(epoch.Pin)
 	// OnStay is told why a later epoch that an SN shows is not followed. May be nil; must not block.
 	OnStay func(sn, why string)
+	// OnQuorum is told once that the SNs that answer have no quorum, with what they say and the remedy, and with "" when one has
+	// taken a heartbeat again. OnWait is not told of it then. May be nil; must not block.
+	OnQuorum func(lost, remedy string)
+	// GiveUp has calls end when SNs say that they have no quorum and no other answers, instead of waiting for one.
+	GiveUp bool
 	// OnStray is told, once for each, of SNs that are of another swarm than the pinned one. May be nil; must not block.
 	OnStray func(sn, swarmID string)
 	// StrayWait is for how long SNs of another swarm are asked again while none of the pinned one answers. 0: each SN once.
@@ -62,26 +67,27 @@ type Client struct {
 	cfg Config
 
 	// mu guards what follows.
-	mu       sync.Mutex
-	pin      epoch.Pin
-	asked    time.Time // when SNs were last asked whether to follow a later epoch
-	first    []string  // as configured: never forgotten
-	sns      []string  // all known, host:port
-	told     *learned  // what OnLearn was told last, nil before
-	strays   strays
-	current  string
-	moved    chan struct{} // closed when current changes
-	refresh  bool          // we moved: ask the next SN for the list
-	lastWait string
-	link     *link // connections with the SVID of now
-	token    string
-	speaker  *Registration  // what Register was given, nil before
-	leaving  bool           // LeaveNode was called: nothing registers again
-	bearing  *x509svid.SVID // that the last registration was signed with
-	wanted   bool           // the swarm asks for another registration
-	renewed  time.Time      // when Renew registered last
-	doubted  time.Time      // when Doubt left an SN last
-	doubt    string         // that SN
+	mu         sync.Mutex
+	pin        epoch.Pin
+	asked      time.Time // when SNs were last asked whether to follow a later epoch
+	first      []string  // as configured: never forgotten
+	sns        []string  // all known, host:port
+	told       *learned  // what OnLearn was told last, nil before
+	strays     strays
+	current    string
+	moved      chan struct{} // closed when current changes
+	refresh    bool          // we moved: ask the next SN for the list
+	lastWait   string
+	quorumLost string // what SNs say of their quorum, "" while they have one
+	link       *link  // connections with the SVID of now
+	token      string
+	speaker    *Registration  // what Register was given, nil before
+	leaving    bool           // LeaveNode was called: nothing registers again
+	bearing    *x509svid.SVID // that the last registration was signed with
+	wanted     bool           // the swarm asks for another registration
+	renewed    time.Time      // when Renew registered last
+	doubted    time.Time      // when Doubt left an SN last
+	doubt      string         // that SN
 
 	// registering serialises registrations, so that many refused calls register once.
 	registering sync.Mutex

@@ -60,6 +60,7 @@ func (s *swarm) start(name string) *sn {
 	s.t.Helper()
 	srv := must(rpc.New(rpc.Config{
 		Name: name, Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(nil), Source: s.source("/swarm/sn"), Log: slog.New(slog.DiscardHandler),
+		Quorum: s.core.Quorum,
 		Health: func() *swarmv1.NodeHealth { return &swarmv1.NodeHealth{Name: name, Role: state.RoleSN, Healthy: true} },
 	}))(s.t)
 	s.core.Handle(rpc.KindReport, srv.LeadReport)

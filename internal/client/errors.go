@@ -16,6 +16,7 @@ import (
 // Reasons that this client acts on or makes itself. docs/reference/errors.md lists all.
 const (
 	ReasonNoLeader         = "NO_LEADER"
+	ReasonNoQuorum         = "NO_QUORUM"
 	ReasonTimeout          = "TIMEOUT"
 	ReasonStopping         = "STOPPING"
 	ReasonNoSwarm          = "NO_SWARM"
@@ -118,7 +119,7 @@ func sortOut(sn string, err error) *failure {
 // worthMoving: what these reasons say of one SN need not hold for the next.
 func worthMoving(reason string) bool {
 	switch reason {
-	case ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused, ReasonLedgerIncomplete, ReasonWrongSwarm:
+	case ReasonNoLeader, ReasonNoQuorum, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused, ReasonLedgerIncomplete, ReasonWrongSwarm:
 		return true
 	default:
 		return false

@@ -12,7 +12,7 @@ const (
 // OwnReasons are the reasons that this package names.
 func OwnReasons() []string {
 	return []string{
-		ReasonNoLeader, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused,
+		ReasonNoLeader, ReasonNoQuorum, ReasonTimeout, ReasonStopping, ReasonNoSwarm, ReasonSVIDExpired, ReasonNonceRefused,
 		ReasonTokenRefused, ReasonWrongSwarm, ReasonContractUnknown, ReasonUnreachable,
 	}
 }

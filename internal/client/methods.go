@@ -30,23 +30,12 @@ func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error
 
 // ListNodes returns all registered nodes, sorted by role and name.
 func (c *Client) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
-	res, err := c.listNodes(ctx)
+	res, err := c.NodeList(ctx)
 	return res.GetNodes(), err
 }
 
-// ListBans returns all bans, by name.
-func (c *Client) ListBans(ctx context.Context) ([]*swarmv1.Ban, error) {
-	res, err := c.listNodes(ctx)
-	return res.GetBans(), err
-}
-
-// ListCandidates returns the SNs that have not joined: those that wait for an operator, and those that were admitted.
-func (c *Client) ListCandidates(ctx context.Context) ([]*swarmv1.Candidate, error) {
-	res, err := c.listNodes(ctx)
-	return res.GetCandidates(), err
-}
-
-func (c *Client) listNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
+// NodeList returns all registered nodes, all bans, the SNs that have not joined, and whether the SN that says so has a quorum.
+func (c *Client) NodeList(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
 	return call(ctx, c, manner{}, &swarmv1.ListNodesRequest{},
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 			return s.node.ListNodes(ctx, r)
@@ -87,6 +76,7 @@ func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarm
 		c.mu.Lock()
 		c.wanted = res.GetRegister()
 		c.mu.Unlock()
+		c.setLost("", "")
 	}
 	return res, err
 }
@@ -125,11 +115,16 @@ func (c *Client) EndSession(ctx context.Context, req *swarmv1.EndSessionRequest)
 
 // ListContracts returns all contracts, sorted by name.
 func (c *Client) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
-	res, err := call(ctx, c, manner{}, &swarmv1.ListContractsRequest{},
+	res, err := c.ContractList(ctx)
+	return res.GetContracts(), err
+}
+
+// ContractList returns all contracts, and whether the SN that says so has a quorum.
+func (c *Client) ContractList(ctx context.Context) (*swarmv1.ListContractsResponse, error) {
+	return call(ctx, c, manner{}, &swarmv1.ListContractsRequest{},
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
 			return s.contract.ListContracts(ctx, r)
 		})
-	return res.GetContracts(), err
 }
 
 // GetContractStatus returns a contract with progress and the reason why no round is running.

@@ -17,7 +17,10 @@ import (
 // tool runs a command of swarmd or swarmctl to its end.
 func (w *swarm) tool(args ...string) (code int, out string) {
 	w.T.Helper()
-	cmd := exec.Command(filepath.Join(e2etest.BinDir, args[0]), args[1:]...)
+	if !filepath.IsAbs(args[0]) {
+		args[0] = filepath.Join(e2etest.BinDir, args[0])
+	}
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = w.Dir, []string{"HOME=" + w.Dir}
 	text, err := cmd.CombinedOutput()
 	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {

@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
 // ListContracts returns all contracts, sorted by name.
-func (s *Server) ListContracts(context.Context, *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
+func (s *Server) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
 	view := s.cfg.Core.View()
-	out := &swarmv1.ListContractsResponse{}
+	out := &swarmv1.ListContractsResponse{NoQuorum: s.noQuorum(s.lost(ctx))}
 	for _, name := range view.ContractNames() {
 		out.Contracts = append(out.Contracts, summaryToProto(view.Contracts[name]))
 	}
@@ -31,7 +31,9 @@ func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swa
 	if !state.ValidContractName(name) {
 		return nil, badContractName(name)
 	}
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindStatus, []byte(name))
+	within, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	raw, err := s.cfg.Core.SendToLeader(within, KindStatus, []byte(name))
 	if err == nil {
 		out := &swarmv1.GetContractStatusResponse{}
 		if err := proto.Unmarshal(raw, out); err != nil {
@@ -44,28 +46,25 @@ func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swa
 	}
 	view, index := s.cfg.Core.View(), s.cfg.Core.Index()
 	c := view.Contracts[name]
+	counted, _ := errors.AsType[*quorum.Error](err)
+	if c == nil && counted != nil {
+		return nil, counted // the others may know the contract
+	}
 	if c == nil {
 		return nil, unknownContract(name)
 	}
+	why, todo := "the SNs have no leader: a majority of them must run", "start the SNs that are down, or mend the network between them"
+	if counted != nil {
+		why, todo = counted.Error(), counted.Remedy()
+	}
 	return connect.NewResponse(&swarmv1.GetContractStatusResponse{
-		Contract: viewToProto(view, c, index), Waiting: leaderless, Explanation: s.explainLeaderless(view, c),
+		Contract: viewToProto(view, c, index), Waiting: why, NoQuorum: s.noQuorum(counted), Explanation: []string{
+			fmt.Sprintf("contract %s, run %d, is %s: the last round that SN %s knows is %d", c.Name, c.Run, c.Phase(), s.cfg.Name, c.Round()),
+			why + ", as SN " + s.cfg.Name + " sees it",
+			"nothing is planned or committed until then; what runs on the other side of a network split is not known here",
+			"to do: " + todo,
+		},
 	}), nil
-}
-
-const leaderless = "the SNs have no leader: a majority of them must run"
-
-// explainLeaderless is the explanation of an SN that is cut off from the others, or whose swarm lost most of its SNs.
-func (s *Server) explainLeaderless(view *state.State, c *state.Contract) []string {
-	var sns []string
-	for _, n := range view.NodesByRole(state.RoleSN) {
-		sns = append(sns, n.Name)
-	}
-	return []string{
-		fmt.Sprintf("contract %s, run %d, is %s: the last round that SN %s knows is %d", c.Name, c.Run, c.Phase(), s.cfg.Name, c.Round()),
-		leaderless + ", and reach each other; the SNs are " + strings.Join(sns, ", "),
-		"nothing is planned or committed until then; what runs on the other side of a network split is not known here",
-		"to do: start the SNs that are down, or mend the network between them",
-	}
 }
 
 // ResetContract begins a new run.

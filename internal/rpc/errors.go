@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -54,7 +55,10 @@ var (
 	ErrStopping = errors.New("this SN is stopping")
 )
 
-const noLeaderRemedy = "wait for an election; if it lasts start the missing SNs: a majority must run"
+const (
+	noLeaderRemedy = "wait for an election; if it lasts start the missing SNs: a majority must run"
+	noQuorumRemedy = "start the missing SNs: a majority must run; if most are gone for good see docs/operations/lost.md"
+)
 
 // ReasonInternal is the reason of every error that has none of its own.
 const ReasonInternal = "INTERNAL"
@@ -94,6 +98,7 @@ func ownRows() []row {
 		{consensus.ErrLedgerBehind, "LEDGER_INCOMPLETE", connect.CodeUnavailable, "ask another SN, or again later"},
 		{ErrBusy, "BUSY", connect.CodeUnavailable, "try again, or use another SN; if it lasts give each node an SVID of its own: bounds are per SPIFFE ID"},
 		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
+		{quorum.ErrLost, "NO_QUORUM", connect.CodeUnavailable, noQuorumRemedy},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
 		{consensus.ErrNotLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
 		{consensus.ErrElsewhere, "STOPPING", connect.CodeUnavailable, "use another SN"},
@@ -166,6 +171,9 @@ func toConnect(err error) error {
 	}
 	if se, ok := errors.AsType[*state.Error](err); ok && known && se.Remedy != "" {
 		r.remedy = se.Remedy
+	}
+	if counted, ok := errors.AsType[*quorum.Error](err); ok && known {
+		text, r.remedy = counted, counted.Remedy()
 	}
 	out := connect.NewError(r.code, text)
 	detail, derr := connect.NewErrorDetail(&swarmv1.ErrorReason{Reason: r.reason, Remedy: r.remedy})

@@ -18,6 +18,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/health"
 )
@@ -45,7 +46,9 @@ func (s *Server) GetHealth(ctx context.Context, _ *connect.Request[swarmv1.GetHe
 		return connect.NewResponse(out), nil
 	}
 	reason := "not known, the leader does not tell: " + err.Error()
-	if errors.Is(err, consensus.ErrNoLeader) {
+	if counted, ok := errors.AsType[*quorum.Error](err); ok {
+		reason = "not known: " + counted.Error()
+	} else if errors.Is(err, consensus.ErrNoLeader) {
 		reason = "not known: the SNs have no leader; a majority of them must run"
 	}
 	for _, n := range reporters(s.cfg.Core.View()) {

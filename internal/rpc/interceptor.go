@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
@@ -38,6 +39,7 @@ func spokesmanFrom(ctx context.Context) spokesman {
 // at debug.
 type guard struct {
 	core  Core
+	lost  func(ctx context.Context) *quorum.Error
 	table map[string]Access
 	stray func(who identity.ID, swarmID string) // nil: nobody is told
 	log   *slog.Logger
@@ -107,6 +109,12 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 	if err := checkSwarm(pinOf(view), h.Get(HeaderSwarmID), rule.AnySwarm); err != nil {
 		if g.stray != nil && errors.Is(err, ErrWrongSwarm) {
 			g.stray(caller.ID, h.Get(HeaderSwarmID))
+		}
+		if view.SwarmID != "" {
+			return ctx, err
+		}
+		if lost := g.lost(ctx); lost != nil {
+			err = lost // a member that was started again: which swarm it is of stands in its log, which nobody leads
 		}
 		return ctx, err
 	}

@@ -26,6 +26,8 @@ func (s *Server) ListModels(ctx context.Context, req *connect.Request[swarmv1.Li
 	if !state.ValidContractName(name) {
 		return nil, badContractName(name)
 	}
+	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
 	raw, err := s.cfg.Core.SendToLeader(ctx, KindModels, []byte(name))
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func mayBear(id identity.ID, node state.Node) error {
 // ListNodes returns all nodes, sorted by role and name, all bans, and the SNs that have not joined.
 func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 	view := s.cfg.Core.View()
-	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: s.candidates(ctx, view)}
+	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: s.candidates(ctx, view), NoQuorum: s.noQuorum(s.lost(ctx))}
 	via := s.askVia(ctx)
 	for _, n := range out.Nodes {
 		n.Sn, n.Use = via[n.Name], useToProto(view.UseOf(n.Name))

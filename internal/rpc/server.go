@@ -66,6 +66,8 @@ type Config struct {
 	Caller CallerFunc
 	// Source has the trust bundles that the SVIDs of operators are held to; nil: no order is taken.
 	Source identity.Source
+	// Quorum returns a *quorum.Error if too few SNs answer this one, else nil; it blocks for some seconds at most. nil: nobody knows.
+	Quorum func(ctx context.Context) error
 	// Ledger is this SN's copy of the ledger; nil: it keeps none.
 	Ledger Ledger
 	// Origin tells what a backup says of this SN besides its name; nil: nothing.
@@ -176,7 +178,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 func (s *Server) guard() *guard {
-	return &guard{core: s.cfg.Core, table: AccessTable(), stray: s.cfg.Stray, log: s.cfg.Log}
+	return &guard{core: s.cfg.Core, lost: s.lost, table: AccessTable(), stray: s.cfg.Stray, log: s.cfg.Log}
 }
 
 // proposeTimeout is shorter than the clients' patience with one SN, so that they hear why.

@@ -58,7 +58,7 @@ func startSwarm(t testing.TB, cfg rpc.Config, change ...func(*rpc.Config)) *swar
 		s.core = must(rpctest.NewCore(swarmID, "sn-0"))(t)
 	}
 	cfg.Name, cfg.Core, cfg.Lead, cfg.Caller, cfg.Log = "sn-0", s.core, s.lead, rpc.TLSCaller(s.source("/swarm/sn")), slog.New(slog.DiscardHandler)
-	cfg.Source = s.source("/swarm/sn")
+	cfg.Source, cfg.Quorum = s.source("/swarm/sn"), s.core.Quorum
 	cfg.Health = s.health.Load
 	cfg.Now = func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
 	for _, fn := range change {
@@ -205,19 +205,22 @@ func (p *peer) speak(name string, token []byte) {
 }
 
 // reason is the reason in an error from the wire.
-func reason(err error) string {
+func reason(err error) string { return detail(err).GetReason() }
+
+// detail is what goes along with an error, nil for nothing.
+func detail(err error) *swarmv1.ErrorReason {
 	ce, ok := errors.AsType[*connect.Error](err)
 	if !ok {
-		return ""
+		return nil
 	}
 	for _, d := range ce.Details() {
 		if v, err := d.Value(); err == nil {
 			if r, ok := v.(*swarmv1.ErrorReason); ok {
-				return r.GetReason()
+				return r
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 func wantReason(t *testing.T, what string, err error, want string) {

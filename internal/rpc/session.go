@@ -10,7 +10,6 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/delta"
 )
@@ -146,7 +145,7 @@ func (s *Server) ownSession(ctx context.Context, contract, session string) error
 		return true
 	}); err != nil {
 		if _, _, led := s.cfg.Core.Leader(); !led {
-			return consensus.ErrNoLeader // What is not known here may well be elsewhere.
+			return s.leaderless(ctx) // What is not known here may well be elsewhere.
 		}
 		return &state.Error{
 			Reason: state.ReasonSessionUnknown, Remedy: "open a new session",
@@ -211,7 +210,7 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 	}
 	if err := s.see(ctx, func(view *state.State, _ uint64) bool { return view.Contracts[name] != nil }); err != nil {
 		if _, _, led := s.cfg.Core.Leader(); !led {
-			return consensus.ErrNoLeader // What is not known here may well be elsewhere.
+			return s.leaderless(ctx) // What is not known here may well be elsewhere.
 		}
 		return unknownContract(name)
 	}
@@ -257,7 +256,7 @@ func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1
 			if leader, _, _ := s.cfg.Core.Leader(); leader != "" {
 				leaderless = 0
 			} else if leaderless++; leaderless >= 2 {
-				return consensus.ErrNoLeader
+				return s.leaderless(ctx)
 			}
 		case <-changed:
 		}

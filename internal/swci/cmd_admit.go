@@ -13,7 +13,6 @@ import (
 // AdmitAPI is the part of NodeAPI that is about SNs that have not joined.
 type AdmitAPI interface {
 	AdmitNode(ctx context.Context, name, peerID string) error
-	ListCandidates(ctx context.Context) ([]*swarmv1.Candidate, error)
 }
 
 func admitCommands() []*Command {
@@ -59,9 +58,12 @@ func admitNode(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api API) error {
 		name, peerID := args.Value("NAME"), args.Opts.String("peer-id")
 		if peerID == "" {
-			all, err := api.ListCandidates(ctx)
+			list, err := api.ListNodes(ctx)
 			if err == nil {
-				peerID, err = whoWaits(all, name)
+				err = s.shown(list.GetNoQuorum())
+			}
+			if err == nil {
+				peerID, err = whoWaits(list.GetCandidates(), name)
 			}
 			if err != nil {
 				return fmt.Errorf("admit node %q: %w", name, err)
@@ -114,9 +116,4 @@ func (t *table) addCandidates(all []*swarmv1.Candidate, since func(*swarmv1.Cand
 func (r remote) AdmitNode(ctx context.Context, name, peerID string) error {
 	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.AdmitNode(ctx, name, peerID) })
 	return err
-}
-
-// ListCandidates implements API.
-func (r remote) ListCandidates(ctx context.Context) ([]*swarmv1.Candidate, error) {
-	return bounded(ctx, r.c.ListCandidates)
 }

@@ -13,7 +13,6 @@ import (
 type BanAPI interface {
 	BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error)
 	UnbanNode(ctx context.Context, name string) error
-	ListBans(ctx context.Context) ([]*swarmv1.Ban, error)
 }
 
 func banCommands() []*Command {
@@ -109,9 +108,4 @@ func (r remote) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban,
 func (r remote) UnbanNode(ctx context.Context, name string) error {
 	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.UnbanNode(ctx, name) })
 	return err
-}
-
-// ListBans implements API.
-func (r remote) ListBans(ctx context.Context) ([]*swarmv1.Ban, error) {
-	return bounded(ctx, r.c.ListBans)
 }

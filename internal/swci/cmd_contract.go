@@ -59,6 +59,7 @@ func contractCommands() []*Command {
 // contractsJSON is `list contracts -o json`.
 type contractsJSON struct {
 	Contracts []contractJSON `json:"contracts" doc:"by name"`
+	NoQuorum  *noQuorumJSON  `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
 }
 
 // resetJSON is `reset contract NAME -o json`.
@@ -87,27 +88,37 @@ type contractJSON struct {
 
 func listContracts(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api API) error {
-		contracts, err := api.ListContracts(ctx)
+		list, err := api.ListContracts(ctx)
+		if err == nil {
+			err = s.printContracts(list)
+		}
+		if err == nil {
+			err = s.shown(list.GetNoQuorum())
+		}
 		if err != nil {
 			return fmt.Errorf("list contracts: %w", err)
 		}
-		if s.JSON {
-			out := make([]contractJSON, 0, len(contracts))
-			for _, c := range contracts {
-				out = append(out, contractJSON{
-					Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetRound(), MinPeers: c.GetMinPeers(),
-					OpenSessions: c.GetOpenSessions(), EndedSessions: c.GetEndedSessions(), Created: stamp(c.GetCreatedUnixMs()),
-				})
-			}
-			return printJSON(s.Env.Stdout, contractsJSON{out})
-		}
-		t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
-		for _, c := range contracts {
-			t.add(c.GetName(), c.GetPhase(), utoa(c.GetRun()), utoa(c.GetRound()), utoa(uint64(c.GetMinPeers())),
-				utoa(uint64(c.GetOpenSessions())), utoa(uint64(c.GetEndedSessions())))
-		}
-		return t.print(s.Env.Stdout)
+		return nil
 	})
+}
+
+func (s *Session) printContracts(list *swarmv1.ListContractsResponse) error {
+	if s.JSON {
+		out := contractsJSON{Contracts: []contractJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum())}
+		for _, c := range list.GetContracts() {
+			out.Contracts = append(out.Contracts, contractJSON{
+				Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetRound(), MinPeers: c.GetMinPeers(),
+				OpenSessions: c.GetOpenSessions(), EndedSessions: c.GetEndedSessions(), Created: stamp(c.GetCreatedUnixMs()),
+			})
+		}
+		return printJSON(s.Env.Stdout, out)
+	}
+	t := table{header: []string{"NAME", "PHASE", "RUN", "ROUND", "MIN PEERS", "OPEN", "ENDED"}}
+	for _, c := range list.GetContracts() {
+		t.add(c.GetName(), c.GetPhase(), utoa(c.GetRun()), utoa(c.GetRound()), utoa(uint64(c.GetMinPeers())),
+			utoa(uint64(c.GetOpenSessions())), utoa(uint64(c.GetEndedSessions())))
+	}
+	return t.print(s.Env.Stdout)
 }
 
 // statusJSON is `get contract status NAME -o json`.
@@ -130,6 +141,7 @@ type statusJSON struct {
 	Committed     *roundJSON    `json:"committed" doc:"the last committed round"`
 	Rounds        []roundJSON   `json:"rounds" doc:"rounds that the leader remembers, oldest first"`
 	Sessions      []sessionJSON `json:"sessions" doc:"by node; open and ended ones"`
+	NoQuorum      *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
 }
 
 type roundJSON struct {
@@ -169,9 +181,17 @@ func getContractStatus(ctx context.Context, s *Session, args Args) error {
 			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
 		}
 		if s.JSON {
-			return printJSON(s.Env.Stdout, statusToJSON(status))
+			err = printJSON(s.Env.Stdout, statusToJSON(status))
+		} else {
+			err = printStatus(s, status)
 		}
-		return printStatus(s, status)
+		if err != nil {
+			return err
+		}
+		if err := s.shown(status.GetNoQuorum()); err != nil {
+			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
+		}
+		return nil
 	})
 }
 
@@ -182,7 +202,7 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
 		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
-		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{},
+		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}
 	if r := c.GetCommitted(); r != nil {
 		last := roundToJSON(r)
@@ -269,7 +289,9 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	for _, x := range byNode(c.GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
-		if !j.Live && j.State != "ended" {
+		if st.GetNoQuorum() != nil && j.State != "ended" {
+			note = strings.TrimPrefix(note+", whether its node is alive is unknown", ", ")
+		} else if !j.Live && j.State != "ended" {
 			note = strings.TrimPrefix(note+", node is dead", ", ")
 		}
 		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric),

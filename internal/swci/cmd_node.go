@@ -14,7 +14,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node says goodbye when its work is done or it is stopped) and since when, and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node says goodbye when its work is done or it is stopped) and since when (unknown, while the SNs have no quorum), and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -35,6 +35,8 @@ type nodesJSON struct {
 	Nodes []nodeJSON `json:"nodes" doc:"by role and name"`
 	Bans  []banJSON  `json:"bans" doc:"all banned node keys, by name"`
 
+	NoQuorum *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
+
 	Candidates []candidateJSON `json:"candidates" doc:"SNs that wait for an operator to admit them, and those that were admitted and have not joined, by name"`
 }
 
@@ -52,7 +54,8 @@ type nodeJSON struct {
 	APIPort    uint32  `json:"api_port" doc:"of an SN, else 0"`
 	FSPort     uint32  `json:"fs_port" doc:"of the file server"`
 	Banned     bool    `json:"banned" doc:"its node key is shut out"`
-	Live       bool    `json:"live" doc:"it is heard of"`
+	State      string  `json:"state" doc:"alive, dead, left or banned; without a quorum unknown, or of an SN no answer"`
+	Live       bool    `json:"live" doc:"it is heard of; false where that is not known"`
 	LiveSince  *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
 	LeftReason string  `json:"left_reason" doc:"why it said goodbye, empty unless it did: that it is not live is no fault then"`
 	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
@@ -73,56 +76,55 @@ type useJSON struct {
 
 func listNodes(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api API) error {
-		nodes, err := api.ListNodes(ctx)
+		list, err := api.ListNodes(ctx)
+		if err == nil && s.JSON {
+			err = printJSON(s.Env.Stdout, nodesToJSON(list))
+		} else if err == nil {
+			err = s.printNodes(list)
+		}
+		if err == nil {
+			err = s.shown(list.GetNoQuorum())
+		}
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
-		bans, err := api.ListBans(ctx)
-		if err != nil {
-			return fmt.Errorf("list bans: %w", err)
-		}
-		candidates, err := api.ListCandidates(ctx)
-		if err != nil {
-			return fmt.Errorf("list candidates: %w", err)
-		}
-		if s.JSON {
-			out := make([]nodeJSON, 0, len(nodes))
-			for _, n := range nodes {
-				out = append(out, nodeToJSON(n))
-			}
-			shut := make([]banJSON, 0, len(bans))
-			for _, b := range bans {
-				shut = append(shut, banToJSON(b))
-			}
-			return printJSON(s.Env.Stdout, nodesJSON{out, shut, candidatesToJSON(candidates)})
-		}
-		t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "NOTE"}}
-		for _, n := range nodes {
-			state := "dead"
-			switch {
-			case n.GetBanned():
-				state = "banned"
-			case n.GetLive():
-				state = "alive"
-			case n.GetLeftReason() != "":
-				state = "left"
-			}
-			t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), n.GetLiveSinceUnixMs()), nodeNote(n))
-		}
-		for _, b := range strangers(bans, nodes) {
-			t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "no node is registered with this key")
-		}
-		t.addCandidates(candidates, func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
-		return t.print(s.Env.Stdout)
+		return nil
 	})
 }
 
-func nodeToJSON(n *swarmv1.Node) nodeJSON {
+func (s *Session) printNodes(list *swarmv1.ListNodesResponse) error {
+	t := table{header: []string{"NAME", "ROLE", "ADDRESS", "STATE", "FOR", "NOTE"}}
+	for _, n := range list.GetNodes() {
+		state, since := nodeState(n, list.GetNoQuorum())
+		t.add(n.GetName(), n.GetRole(), nodeAddress(n), state, ago(s.Env.Now(), since), nodeNote(n))
+	}
+	for _, b := range strangers(list.GetBans(), list.GetNodes()) {
+		t.add(first(b.GetName(), b.GetPeerId()), "", "", "banned", ago(s.Env.Now(), b.GetAtUnixMs()), "no node is registered with this key")
+	}
+	t.addCandidates(list.GetCandidates(), func(c *swarmv1.Candidate) string { return ago(s.Env.Now(), c.GetSinceUnixMs()) })
+	return t.print(s.Env.Stdout)
+}
+
+func nodesToJSON(list *swarmv1.ListNodesResponse) nodesJSON {
+	out := nodesJSON{
+		Nodes: []nodeJSON{}, Bans: []banJSON{}, NoQuorum: noQuorumToJSON(list.GetNoQuorum()), Candidates: candidatesToJSON(list.GetCandidates()),
+	}
+	for _, n := range list.GetNodes() {
+		out.Nodes = append(out.Nodes, nodeToJSON(n, list.GetNoQuorum()))
+	}
+	for _, b := range list.GetBans() {
+		out.Bans = append(out.Bans, banToJSON(b))
+	}
+	return out
+}
+
+func nodeToJSON(n *swarmv1.Node, q *swarmv1.NoQuorum) nodeJSON {
 	use := n.GetUse()
+	state, since := nodeState(n, q)
 	return nodeJSON{
 		Name: n.GetName(), Role: n.GetRole(), Host: n.GetHost(),
 		P2PPort: n.GetP2PPort(), APIPort: n.GetApiPort(), FSPort: n.GetFsPort(),
-		Banned: n.GetBanned(), Live: n.GetLive(), LiveSince: stamp(n.GetLiveSinceUnixMs()), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
+		Banned: n.GetBanned(), State: state, Live: n.GetLive() && (q == nil || state == "alive"), LiveSince: stamp(since), LeftReason: n.GetLeftReason(), Sentinel: n.GetSentinel(), Leader: n.GetLeader(),
 		Runtime: n.GetRuntime(), SpiffeID: n.GetSpiffeId(), PeerID: n.GetPeerId(),
 		Use: useJSON{use.GetOpenSessions(), use.GetEndedSessions(), use.GetContracts(), use.GetBytes()},
 	}

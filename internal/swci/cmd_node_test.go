@@ -19,18 +19,14 @@ import (
 // leftAPI is a swarm whose SLs have left, one with words that a terminal would obey.
 type leftAPI struct{ fakeAPI }
 
-func (*leftAPI) ListNodes(context.Context) ([]*swarmv1.Node, error) {
-	return []*swarmv1.Node{
+func (*leftAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return &swarmv1.ListNodesResponse{Nodes: []*swarmv1.Node{
 		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, LeftReason: "training is over", LiveSinceUnixMs: 10_000},
 		{Name: "sl-1", Role: "sl", Host: "10.0.0.3", FsPort: 30305, LeftReason: "stopped\x1b[2J\nsn-9", Banned: true, LiveSinceUnixMs: 10_000},
 		{Name: "sl-2", Role: "sl", Host: "10.0.0.4", FsPort: 30305, LeftReason: "stopped\x1b[2J\nsn-9", LiveSinceUnixMs: 10_000},
 		{Name: "sl-3", Role: "sl", Host: "10.0.0.5", FsPort: 30305, LiveSinceUnixMs: 10_000},
-	}, nil
+	}}, nil
 }
-
-func (*leftAPI) ListBans(context.Context) ([]*swarmv1.Ban, error) { return nil, nil }
-
-func (*leftAPI) ListCandidates(context.Context) ([]*swarmv1.Candidate, error) { return nil, nil }
 
 func (*leftAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
 	sn := &swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 71_000, LeaderSeenUnixMs: 11_000}

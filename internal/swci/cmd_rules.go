@@ -95,12 +95,13 @@ type lostJSON struct {
 
 // explainJSON is `explain contract NAME -o json`.
 type explainJSON struct {
-	Name        string   `json:"name" doc:"the contract's"`
-	Run         uint64   `json:"run" doc:"number of the run, from 1"`
-	Phase       string   `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
-	Round       uint64   `json:"round" doc:"last committed round of this run, 0 before the first"`
-	Waiting     string   `json:"waiting" doc:"the reason in one line, empty while a round runs"`
-	Explanation []string `json:"explanation" doc:"line by line, for people"`
+	Name        string        `json:"name" doc:"the contract's"`
+	Run         uint64        `json:"run" doc:"number of the run, from 1"`
+	Phase       string        `json:"phase" doc:"uninitialised, enrolling, training, finalising or completed"`
+	Round       uint64        `json:"round" doc:"last committed round of this run, 0 before the first"`
+	Waiting     string        `json:"waiting" doc:"the reason in one line, empty while a round runs"`
+	Explanation []string      `json:"explanation" doc:"line by line, for people"`
+	NoQuorum    *noQuorumJSON `json:"no_quorum" doc:"null, or that too few SNs answer the one that was asked; exit code 7 then"`
 }
 
 func rulesToJSON(r *swarmv1.Rules) *rulesJSON {
@@ -157,12 +158,12 @@ func (s *Session) warnOfUnknown(ctx context.Context, api API, required []string)
 	if len(required) == 0 {
 		return nil
 	}
-	nodes, err := api.ListNodes(ctx)
+	list, err := api.ListNodes(ctx)
 	if err != nil {
 		return fmt.Errorf("the rules are set, but whether all required SLs are known is not: list nodes: %w", err)
 	}
 	for _, name := range required {
-		if !slices.ContainsFunc(nodes, func(n *swarmv1.Node) bool { return n.GetName() == name && n.GetRole() == "sl" }) {
+		if !slices.ContainsFunc(list.GetNodes(), func(n *swarmv1.Node) bool { return n.GetName() == name && n.GetRole() == "sl" }) {
 			fmt.Fprintf(s.Env.Stderr, "swarmctl: no SL %s has registered yet: no round is planned before it takes part\n", oneLine(name))
 		}
 	}
@@ -271,16 +272,26 @@ func explainContract(ctx context.Context, s *Session, args Args) error {
 		if err != nil {
 			return fmt.Errorf("explain contract %q: %w", name, err)
 		}
-		c := st.GetContract()
-		if s.JSON {
-			return printJSON(s.Env.Stdout, explainJSON{
-				Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetCommitted().GetRound(),
-				Waiting: st.GetWaiting(), Explanation: append([]string{}, st.GetExplanation()...),
-			})
+		if err := s.printExplanation(st); err != nil {
+			return err
 		}
-		for _, line := range st.GetExplanation() {
-			fmt.Fprintln(s.Env.Stdout, oneLine(line))
+		if err := s.shown(st.GetNoQuorum()); err != nil {
+			return fmt.Errorf("explain contract %q: %w", name, err)
 		}
 		return nil
 	})
+}
+
+func (s *Session) printExplanation(st *swarmv1.GetContractStatusResponse) error {
+	if s.JSON {
+		c := st.GetContract()
+		return printJSON(s.Env.Stdout, explainJSON{
+			Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Round: c.GetCommitted().GetRound(),
+			Waiting: st.GetWaiting(), Explanation: append([]string{}, st.GetExplanation()...), NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
+		})
+	}
+	for _, line := range st.GetExplanation() {
+		fmt.Fprintln(s.Env.Stdout, oneLine(line))
+	}
+	return nil
 }

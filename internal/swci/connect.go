@@ -37,6 +37,7 @@ func Dial(identify Identify) Connect {
 		c, err := client.New(client.Config{
 			SNs: target.SNs, SwarmID: target.pinned(), Source: source, Domains: domains, Log: log, OnWait: target.onWait, OnStray: target.stray(),
 			OnFollow: target.onFollow, OnStay: target.stay(),
+			GiveUp: true,
 		})
 		if err != nil {
 			_ = source.Close()
@@ -161,8 +162,8 @@ func (r remote) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 }
 
 // ListNodes implements API.
-func (r remote) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
-	return bounded(ctx, r.c.ListNodes)
+func (r remote) ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
+	return bounded(ctx, r.c.NodeList)
 }
 
 // ForgetNode implements API.
@@ -177,8 +178,8 @@ func (r remote) GetHealth(ctx context.Context) ([]client.SNHealth, error) {
 }
 
 // ListContracts implements API.
-func (r remote) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
-	return bounded(ctx, r.c.ListContracts)
+func (r remote) ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error) {
+	return bounded(ctx, r.c.ContractList)
 }
 
 // GetContractStatus implements API.
@@ -213,7 +214,7 @@ var reasonCodes = map[string]int{
 	client.ReasonUnreachable: exit.Unreachable,
 	client.ReasonNoLeader:    exit.NoLeader,
 	"NOT_LEADER":             exit.NoLeader,
-	"NO_QUORUM":              exit.NoLeader,
+	client.ReasonNoQuorum:    exit.NoLeader,
 	"OPEN_SESSIONS":          exit.Conflict,
 	"TERMS_MISMATCH":         exit.Conflict,
 	client.ReasonWrongSwarm:  exit.Denied,
@@ -240,7 +241,7 @@ var rpcCodes = map[connect.Code]int{
 var hints = map[string]string{
 	"OPEN_SESSIONS":       "wait until training ends, or end its sessions with: reset contract NAME force",
 	client.ReasonNoLeader: "a majority of the SNs must be up; swarmctl list nodes shows who is",
-	"NO_QUORUM":           "a majority of the SNs must be up; swarmctl list nodes shows who is",
+	client.ReasonNoQuorum: "a majority of the SNs must be up; swarmctl list nodes shows who is",
 }
 
 // apiError gives a client's error its exit code and remedy; nil stays nil.

@@ -77,11 +77,11 @@ func (*fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 	return &swarmv1.GetSwarmResponse{SwarmId: "s"}, nil
 }
 
-func (*fakeAPI) ListNodes(context.Context) ([]*swarmv1.Node, error) {
-	return []*swarmv1.Node{
+func (*fakeAPI) ListNodes(context.Context) (*swarmv1.ListNodesResponse, error) {
+	return &swarmv1.ListNodesResponse{Bans: fakeBans(), Candidates: fakeCandidates(), Nodes: []*swarmv1.Node{
 		{Name: "sl-0", Role: "sl", Host: "10.0.0.2", FsPort: 30305, PeerId: "12D3KooB", Banned: true, LiveSinceUnixMs: 10_000},
 		{Name: "sn-0", Role: "sn", Host: "10.0.0.1", ApiPort: 30304, P2PPort: 30303, FsPort: 30305, Live: true, Sentinel: true, Leader: true, LiveSinceUnixMs: 1_000},
-	}, nil
+	}}, nil
 }
 
 func (*fakeAPI) ForgetNode(_ context.Context, name string) error {
@@ -105,21 +105,21 @@ func (*fakeAPI) UnbanNode(_ context.Context, name string) error {
 	return nil
 }
 
-func (*fakeAPI) ListBans(context.Context) ([]*swarmv1.Ban, error) {
+func fakeBans() []*swarmv1.Ban {
 	return []*swarmv1.Ban{
 		{PeerId: "12D3KooA", Name: "sl-9", Reason: "copied", By: "spiffe://a.example/swarm/swci", AtUnixMs: 9_000},
 		{PeerId: "12D3KooB", Name: "sl-0", AtUnixMs: 10_000},
-	}, nil
+	}
 }
 
 // Two SNs wait under one name, and one has been admitted.
-func (*fakeAPI) ListCandidates(context.Context) ([]*swarmv1.Candidate, error) {
+func fakeCandidates() []*swarmv1.Candidate {
 	return []*swarmv1.Candidate{
 		{Name: "sn-1", PeerId: "12D3KooC", SpiffeId: "spiffe://a.example/swarm/sn", Host: "10.0.0.3", SinceUnixMs: 9_000},
 		{Name: "sn-2", PeerId: "12D3KooD", SinceUnixMs: 9_000},
 		{Name: "sn-2", PeerId: "12D3KooE", SinceUnixMs: 9_000},
 		{Name: "sn-3", PeerId: "12D3KooF", SinceUnixMs: 9_000, Admitted: true, AdmittedBy: "spiffe://a.example/swarm/swci"},
-	}, nil
+	}
 }
 
 func (*fakeAPI) AdmitNode(_ context.Context, name, _ string) error {
@@ -137,8 +137,8 @@ func (*fakeAPI) GetHealth(context.Context) ([]client.SNHealth, error) {
 	return []client.SNHealth{{Name: "sn-0", Address: "10.0.0.1:30304", Nodes: []*swarmv1.NodeHealth{sn, sl}}}, nil
 }
 
-func (*fakeAPI) ListContracts(context.Context) ([]*swarmv1.ContractSummary, error) {
-	return []*swarmv1.ContractSummary{{Name: "c", Phase: "training", Run: 1, Round: 4, MinPeers: 2, OpenSessions: 2}}, nil
+func (*fakeAPI) ListContracts(context.Context) (*swarmv1.ListContractsResponse, error) {
+	return &swarmv1.ListContractsResponse{Contracts: []*swarmv1.ContractSummary{{Name: "c", Phase: "training", Run: 1, Round: 4, MinPeers: 2, OpenSessions: 2}}}, nil
 }
 
 func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
@@ -252,7 +252,8 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
   "explanation": [
     "contract c, run 1, is training: round 5 is due",
     "waiting for 1 more peer\u001b[2J"
-  ]
+  ],
+  "no_quorum": null
 }
 `},
 		{"create", []string{"create", "contract", "study", sn}, "contract study has no rules\n"},
@@ -289,7 +290,8 @@ sl-1  open   -      0      0      -       -       0       container, open: netwo
       "ended_sessions": 0,
       "created": null
     }
-  ]
+  ],
+  "no_quorum": null
 }
 `},
 	}

@@ -77,7 +77,8 @@ SWCI:1 > LIST CONTRACTS -o json
           "ended_sessions": 0,
           "created": null
         }
-      ]
+      ],
+      "no_quorum": null
     }
 SWCI:2 > create context Example node-sn
     context Example is swarm s at node-sn:30304

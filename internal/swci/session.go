@@ -30,7 +30,7 @@ type API interface {
 
 // ContractAPI is the part of API that is about contracts.
 type ContractAPI interface {
-	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
+	ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
@@ -40,7 +40,7 @@ type ContractAPI interface {
 // NodeAPI is the part of API that is about nodes.
 type NodeAPI interface {
 	AdmitAPI
-	ListNodes(ctx context.Context) ([]*swarmv1.Node, error)
+	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
 	ForgetNode(ctx context.Context, name string) error
 	GetHealth(ctx context.Context) ([]client.SNHealth, error)
 }

@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -26,6 +27,7 @@ type Core struct {
 	index    uint64
 	changed  chan struct{}
 	leader   string
+	lost     error // what Quorum returns, nil while there is one
 	handlers map[string]Handler
 	proposed func(state.Command)
 	vet      func(state.Command) (state.Command, error)
@@ -83,7 +85,7 @@ func (c *Core) Propose(_ context.Context, cmd state.Command) (state.Result, erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leader == "" {
-		return state.Result{}, fmt.Errorf("propose: %w", consensus.ErrNoLeader)
+		return state.Result{}, fmt.Errorf("propose: %w", c.leaderless())
 	}
 	if c.proposed != nil {
 		c.proposed(cmd)
@@ -147,6 +149,31 @@ func (c *Core) SetLeader(name string) {
 	c.leader = name
 }
 
+// SetQuorum takes the leader away, and has lost said in its place; nil gives the quorum back, without a leader.
+func (c *Core) SetQuorum(lost *quorum.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leader, c.lost = "", nil
+	if lost != nil {
+		c.lost = lost
+	}
+}
+
+// Quorum returns what SetQuorum was given.
+func (c *Core) Quorum(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
+}
+
+// leaderless is why there is no leader. Called with mu held.
+func (c *Core) leaderless() error {
+	if c.lost != nil {
+		return c.lost
+	}
+	return consensus.ErrNoLeader
+}
+
 // Handle sets the leader's handler of a kind.
 func (c *Core) Handle(kind string, fn Handler) {
 	c.mu.Lock()
@@ -157,10 +184,10 @@ func (c *Core) Handle(kind string, fn Handler) {
 // SendToLeader calls the handler of the kind. A report comes from the SN that it names, anything else from the leader.
 func (c *Core) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
 	c.mu.Lock()
-	fn, leader := c.handlers[kind], c.leader
+	fn, leader, none := c.handlers[kind], c.leader, c.leaderless()
 	c.mu.Unlock()
 	if leader == "" {
-		return nil, fmt.Errorf("send to leader: %w", consensus.ErrNoLeader)
+		return nil, fmt.Errorf("send to leader: %w", none)
 	}
 	if fn == nil {
 		return nil, fmt.Errorf("send to leader: no handler for %q", kind)

@@ -129,11 +129,11 @@ func (p *progress) ask(ctx context.Context) *swarmv1.GetContractStatusResponse {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	contracts, err := p.api.ListContracts(ctx)
-	if err != nil || len(contracts) == 0 {
+	list, err := p.api.ListContracts(ctx)
+	if err != nil || len(list.GetContracts()) == 0 {
 		return nil
 	}
-	busy := slices.MaxFunc(contracts, func(a, b *swarmv1.ContractSummary) int {
+	busy := slices.MaxFunc(list.GetContracts(), func(a, b *swarmv1.ContractSummary) int {
 		return int(a.GetOpenSessions()+a.GetEndedSessions()) - int(b.GetOpenSessions()+b.GetEndedSessions())
 	})
 	status, err := p.api.GetContractStatus(ctx, busy.GetName())
