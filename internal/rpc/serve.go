@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/rpc/refused"
 )
 
 // drainTime is how long calls that run may take when the server stops.
@@ -42,7 +43,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) er
 			SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second, MaxConcurrentStreams: maxStreams,
 			MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
 		},
-		ErrorLog: log.New(&refusedLog{log: s.cfg.Log, now: time.Now}, "", 0),
+		ErrorLog: log.New(refused.NewLog(s.cfg.Log, time.Now), "", 0),
 	}
 	srv.ConnState = s.watchConn()
 	done := make(chan error, 1)

@@ -1,4 +1,4 @@
-package rpc
+package refused
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func TestRefusedLog(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1000, 0)
-	w := &refusedLog{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})), now: func() time.Time { return now }}
+	w := &Log{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})), now: func() time.Time { return now }}
 	server := log.New(w, "", 0)
 	refuse := func(why string) {
 		server.Printf("http: TLS handshake error from 192.0.2.1:4711: %s", why)

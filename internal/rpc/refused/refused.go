@@ -1,4 +1,5 @@
-package rpc
+// Package refused makes warnings of TLS handshakes that an HTTP server refused.
+package refused
 
 import (
 	"log/slog"
@@ -17,9 +18,9 @@ const (
 	handshakeError = "http: TLS handshake error from "
 )
 
-// refusedLog is the log of Go's HTTP server. It makes a warning of a handshake that was refused, since nothing but this log
+// Log is the log of Go's HTTP server. It makes a warning of a handshake that was refused, since nothing but this log
 // can say why: TLS tells the other side no more than "bad certificate". The rest is for debugging.
-type refusedLog struct {
+type Log struct {
 	log *slog.Logger
 	now func() time.Time
 
@@ -28,8 +29,11 @@ type refusedLog struct {
 	said  map[string]bool
 }
 
+// NewLog returns a log that writes to log; now is its clock.
+func NewLog(log *slog.Logger, now func() time.Time) *Log { return &Log{log: log, now: now} }
+
 // Write takes one line of the server's log.
-func (l *refusedLog) Write(line []byte) (int, error) {
+func (l *Log) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	rest, handshake := strings.CutPrefix(text, handshakeError)
 	remote, why, found := strings.Cut(rest, ": ")
@@ -48,7 +52,7 @@ func vanished(why string) bool {
 }
 
 // first tells whether a reason is to be said.
-func (l *refusedLog) first(why string) bool {
+func (l *Log) first(why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := l.now(); l.said == nil || now.Sub(l.since) >= refusedEvery {
