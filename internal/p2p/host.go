@@ -33,15 +33,8 @@ const (
 	reuseTimeout = 2 * time.Second
 	// acceptTimeout bounds the handshake of an incoming connection and the opening of an incoming stream.
 	acceptTimeout = 5 * time.Second
-	// keepAlive and pingTimeout: a peer that vanished without a word is found within their sum.
-	keepAlive   = 5 * time.Second
-	pingTimeout = 10 * time.Second
-	// maxStreams bounds the open streams that one connection's peer has opened.
-	maxStreams = 256
 	// maxPerPeer bounds the connections of one node key: two hosts that dial each other at once, on two ports, need four.
 	maxPerPeer = 16
-	// window is the most that a stream buffers for its reader: what a 1 Gbit/s link with 100 ms needs, and more.
-	window = 16 << 20
 )
 
 // Config is what a Host needs.
@@ -128,7 +121,7 @@ func NewHost(cfg Config) (*Host, error) {
 	}
 	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, missed: cfg.Missed, log: cfg.Log}
 	mem := newMemory(cfg.Memory, cfg.Log)
-	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: boundMuxer{newMuxer(), mem}}
+	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: &boundMuxer{memory: mem}}
 	alone := upgrader.StreamMuxer{ID: aloneID, Muxer: aloneMuxer{}}
 	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer, alone}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
 	if err != nil {
@@ -154,16 +147,6 @@ func NewHost(cfg Config) (*Host, error) {
 		}
 	}
 	return h, nil
-}
-
-// newMuxer is libp2p's yamux with a faster keep-alive and a bound on incoming streams.
-func newMuxer() *yamux.Transport {
-	cfg := *yamux.DefaultTransport.Config()
-	cfg.MaxStreamWindowSize = window
-	cfg.MaxIncomingStreams = maxStreams
-	cfg.KeepAliveInterval = keepAlive
-	cfg.ConnectionWriteTimeout = pingTimeout
-	return (*yamux.Transport)(&cfg)
 }
 
 // BridgeLogs sends the libp2p libraries' own messages to handler instead of standard error. It is process-wide and

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 
 	"github.com/swarmd/swarmd/identity"
 )
@@ -205,22 +204,6 @@ func (m *memory) drop(a *account) {
 		m.noticed = now
 		m.log.Warn("too many bytes in flight with one SPIFFE ID: cutting the connection that takes most", "spiffe_id", out.id.String(), "limit", a.limit, "remote", out.source.String())
 	}
-}
-
-// boundMuxer is yamux whose streams are charged to their peers.
-type boundMuxer struct {
-	inner  *yamux.Transport
-	memory *memory
-}
-
-// NewConn implements network.Multiplexer.
-func (m boundMuxer) NewConn(nc net.Conn, isServer bool, _ network.PeerScope) (network.MuxedConn, error) {
-	c, ok := nc.(*secureConn)
-	if !ok {
-		return nil, errNoSecurity
-	}
-	share := m.memory.open(c)
-	return m.inner.NewConn(newMeter(nc, share), isServer, &connScope{share: share})
 }
 
 // connScope makes the spans of a connection's streams.

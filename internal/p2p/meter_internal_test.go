@@ -25,7 +25,7 @@ func metered(t *testing.T, limit int64) (m *memory, mux network.MuxedConn, hosti
 	here, hostile := net.Pipe()
 	m = newMemory(MemoryLimits{Named: limit, InAll: limit}, slog.New(slog.DiscardHandler))
 	share := m.add(id, &net.TCPAddr{}, func() { _ = here.Close() })
-	mux, err = newMuxer().NewConn(newMeter(here, share), true, &connScope{share: share})
+	mux, err = muxerAmong(1).NewConn(newMeter(here, share), true, &connScope{share: share})
 	if err != nil {
 		t.Fatal(err)
 	}
