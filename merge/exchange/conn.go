@@ -25,8 +25,26 @@ type Stream interface {
 	Reset() error
 }
 
-// counters of one attempt.
-type counters struct{ sent, received atomic.Uint64 }
+// counters of one attempt. The zero value counts only.
+type counters struct {
+	sent, received atomic.Uint64
+	fed            atomic.Int64 // when the newest bytes of a model came, from anybody, in Unix nanoseconds
+	patience       time.Time    // until then a silent peer is not late while others' bytes come; set before any stream joins
+}
+
+// more is the least read that shows that models are on their way. Frames that say nothing but that a peer lives are shorter.
+const more = 512
+
+// busy tells whether this node is so taken up with what others send that a silent peer's turn may be still to come.
+func (c *counters) busy(stall time.Duration) bool {
+	now := time.Now()
+	return now.Before(c.patience) && now.Sub(time.Unix(0, c.fed.Load())) < stall/4
+}
+
+// slack is how long a peer may take to read something.
+func (c *counters) slack(stall time.Duration) time.Duration {
+	return max(stall, min(3*stall, time.Until(c.patience)))
+}
 
 // frameWriter is a Stream that sends header and payload as one.
 type frameWriter interface {
@@ -80,23 +98,45 @@ func (c *conn) patient() {
 	c.deadline(c.s.SetReadDeadline, time.Time{})
 }
 
-// Read fails when no byte came for the stall time. The deadline is moved only
+// Read fails when no byte came for the stall time, and nobody else's either. The deadline is moved only
 // when an eighth of it has passed, so reads stay cheap.
 func (c *conn) Read(p []byte) (int, error) {
 	now := time.Now()
-	if now.Sub(c.armed) >= c.stall/8 {
-		c.armed = now
-		c.deadline(c.s.SetReadDeadline, now.Add(c.stall))
-	}
 	c.since.Store(now.UnixNano())
 	defer c.since.Store(0)
-	return c.rawRead(p)
+	for {
+		if now.Sub(c.armed) >= c.stall/8 {
+			c.armed = now
+			c.deadline(c.s.SetReadDeadline, now.Add(c.stall))
+		}
+		n, err := c.rawRead(p)
+		count := c.count.Load()
+		if n >= more {
+			count.fed.Store(time.Now().UnixNano())
+		}
+		if n > 0 || !late(err) || !count.busy(c.stall) || c.wound() {
+			return n, err
+		}
+		now = time.Now()
+	}
+}
+
+func (c *conn) wound() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.winding
 }
 
 func (c *conn) rawRead(p []byte) (int, error) {
 	n, err := c.s.Read(p)
 	c.count.Load().received.Add(uint64(n))
 	return n, err
+}
+
+// late reports whether an error is that a deadline has passed. Streams of their own say so as sockets do, others as yamux does.
+func late(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // reader is c with or without stall detection.
@@ -145,7 +185,7 @@ func (c *conn) writeFrame(head, b []byte, bounded bool) error {
 	for len(head)+len(b) > 0 {
 		end := time.Time{}
 		if bounded {
-			end = time.Now().Add(c.stall)
+			end = time.Now().Add(c.count.Load().slack(c.stall))
 		}
 		c.deadline(c.s.SetWriteDeadline, end)
 		n, err := c.writePiece(head, b)
@@ -156,10 +196,7 @@ func (c *conn) writeFrame(head, b []byte, bounded bool) error {
 		if err == nil {
 			continue
 		}
-		c.mu.Lock()
-		winding := c.winding
-		c.mu.Unlock()
-		if n > 0 && !winding && errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 && !c.wound() && errors.Is(err, os.ErrDeadlineExceeded) {
 			continue // Slow is not dead.
 		}
 		c.torn = started

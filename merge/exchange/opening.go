@@ -141,7 +141,6 @@ func (a *arrivals) due(since, life time.Time) time.Time {
 // unanswered reports whether a dial ended without the peer's word: it may have had no place, or no time yet. An error that would
 // come again is an answer.
 func unanswered(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout() ||
+	return late(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -89,6 +89,9 @@ func (r *run) prepare(p *progress) {
 	r.progress = p
 	r.conns = make(map[*conn]int)
 	r.began, r.late = time.Now(), newArrivals(r.hub.cfg.StallTimeout, len(r.Participants))
+	if r.late.many {
+		r.count.patience = r.late.end
+	}
 	r.given = p.merges(r.task())
 	if r.method.Distances() {
 		p.stash.use(r.slots.Spool)
@@ -389,11 +392,10 @@ func wrongKind(h header) error {
 
 // plain is a short text for errors that users meet often.
 func plain(err error) string {
-	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "the stream ended"
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case late(err):
 		return "no byte came in time"
 	}
 	return err.Error()
