@@ -248,3 +248,33 @@ func TestSilentConnectionsAreFewAndOnlyTheirPeers(t *testing.T) {
 		}
 	}
 }
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// TestStreamsGoOnBehindAReadDeadline: who finds that a peer is not late yet reads on.
+func TestStreamsGoOnBehindAReadDeadline(t *testing.T) {
+	sw := p2ptest.New(t)
+	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
+	serveEcho(sn, anyRole)
+	alone, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := sl.Dial(t.Context(), p2ptest.AddrOf(t, sn), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*p2p.Stream{alone, shared} {
+		for range 2 {
+			_ = s.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			if n, err := s.Read(make([]byte, 1)); n != 0 || !isTimeout(err) {
+				t.Errorf("%d bytes, %v; want a time-out", n, err)
+			}
+		}
+		_ = s.SetReadDeadline(time.Time{})
+		roundTrip(t, s, strings.Repeat("0123456789abcdef", 1<<12))
+	}
+}
