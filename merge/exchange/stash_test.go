@@ -292,7 +292,7 @@ func TestNoStashIsLeftBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr, s, net, _, a := severed(t, "mean", stall, 768<<10)
+				tr, s, net, _, a := severed(t, "mean", stall, 1<<10)
 				s.runAll(t.Context(), a, tr.local, tr.merged)
 				if sp := tr.stashes[2]; sp.open != 1 || sp.bytes[0] != 2*int64(a.Participants[2].Shard.Leaves-1)*merge.MaxLeafSize+2*400 {
 					t.Fatalf("got %+v, want one stash of twice the shard", sp)
