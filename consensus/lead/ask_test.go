@@ -47,7 +47,7 @@ func TestWhoDoesNotAnswerIsSilent(t *testing.T) {
 		models := make([]int, n)
 		models[n-1] = 1
 		b := asked(t, 1, models...)
-		liar, lie := id(n-1), lead.Report{}
+		liar := id(n - 1)
 		began := b.now
 		for b.now.Before(began.Add(3 * time.Minute)) {
 			if w := b.follow(); b.leftOut(n) != "" {
@@ -58,7 +58,7 @@ func TestWhoDoesNotAnswerIsSilent(t *testing.T) {
 			if p := b.contract().Plan; b.reports[id(0)].Done.Attempt != p.Attempt {
 				b.holding(models...)
 			}
-			lie = b.reports[liar]
+			lie := b.reports[liar]
 			b.digests(nil, func(int) int { return 0 })
 			b.reports[liar] = lie
 			b.now = b.now.Add(time.Second)

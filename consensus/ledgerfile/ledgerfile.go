@@ -38,11 +38,14 @@ type Store interface {
 // fileStore is the Store on disk.
 type fileStore struct{ *os.File }
 
-// OpenFile opens the ledger in a node's state directory, or makes an empty one. The caller closes it.
-func OpenFile(dir string) (interface {
+// StoreCloser is a Store that is closed at its end.
+type StoreCloser interface {
 	Store
 	io.Closer
-}, error) {
+}
+
+// OpenFile opens the ledger in a node's state directory, or makes an empty one. The caller closes it.
+func OpenFile(dir string) (StoreCloser, error) {
 	f, err := os.OpenFile(filepath.Join(dir, Name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)

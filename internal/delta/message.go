@@ -1,9 +1,8 @@
 package delta
 
 import (
-	"unicode/utf8"
-
 	"errors"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 

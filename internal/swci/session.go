@@ -25,7 +25,6 @@ type API interface {
 	ModelAPI
 	LedgerAPI
 	BackupAPI
-	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 }
 
 // ContractAPI is the part of API that is about contracts.
@@ -37,9 +36,10 @@ type ContractAPI interface {
 	DeleteContract(ctx context.Context, name string, force bool) (run uint64, err error)
 }
 
-// NodeAPI is the part of API that is about nodes.
+// NodeAPI is the part of API that is about the swarm and its nodes.
 type NodeAPI interface {
 	AdmitAPI
+	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
 	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
 	ForgetNode(ctx context.Context, name string) error
 	GetHealth(ctx context.Context) ([]client.SNHealth, error)
