@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/swarmd/swarmd/internal/session/composite"
 	"github.com/swarmd/swarmd/internal/space"
 )
 
@@ -214,7 +215,7 @@ func (sc scratch) openStateful(slots Slots, session string, weights, bytes int64
 }
 
 func (st *stateful) pick(s Slot, i int) Slot {
-	return &composite{weights: s, state: st.files[i], at: st.weight}
+	return &composite.Slot{Weights: s, State: st.files[i], At: st.weight}
 }
 
 // Merging implements Slots.
@@ -245,58 +246,4 @@ func (st *stateful) remove() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// composite is one slot of two files: weights, and from an offset on the state.
-type composite struct {
-	weights Slot
-	state   *os.File
-	at      int64
-}
-
-// ReadAt implements io.ReaderAt.
-func (c *composite) ReadAt(p []byte, off int64) (int, error) {
-	head := c.head(p, off)
-	n := 0
-	if head > 0 {
-		var err error
-		if n, err = c.weights.ReadAt(p[:head], off); err != nil && (!errors.Is(err, io.EOF) || n < head) {
-			return n, err
-		}
-	}
-	if n < head || len(p) == head {
-		return n, nil
-	}
-	m, err := c.state.ReadAt(p[head:], off+int64(head)-c.at)
-	return n + m, err
-}
-
-// WriteAt implements io.WriterAt. It never extends a file.
-func (c *composite) WriteAt(p []byte, off int64) (int, error) {
-	head := c.head(p, off)
-	n := 0
-	if head > 0 {
-		var err error
-		if n, err = c.weights.WriteAt(p[:head], off); err != nil {
-			return n, err
-		}
-	}
-	if len(p) == head {
-		return n, nil
-	}
-	info, err := c.state.Stat()
-	if err != nil {
-		return n, err
-	}
-	from := off + int64(head) - c.at
-	if int64(len(p)-head) > info.Size()-from {
-		return n, fmt.Errorf("write optimiser state: %d bytes at %d are beyond its %d", len(p)-head, from, info.Size())
-	}
-	m, err := c.state.WriteAt(p[head:], from)
-	return n + m, err
-}
-
-// head is how much of p lies in the weights.
-func (c *composite) head(p []byte, off int64) int {
-	return int(min(max(c.at-off, 0), int64(len(p))))
 }
