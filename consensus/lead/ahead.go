@@ -98,7 +98,7 @@ func (d *decider) proven(reports []Report, late bool) *ledger.Round {
 	held, by := map[Held]bool{}, map[string]*ledger.Round{}
 	for _, r := range reports {
 		for _, h := range r.Held {
-			held[h] = true
+			held[Held{Digest: h.Digest, StateDigest: h.StateDigest}] = true // it may have been taken on under another number
 		}
 		for _, p := range r.Proofs {
 			key := unsigned(p)
@@ -113,7 +113,7 @@ func (d *decider) proven(reports []Report, late bool) *ledger.Round {
 	var best *ledger.Round
 	for _, p := range by {
 		switch {
-		case p.Round <= d.c.Round() || !held[Held{Round: p.Round, Digest: p.Model, StateDigest: p.State}]:
+		case p.Round <= d.c.Round() || !held[Held{Digest: p.Model, StateDigest: p.State}]:
 		case !late && 2*signatures(p) <= len(d.c.Active()):
 		case d.c.Proves(d.in.View, *p) != nil:
 		case best == nil || cmp.Or(cmp.Compare(p.Round, best.Round), cmp.Compare(signatures(p), signatures(best)), cmp.Compare(unsigned(*p), unsigned(*best))) > 0:

@@ -18,14 +18,15 @@ var ranks = []struct {
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
-	{"0+", []string{"internal/trust", "internal/session/composite", "internal/session/statement", "internal/delta", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
+	{"0+", []string{"internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
 	{"0++", []string{"consensus/store"}}, // the stores of the log, its segments, the ledger
 	{"1", []string{
 		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"consensus/ledger/audit", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                            // the latter know the API, neither the other
+	{"1++", []string{"internal/rpc/proven"}},                                // verifies as the audit does
+	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}}, // the latter know the API, neither the other
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/modelfile"}},

@@ -11,6 +11,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -81,6 +82,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 		Name: c.Name, Run: c.Run, Terms: termsToProto(c.Terms), Committed: committedToProto(c.Committed),
 		Plan: planToProto(s, c.Plan), Over: c.Over, Index: index, Phase: string(c.Phase()),
 		ExpectedPeers: c.Expected(), PendingReason: c.PendingReason, Rules: rulesToProto(c.Rules), LostModel: lostToProto(c.Lost), Skips: skipsToProto(c.Skips),
+		AdoptedRound: proven.Adopted(c.Adopted),
 	}
 	if out.Terms != nil {
 		out.Terms.Layout = nil

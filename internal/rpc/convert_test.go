@@ -135,6 +135,7 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 		Number:   20, Signature: []byte{21},
+		Proofs: []*swarmv1.RoundProof{{}}, // verified before the leader has them
 	}
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
 		full(t, m) // so that a new field is not forgotten above
@@ -169,11 +170,11 @@ func TestViewShowsEveryField(t *testing.T) {
 	full(t, rpc.PlanToProto(s, &plan))
 	round := filled[state.CommittedRound]()
 	full(t, rpc.CommittedToProto(&round))
-	rules, lost, skips := filled[state.Rules](), filled[state.LostModel](), filled[state.Skips]()
+	rules, lost, skips, adopted := filled[state.Rules](), filled[state.LostModel](), filled[state.Skips](), filled[state.AdoptedRound]()
 	c := state.Contract{
 		Name: "c", Run: 2, Terms: &state.Terms{LayoutDigest: "d", Layout: []byte("l"), Method: "mean", MinPeers: 1, Leaves: 3},
 		ExpectedPeers: 4, Sessions: map[string]*state.Session{"x": &session}, Committed: &round, Plan: &plan, Over: true,
-		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips,
+		PendingReason: "r", CreatedMS: 5, Rules: &rules, Lost: &lost, Skips: &skips, Adopted: &adopted,
 	}
 	view := rpc.ViewToProto(s, &c, 7)
 	full(t, view, "packed")
@@ -181,6 +182,7 @@ func TestViewShowsEveryField(t *testing.T) {
 	full(t, view.GetRules())
 	full(t, view.GetLostModel())
 	full(t, view.GetSkips())
+	full(t, view.GetAdoptedRound())
 	session.Run, session.State = 2, state.SessionOpen
 	ended := session
 	ended.State = state.SessionEnded

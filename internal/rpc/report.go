@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/session/statement"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -61,6 +62,7 @@ func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.Report
 	res := &swarmv1.ReportResponse{Leader: leader, Leads: leader == s.cfg.Name, Asks: answer.GetAsks()}
 	view := s.cfg.Core.View()
 	tellBans(view, req.Msg.GetBansSeen(), res)
+	proven.Behind(view, req.Msg, res)
 	if n := view.Nodes[speaker(ctx)]; n != nil && n.Role == state.RoleSL && n.Proof == nil {
 		res.Register = true // a state of before proofs were kept
 	}
@@ -89,7 +91,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
 			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetSeals()) > maxShards,
 			slices.ContainsFunc(x.GetDone().GetSeals(), func(b []byte) bool { return len(b) > maxSignatureBytes }),
-			!boundedClaims(x.GetDone().GetClaims()), len(x.GetDone().GetShardsDigest()) > maxShortText, len(x.GetDone().GetStateDigest()) > maxShortText,
+			!boundedClaims(x.GetDone().GetClaims()), !proven.Bounded(x.GetProofs()), len(x.GetDone().GetShardsDigest()) > maxShortText, len(x.GetDone().GetStateDigest()) > maxShortText,
 			len(x.GetDone().GetSignature()) > maxSignatureBytes, len(x.GetFailed().GetBlamed()) > maxShortText,
 			len(x.GetFailed().GetHeardFrom()) > maxShortText, len(x.GetFailed().GetCode()) > maxShortText,
 			len(x.GetProgress().GetPhase()) > maxShortText, len(x.GetSignature()) > maxSignatureBytes:
@@ -152,6 +154,11 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 				s.cfg.Log.WarnContext(ctx, "refused report of a merge", "node", node.Name, "contract", x.GetContract(), "err", err)
 				r.Done, bad = nil, err
 			}
+		}
+		var err error
+		if r.Proofs, err = proven.Rounds(c, node, x, s.seals.valid); err != nil {
+			bad = fmt.Errorf("%w: proof of rounds: %w", ErrBadRequest, err)
+			s.cfg.Log.WarnContext(ctx, "refused proof of rounds", "node", node.Name, "contract", x.GetContract(), "err", err)
 		}
 		s.cfg.Lead.Record(r)
 		if r.Done != nil && s.cfg.Lead.Asks(c.Name, r.Run, r.Done.Round, r.Done.Attempt) {

@@ -72,6 +72,7 @@ type Engine struct {
 	seen    bool          // a session was opened at least once
 	viewed  chan struct{} // closed and replaced when a view was taken
 	tasks   sync.WaitGroup
+	prove   bool // the SN in use asks for proofs of what is held
 }
 
 // New returns an engine that does nothing until Run.
@@ -163,6 +164,8 @@ func (e *Engine) heartbeats(ctx context.Context) {
 		}
 		if err != nil { // the leader may know nothing of what it said
 			req = nil
+		} else {
+			e.proveTo(res)
 		}
 		if !e.awaitBeat(ctx, tick.C, req) {
 			return

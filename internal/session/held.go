@@ -38,10 +38,15 @@ func (s *session) lookForCopies(run uint64) {
 	if dir == "" {
 		return
 	}
-	copies := store{dir}.list(s.contract, run, s.bytes())
+	st := store{dir}
+	copies := st.list(s.contract, run, s.bytes())
+	proofs := st.proofs(s.contract, run, copies)
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
 	s.copies = copies
+	for _, p := range proofs {
+		s.signed.Put(p)
+	}
 	signal(s.engine.beat)
 }
 

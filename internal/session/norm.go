@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"io"
 	"math"
 
@@ -59,7 +58,7 @@ func (s *session) measureLocked() {
 	s.norm = norm{of: of, busy: true}
 	e, m := s.engine, s.method
 	s.spawnLocked(func() {
-		value, err := updateNorm(m, s.layout, source, base)
+		value, err := merge.UpdateNorm(m, s.layout, source, base)
 		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
 			err = checkOwn(Job{Layout: s.layout, Source: source})
 		}
@@ -84,36 +83,4 @@ func (s *session) sourceLocked() Slot {
 		return s.slots.Committed()
 	}
 	return s.slots.Local()
-}
-
-// updateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero. It is that of what owners
-// get, which the method may have rounded on the wire.
-func updateNorm(m *merge.Method, l *merge.Layout, source, base io.ReaderAt) (float64, error) {
-	x, b := make([]byte, merge.MaxLeafSize), make([]byte, merge.MaxLeafSize)
-	squares := 0.0
-	var code []byte
-	codec := m.NewCodec(l)
-	if codec != nil {
-		code = make([]byte, merge.MaxLeafSize)
-	}
-	for leaf := range l.Leaves() {
-		n, at := l.LeafLen(leaf), l.LeafOffset(leaf)
-		if _, err := source.ReadAt(x[:n], at); err != nil {
-			return 0, err
-		}
-		var from []byte
-		if base != nil {
-			from = b[:n]
-			if _, err := base.ReadAt(from, at); err != nil {
-				return 0, fmt.Errorf("read the committed model: %w", err)
-			}
-			if codec != nil {
-				if err := codec.Travel(leaf, code[:codec.Len(leaf)], x[:n], from); err != nil {
-					return 0, err
-				}
-			}
-		}
-		squares += merge.UpdateSquares(l, leaf, x[:n], from)
-	}
-	return math.Sqrt(squares), nil
 }

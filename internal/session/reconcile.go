@@ -21,6 +21,7 @@ type attemptState struct {
 	short              *swarmv1.Done      // what is said as long as nobody asks
 	job                Job                // that done is about
 	asked, full        bool               // the leader asks for all; it can be said
+	planned            *swarmv1.Plan
 	failed             *swarmv1.Failed
 }
 
@@ -77,6 +78,7 @@ func (s *session) adoptLocked() {
 	c := s.view.GetCommitted()
 	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.round && d.Attempt == c.Attempt && d.ModelDigest == want.digest &&
 		d.StateDigest == want.state {
+		s.signed.Add(s.attempt.planned, s.layout.Digest().String(), d)
 		s.holdLocked(want, s.attempt.leaves)
 		return
 	}
@@ -180,8 +182,9 @@ func (s *session) answerLocked() {
 		return
 	}
 	c := s.view.GetCommitted()
-	// The rounds of a run only go up; a base beyond what is held is of a model that was never committed.
-	if o := s.offered; o != nil && (s.held.round != s.base.round || s.view.Over) {
+	// The rounds of a run only go up; a base beyond what is held is of a model that was never committed, and so is one of the same round
+	// that is another model: SNs that were restored from a backup knew nothing of it.
+	if o := s.offered; o != nil && (s.held != s.base || s.view.Over) {
 		s.last = s.resultLocked(o.seq)
 		s.lastSeq, s.offered, s.base = o.seq, nil, s.held
 		s.recordLocked()
@@ -245,7 +248,7 @@ func (s *session) mergeLocked(job Job) {
 	ctx, stop := context.WithCancel(s.ctx)
 	p := job.Plan
 	s.attempt = s.attemptOfLocked(p)
-	s.attempt.stop = stop
+	s.attempt.stop, s.attempt.planned = stop, p
 	signal(s.engine.beat)
 	e, base := s.engine, s.held
 	var leaves []merge.Digest

@@ -128,7 +128,7 @@ func (e *Engine) closeAnew(s *session) {
 	case err != nil:
 		s.terminateLocked(reasoned(err, "CLOSE_REFUSED"))
 	default:
-		s.closed = true
+		s.closed, s.closesAgain = true, false
 		s.answeredLocked(view)
 	}
 	e.poke()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/session/proof"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -48,7 +49,7 @@ func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64,
 		defer f.Close()
 		all = io.MultiReader(all, f)
 	}
-	if err := st.write(path, all, false); err != nil {
+	if err := proof.WriteFile(path, all, false); err != nil {
 		return 0, err
 	}
 	return m.round, st.prune(contract)

@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/session/begun"
+	"github.com/swarmd/swarmd/internal/session/proof"
 	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -71,6 +72,7 @@ type session struct {
 	offered   *offer
 	sent      *sent.Record // what may have gone to whom of what is offered, or frozen
 	begun     *begun.Record
+	signed    proof.Book // the newest committed rounds that this node merged
 	lastSeq   uint64
 	last      *Result // answer to lastSeq
 	closing   bool    // the program called Close
@@ -87,17 +89,19 @@ type session struct {
 		plan *swarmv1.Plan
 		as   string
 	}
-	fetching  bool
-	learning  bool              // Trust asks for something
-	refused   []string          // nodes that this one takes part in nothing with
-	missed    error             // why the last fetch of the committed model failed; nil once it is held
-	lostSince time.Time         // since when nobody alive holds the final model
-	progress  *swarmv1.Progress // never nil
-	spoken    lastSaid          // what the last report was, and its signature
-	shown     bool              // the newest view shows this session
-	reopening bool              // it is being opened anew
-	moved     bool              // it went to another run, as an SN had told a wrong one
-	doubted   bool              // an SN has told what does not hold, or what others do not, and they have not agreed since
+	fetching    bool
+	learning    bool              // Trust asks for something
+	refused     []string          // nodes that this one takes part in nothing with
+	missed      error             // why the last fetch of the committed model failed; nil once it is held
+	lostSince   time.Time         // since when nobody alive holds the final model
+	progress    *swarmv1.Progress // never nil
+	spoken      lastSaid          // what the last report was, and its signature
+	shown       bool              // the newest view shows this session
+	laterRun    int               // how many heartbeats in a row the SNs have known only an earlier run
+	reopening   bool              // it is being opened anew
+	closesAgain bool              // it tells the contract once more that it has closed, or finished
+	moved       bool              // it went to another run, as an SN had told a wrong one
+	doubted     bool              // an SN has told what does not hold, or what others do not, and they have not agreed since
 }
 
 // Result is the answer to a Sync or Close.
@@ -183,6 +187,7 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 		return
 	}
 	s.noteLostLocked(v)
+	s.noteAdoptedLocked(v)
 	s.view = v
 	close(s.engine.viewed)
 	s.engine.viewed = make(chan struct{})
@@ -190,6 +195,7 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 		s.terminateLocked(&Error{"RESET", fmt.Sprintf("contract %s was reset (run %d, this session belongs to run %d)", s.contract, v.Run, s.run), "start the program again"})
 		return
 	}
+	s.closeAgainLocked(v)
 	for _, m := range v.Sessions {
 		if m.Id == s.id && m.State == "ended" && !s.finished {
 			s.terminateLocked(&Error{"SESSION_ENDED", "the swarm ended this session: " + m.EndReason, "see `swarmctl get contract status " + s.contract + "`"})
@@ -204,6 +210,9 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 func (s *session) reportLocked() *swarmv1.SessionReport {
 	r := &swarmv1.SessionReport{Session: s.id, Contract: s.contract, Run: s.run, Progress: s.progressLocked()}
 	r.Held = s.heldLocked()
+	if s.engine.prove {
+		r.Proofs = s.signed.Told()
+	}
 	of, offers := s.offersLocked()
 	if norm, known := s.normLocked(of); offers && known && !s.finished {
 		r.Ready = &swarmv1.Ready{Seq: of.seq, BaseRound: of.base.round, BaseDigest: of.base.digest, UpdateNorm: norm, Refuses: s.refusedLocked()}

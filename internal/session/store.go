@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/session/proof"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -84,6 +86,16 @@ func (st store) list(contract string, run uint64, bytes int64) []model {
 	return out
 }
 
+// proofs returns what this node has signed of models that lie on disk. A file that is not whole proves nothing.
+func (st store) proofs(contract string, run uint64, of []model) (out []*swarmv1.RoundProof) {
+	for _, m := range of {
+		if p, err := proof.Read(proof.Path(st.path(contract, run, m)), run); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // find returns the file of a model, whichever round it was committed in, empty if there is none.
 func (st store) find(req FetchRequest) string {
 	for _, name := range st.models(req.Contract) {
@@ -95,40 +107,15 @@ func (st store) find(req FetchRequest) string {
 	return ""
 }
 
-// write copies a model to disk under a temporary name first, so that a file with the right name is whole.
-func (st store) write(path string, r io.Reader, sync bool) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".model-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, copyBuffer)); err != nil {
-		return err
-	}
-	if sync {
-		if err := f.Sync(); err != nil {
-			return err
-		}
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // prune removes all but the newest models of a contract.
 func (st store) prune(contract string) error {
 	names := st.models(contract)
 	var errs []error
 	for _, name := range names[min(len(names), keptModels):] {
 		errs = append(errs, os.Remove(name))
+		if err := os.Remove(proof.Path(name)); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -159,9 +146,9 @@ func (s *session) keepLast() {
 		return
 	}
 	st := store{dir}
-	err := st.write(st.path(s.contract, s.run, s.held), io.NewSectionReader(s.slots.Committed(), 0, s.bytes()), false)
+	err := proof.WriteFile(st.path(s.contract, s.run, s.held), io.NewSectionReader(s.slots.Committed(), 0, s.bytes()), false)
 	if err == nil {
-		err = st.prune(s.contract)
+		err = errors.Join(proof.Write(proof.Path(st.path(s.contract, s.run, s.held)), s.signed.Of(s.held.round, s.held.digest)), st.prune(s.contract))
 	}
 	if err != nil {
 		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", dir, "round", s.held.round, "err", err)
@@ -203,11 +190,12 @@ func (s *session) keepOne() bool {
 		return false
 	}
 	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.slots.Committed(), 0, s.bytes())}
+	signed := s.signed.Of(m.round, m.digest)
 	e.mu.Unlock()
 	st := store{e.cfg.ModelDir}
-	err := st.write(st.path(s.contract, s.run, m), r, final)
+	err := proof.WriteFile(st.path(s.contract, s.run, m), r, final)
 	if err == nil {
-		err = st.prune(s.contract)
+		err = errors.Join(proof.Write(proof.Path(st.path(s.contract, s.run, m)), signed), st.prune(s.contract))
 		s.lookForCopies(s.run)
 	}
 	e.mu.Lock()

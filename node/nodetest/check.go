@@ -178,13 +178,19 @@ func (s *Swarm) checkRounds(h history) {
 	}
 	last := map[key]Round{}
 	models, states := map[string][]byte{}, map[string][]byte{} // by the model's digest
-	for _, r := range h.rounds {
+	for _, r := range append(slices.Clip(s.gone), h.rounds...) {
 		k := key{r.Contract, r.Run}
-		if r.Round != last[k].Round+1 {
+		if known := models[r.Digest]; known != nil && r.Round <= last[k].Round {
+			if r.Adopted == nil {
+				continue // it was in the log of before too
+			}
+			s.t.Errorf("contract %s, run %d: round %d is adopted after round %d", r.Contract, r.Run, r.Round, last[k].Round)
+		}
+		if r.Round != last[k].Round+1 && (r.Adopted == nil || r.Attempt != 0 || r.Round <= last[k].Round) {
 			s.t.Errorf("contract %s, run %d: round %d follows round %d", r.Contract, r.Run, r.Round, last[k].Round)
 		}
 		if r.Attempt == 0 { // a step back: nobody merged anything
-			if _, known := models[r.Digest]; !known && r.Lost.ResumedRound > 0 {
+			if _, known := models[r.Digest]; !known && (r.Adopted != nil || r.Lost.ResumedRound > 0) {
 				s.t.Errorf("round %d of %s, run %d: goes back to a model that was never committed", r.Round, r.Contract, r.Run)
 			}
 			last[k] = r
@@ -221,7 +227,7 @@ func (s *Swarm) expected(r Round, base, optimiser []byte) (model, newState []byt
 			method = run.Program.Method
 		}
 		source := run.offer(p.Seq)
-		back := r.Lost != nil && (run.base(p.Seq) == r.Lost.ResumedRound || r.Lost.ResumedRound == 0)
+		back := r.Adopted != nil && run.base(p.Seq) == r.Adopted.Proven || r.Lost != nil && (run.base(p.Seq) == r.Lost.ResumedRound || r.Lost.ResumedRound == 0)
 		if r.Sessions[i].State == state.SessionOpen && run.base(p.Seq) != r.Round-1 && !back {
 			return nil, nil, fmt.Errorf("sync %d of %s was trained from the model of round %d", p.Seq, p.Node, run.base(p.Seq))
 		}
@@ -304,6 +310,7 @@ func (s *Swarm) runOf(session string) *Run {
 func (s *Swarm) checkPrograms(h history) {
 	s.t.Helper()
 	finals := map[string]string{} // contract and run to digest
+	h.rounds = append(slices.Clip(s.gone), h.rounds...)
 	for _, r := range s.runs() {
 		r.mu.Lock()
 		session, handed, ended, err := r.session, r.handed, r.ended, r.err

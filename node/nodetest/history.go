@@ -24,6 +24,8 @@ type Round struct {
 	// Lost says that the round before was a step back to an older model; in that one it says so of itself. Nobody merges such
 	// a round.
 	Lost *state.LostModel
+	// Adopted says likewise that the round before was taken from what the SLs had signed.
+	Adopted *state.AdoptedRound
 }
 
 // history is what a log says, entry by entry.
@@ -83,12 +85,19 @@ func (h *history) note(c state.Command, old *state.State, planned map[string][]s
 	case state.CommitRound:
 		plan := old.Contracts[c.Contract].Plan
 		var lost *state.LostModel
+		var adopted *state.AdoptedRound
 		if done := old.Contracts[c.Contract].Committed; done != nil && done.Attempt == 0 {
-			lost = old.Contracts[c.Contract].Lost
+			if adopted = old.Contracts[c.Contract].Adopted; adopted == nil || adopted.Round != done.Round {
+				lost, adopted = old.Contracts[c.Contract].Lost, nil
+			}
 		}
 		h.rounds = append(h.rounds, Round{
-			Lost: lost, Contract: c.Contract, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Digest: c.Digest, Final: plan.Final,
+			Lost: lost, Adopted: adopted, Contract: c.Contract, Run: c.Run, Round: c.Round, Attempt: c.Attempt, Digest: c.Digest, Final: plan.Final,
 			At: time.UnixMilli(c.AtMS), Participants: plan.Participants, Sessions: planned[c.Contract],
+		})
+	case state.AdoptRound:
+		h.rounds = append(h.rounds, Round{
+			Contract: c.Contract, Run: c.Run, Round: c.Round, Digest: c.Proof.Model, At: time.UnixMilli(c.AtMS), Adopted: h.end.Contracts[c.Contract].Adopted,
 		})
 	case state.LoseModel:
 		h.rounds = append(h.rounds, Round{

@@ -91,6 +91,7 @@ type Swarm struct {
 	operator   *client.Client
 	transports []*http.Transport
 	taps       *taps
+	gone       []Round // committed in logs that were replaced by older ones since
 	ended      bool
 }
 

@@ -2287,10 +2287,15 @@ type ReportResponse struct {
 	Leads bool `protobuf:"varint,5,opt,name=leads,proto3" json:"leads,omitempty"`
 	// The SN that answers does not lead, and so has passed nothing on of sessions whose reports are not signed: the node signs them and
 	// repeats them at once.
-	Sign          bool            `protobuf:"varint,6,opt,name=sign,proto3" json:"sign,omitempty"`
-	Asks          []*AttemptAsked `protobuf:"bytes,7,rep,name=asks,proto3" json:"asks,omitempty"` // of sessions whose Done is to say all, in each report until the attempt is decided
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Sign bool            `protobuf:"varint,6,opt,name=sign,proto3" json:"sign,omitempty"`
+	Asks []*AttemptAsked `protobuf:"bytes,7,rep,name=asks,proto3" json:"asks,omitempty"` // of sessions whose Done is to say all, in each report until the attempt is decided
+	// A session holds newer models than the SN knows of, as when the SNs were restored from a backup: reports should have proofs until this
+	// is unset.
+	Prove bool `protobuf:"varint,8,opt,name=prove,proto3" json:"prove,omitempty"`
+	// Those of such sessions that the SN does not know: they should be opened anew. Without prove they are of a later run than it knows.
+	UnknownSessions []string `protobuf:"bytes,9,rep,name=unknown_sessions,json=unknownSessions,proto3" json:"unknown_sessions,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
@@ -2368,6 +2373,20 @@ func (x *ReportResponse) GetSign() bool {
 func (x *ReportResponse) GetAsks() []*AttemptAsked {
 	if x != nil {
 		return x.Asks
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetProve() bool {
+	if x != nil {
+		return x.Prove
+	}
+	return false
+}
+
+func (x *ReportResponse) GetUnknownSessions() []string {
+	if x != nil {
+		return x.UnknownSessions
 	}
 	return nil
 }
@@ -2562,7 +2581,8 @@ type SessionReport struct {
 	// Counts up with each change of what the signature covers, across lives of the node: an older one says nothing any more.
 	Number uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
 	// Node key over statement.Message: all of this but progress. Empty in what a node reports to the SN that leads.
-	Signature     []byte `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"`
+	Signature     []byte        `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"`
+	Proofs        []*RoundProof `protobuf:"bytes,11,rep,name=proofs,proto3" json:"proofs,omitempty"` // the newest committed rounds that the node has signed, if it is asked for them; at most 4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2667,6 +2687,74 @@ func (x *SessionReport) GetSignature() []byte {
 	return nil
 }
 
+func (x *SessionReport) GetProofs() []*RoundProof {
+	if x != nil {
+		return x.Proofs
+	}
+	return nil
+}
+
+// RoundProof is a committed round as one of its participants has signed it.
+type RoundProof struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`                                     // of its participants what is signed
+	LayoutDigest  string                 `protobuf:"bytes,2,opt,name=layout_digest,json=layoutDigest,proto3" json:"layout_digest,omitempty"` // hex BLAKE3 of the canonical layout
+	Done          *Done                  `protobuf:"bytes,3,opt,name=done,proto3" json:"done,omitempty"`                                     // what the signature for the ledger covers, and the signature
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundProof) Reset() {
+	*x = RoundProof{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundProof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundProof) ProtoMessage() {}
+
+func (x *RoundProof) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
+func (*RoundProof) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *RoundProof) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *RoundProof) GetLayoutDigest() string {
+	if x != nil {
+		return x.LayoutDigest
+	}
+	return ""
+}
+
+func (x *RoundProof) GetDone() *Done {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
 // HeldModel is one committed model at a node.
 type HeldModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2679,7 +2767,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2779,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2792,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -2744,7 +2832,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2844,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2857,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -2837,7 +2925,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +2937,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +2950,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -2948,7 +3036,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3048,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3061,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -3014,7 +3102,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3114,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3127,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -3073,7 +3161,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3173,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3186,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -3166,7 +3254,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3266,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3279,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -3260,7 +3348,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3360,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3373,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3320,13 +3408,14 @@ type ContractView struct {
 	LostModel     *LostModel             `protobuf:"bytes,13,opt,name=lost_model,json=lostModel,proto3" json:"lost_model,omitempty"`             // the last committed model that no node held any more; unset if there was none in this run
 	Skips         *Skips                 `protobuf:"bytes,14,opt,name=skips,proto3" json:"skips,omitempty"`                                      // rounds of this run that were given up; unset if there was none
 	Packed        *PackedView            `protobuf:"bytes,15,opt,name=packed,proto3" json:"packed,omitempty"`                                    // all of the view but index, which is beside it; only to who asked for it
+	AdoptedRound  *AdoptedRound          `protobuf:"bytes,16,opt,name=adopted_round,json=adoptedRound,proto3" json:"adopted_round,omitempty"`    // the last one of this run that SNs took over which had been restored from a backup; unset if there was none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3427,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3440,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ContractView) GetName() string {
@@ -3459,6 +3548,13 @@ func (x *ContractView) GetPacked() *PackedView {
 	return nil
 }
 
+func (x *ContractView) GetAdoptedRound() *AdoptedRound {
+	if x != nil {
+		return x.AdoptedRound
+	}
+	return nil
+}
+
 // PackedView is what a watcher of a contract needs to bring its last view up to date. It is made once for all watchers.
 type PackedView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3471,7 +3567,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3483,7 +3579,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3496,7 +3592,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -3537,7 +3633,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3645,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3658,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -3629,7 +3725,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3737,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3750,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -3726,7 +3822,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +3834,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +3847,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3865,7 +3961,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3877,7 +3973,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3890,7 +3986,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -3921,6 +4017,83 @@ func (x *LostModel) GetAtUnixMs() int64 {
 	return 0
 }
 
+// AdoptedRound says that training went on from a model of a round that the SNs did not know.
+type AdoptedRound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`                                // the number that the model has since
+	LastRound     uint64                 `protobuf:"varint,2,opt,name=last_round,json=lastRound,proto3" json:"last_round,omitempty"`       // the last one that they knew of; 0: none
+	ProvenRound   uint64                 `protobuf:"varint,3,opt,name=proven_round,json=provenRound,proto3" json:"proven_round,omitempty"` // the one in which it was merged
+	Signed        uint32                 `protobuf:"varint,4,opt,name=signed,proto3" json:"signed,omitempty"`                              // so many nodes' signatures prove it
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptedRound) Reset() {
+	*x = AdoptedRound{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptedRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptedRound) ProtoMessage() {}
+
+func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
+func (*AdoptedRound) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *AdoptedRound) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *AdoptedRound) GetLastRound() uint64 {
+	if x != nil {
+		return x.LastRound
+	}
+	return 0
+}
+
+func (x *AdoptedRound) GetProvenRound() uint64 {
+	if x != nil {
+		return x.ProvenRound
+	}
+	return 0
+}
+
+func (x *AdoptedRound) GetSigned() uint32 {
+	if x != nil {
+		return x.Signed
+	}
+	return 0
+}
+
+func (x *AdoptedRound) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 // Skips counts the rounds that were given up: programs went on without a model.
 type Skips struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3934,7 +4107,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4119,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4132,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4021,7 +4194,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4206,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4219,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Session) GetId() string {
@@ -4213,7 +4386,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4398,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4411,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4322,7 +4495,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4334,7 +4507,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4347,7 +4520,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -4440,7 +4613,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4625,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4638,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Participant) GetSession() string {
@@ -4563,7 +4736,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +4748,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +4761,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -4618,7 +4791,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4630,7 +4803,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4643,7 +4816,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -4690,7 +4863,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4702,7 +4875,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4715,7 +4888,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -4738,7 +4911,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4750,7 +4923,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4763,7 +4936,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4809,7 +4982,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4821,7 +4994,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4834,7 +5007,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 type ListContractsRequest struct {
@@ -4845,7 +5018,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4857,7 +5030,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4870,7 +5043,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 type ListContractsResponse struct {
@@ -4883,7 +5056,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4895,7 +5068,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4908,7 +5081,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -4941,7 +5114,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4953,7 +5126,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4966,7 +5139,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5034,7 +5207,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5046,7 +5219,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5059,7 +5232,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5085,7 +5258,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5097,7 +5270,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5110,7 +5283,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5180,7 +5353,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5192,7 +5365,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5205,7 +5378,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5238,7 +5411,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5250,7 +5423,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5263,7 +5436,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5288,7 +5461,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5300,7 +5473,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5313,7 +5486,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5373,7 +5546,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5385,7 +5558,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5398,7 +5571,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 type ListModelsRequest struct {
@@ -5410,7 +5583,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5422,7 +5595,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5435,7 +5608,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -5459,7 +5632,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5471,7 +5644,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5484,7 +5657,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -5543,7 +5716,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5555,7 +5728,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5568,7 +5741,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -5622,7 +5795,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5634,7 +5807,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5647,7 +5820,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -5666,7 +5839,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5678,7 +5851,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5691,7 +5864,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -5709,7 +5882,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5721,7 +5894,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5734,7 +5907,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 type BackupChunk struct {
@@ -5746,7 +5919,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5758,7 +5931,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5771,7 +5944,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -5793,7 +5966,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5805,7 +5978,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5818,7 +5991,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -5858,7 +6031,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5870,7 +6043,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5883,7 +6056,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -5905,7 +6078,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5917,7 +6090,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5930,7 +6103,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -5970,7 +6143,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5982,7 +6155,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5995,7 +6168,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6016,7 +6189,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6028,7 +6201,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6041,7 +6214,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -6232,7 +6405,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\rReportRequest\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.swarm.v1.SessionReportR\bsessions\x12,\n" +
 	"\x06health\x18\x02 \x01(\v2\x14.swarm.v1.NodeHealthR\x06health\x12\x1b\n" +
-	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\"\xe3\x01\n" +
+	"\tbans_seen\x18\x03 \x01(\tR\bbansSeen\"\xa4\x02\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x1f\n" +
 	"\vbans_digest\x18\x02 \x01(\tR\n" +
@@ -6241,7 +6414,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bregister\x18\x04 \x01(\bR\bregister\x12\x14\n" +
 	"\x05leads\x18\x05 \x01(\bR\x05leads\x12\x12\n" +
 	"\x04sign\x18\x06 \x01(\bR\x04sign\x12*\n" +
-	"\x04asks\x18\a \x03(\v2\x16.swarm.v1.AttemptAskedR\x04asks\"j\n" +
+	"\x04asks\x18\a \x03(\v2\x16.swarm.v1.AttemptAskedR\x04asks\x12\x14\n" +
+	"\x05prove\x18\b \x01(\bR\x05prove\x12)\n" +
+	"\x10unknown_sessions\x18\t \x03(\tR\x0funknownSessions\"j\n" +
 	"\fAttemptAsked\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
@@ -6252,7 +6427,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x0fForwardedReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
-	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\xdb\x02\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\x89\x03\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -6264,7 +6439,13 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x04held\x18\b \x03(\v2\x13.swarm.v1.HeldModelR\x04held\x12\x16\n" +
 	"\x06number\x18\t \x01(\x04R\x06number\x12\x1c\n" +
 	"\tsignature\x18\n" +
-	" \x01(\fR\tsignature\"\\\n" +
+	" \x01(\fR\tsignature\x12,\n" +
+	"\x06proofs\x18\v \x03(\v2\x14.swarm.v1.RoundProofR\x06proofs\"y\n" +
+	"\n" +
+	"RoundProof\x12\"\n" +
+	"\x04plan\x18\x01 \x01(\v2\x0e.swarm.v1.PlanR\x04plan\x12#\n" +
+	"\rlayout_digest\x18\x02 \x01(\tR\flayoutDigest\x12\"\n" +
+	"\x04done\x18\x03 \x01(\v2\x0e.swarm.v1.DoneR\x04done\"\\\n" +
 	"\tHeldModel\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +
@@ -6324,7 +6505,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05phase\x18\b \x01(\tR\x05phase\"J\n" +
 	"\x14WatchContractRequest\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x16\n" +
-	"\x06packed\x18\x02 \x01(\bR\x06packed\"\xa4\x04\n" +
+	"\x06packed\x18\x02 \x01(\bR\x06packed\"\xe1\x04\n" +
 	"\fContractView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12%\n" +
@@ -6342,7 +6523,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
 	"lost_model\x18\r \x01(\v2\x13.swarm.v1.LostModelR\tlostModel\x12%\n" +
 	"\x05skips\x18\x0e \x01(\v2\x0f.swarm.v1.SkipsR\x05skips\x12,\n" +
-	"\x06packed\x18\x0f \x01(\v2\x14.swarm.v1.PackedViewR\x06packed\"^\n" +
+	"\x06packed\x18\x0f \x01(\v2\x14.swarm.v1.PackedViewR\x06packed\x12;\n" +
+	"\radopted_round\x18\x10 \x01(\v2\x16.swarm.v1.AdoptedRoundR\fadoptedRound\"^\n" +
 	"\n" +
 	"PackedView\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
@@ -6388,7 +6570,15 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12#\n" +
 	"\rresumed_round\x18\x03 \x01(\x04R\fresumedRound\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"i\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\x9c\x01\n" +
+	"\fAdoptedRound\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1d\n" +
+	"\n" +
+	"last_round\x18\x02 \x01(\x04R\tlastRound\x12!\n" +
+	"\fproven_round\x18\x03 \x01(\x04R\vprovenRound\x12\x16\n" +
+	"\x06signed\x18\x04 \x01(\rR\x06signed\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"i\n" +
 	"\x05Skips\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
@@ -6608,7 +6798,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -6650,51 +6840,53 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ForwardedReportResponse)(nil),   // 37: swarm.v1.ForwardedReportResponse
 	(*ForwardedReport)(nil),           // 38: swarm.v1.ForwardedReport
 	(*SessionReport)(nil),             // 39: swarm.v1.SessionReport
-	(*HeldModel)(nil),                 // 40: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 41: swarm.v1.Ready
-	(*Done)(nil),                      // 42: swarm.v1.Done
-	(*MergeClaim)(nil),                // 43: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                // 44: swarm.v1.MergeInput
-	(*Failed)(nil),                    // 45: swarm.v1.Failed
-	(*Progress)(nil),                  // 46: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 47: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 48: swarm.v1.ContractView
-	(*PackedView)(nil),                // 49: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                // 50: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                   // 51: swarm.v1.ViewRun
-	(*Rules)(nil),                     // 52: swarm.v1.Rules
-	(*LostModel)(nil),                 // 53: swarm.v1.LostModel
-	(*Skips)(nil),                     // 54: swarm.v1.Skips
-	(*Session)(nil),                   // 55: swarm.v1.Session
-	(*CommittedRound)(nil),            // 56: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 57: swarm.v1.Plan
-	(*Participant)(nil),               // 58: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 59: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 60: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 61: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 62: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 63: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 64: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 65: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 66: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 67: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 68: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 69: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 70: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 71: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 72: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 73: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 74: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 75: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 76: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 77: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),         // 78: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),               // 79: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),      // 80: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 81: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 82: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 83: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 84: swarm.v1.ErrorReason
+	(*RoundProof)(nil),                // 40: swarm.v1.RoundProof
+	(*HeldModel)(nil),                 // 41: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 42: swarm.v1.Ready
+	(*Done)(nil),                      // 43: swarm.v1.Done
+	(*MergeClaim)(nil),                // 44: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                // 45: swarm.v1.MergeInput
+	(*Failed)(nil),                    // 46: swarm.v1.Failed
+	(*Progress)(nil),                  // 47: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 48: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 49: swarm.v1.ContractView
+	(*PackedView)(nil),                // 50: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                // 51: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                   // 52: swarm.v1.ViewRun
+	(*Rules)(nil),                     // 53: swarm.v1.Rules
+	(*LostModel)(nil),                 // 54: swarm.v1.LostModel
+	(*AdoptedRound)(nil),              // 55: swarm.v1.AdoptedRound
+	(*Skips)(nil),                     // 56: swarm.v1.Skips
+	(*Session)(nil),                   // 57: swarm.v1.Session
+	(*CommittedRound)(nil),            // 58: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 59: swarm.v1.Plan
+	(*Participant)(nil),               // 60: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 61: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 62: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 63: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 64: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 65: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 66: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 67: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 68: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 69: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 70: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 71: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 72: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),        // 73: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 74: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 75: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 76: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 77: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 78: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 79: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),         // 80: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),               // 81: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),      // 82: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 83: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),     // 84: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 85: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 86: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -6714,101 +6906,105 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	26, // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	9,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	31, // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	48, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	49, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
 	39, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	4,  // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	36, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	36, // 21: swarm.v1.ForwardedReportResponse.asks:type_name -> swarm.v1.AttemptAsked
 	34, // 22: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	41, // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	42, // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	45, // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	46, // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	40, // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	43, // 28: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	44, // 29: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	31, // 30: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	56, // 31: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	57, // 32: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	55, // 33: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	52, // 34: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	53, // 35: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	54, // 36: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	49, // 37: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	51, // 38: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	51, // 39: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	51, // 40: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	46, // 41: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	58, // 42: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	59, // 43: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	48, // 44: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	66, // 45: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	21, // 46: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	48, // 47: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	56, // 48: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	21, // 49: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	52, // 50: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 51: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	48, // 52: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	75, // 53: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	55, // 54: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 55: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	9,  // 56: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 57: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 58: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 59: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 60: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 61: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 62: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 63: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 64: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	27, // 65: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	29, // 66: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	24, // 67: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	32, // 68: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	34, // 69: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	47, // 70: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	60, // 71: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	62, // 72: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	64, // 73: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	67, // 74: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	69, // 75: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	80, // 76: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	82, // 77: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	73, // 78: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	71, // 79: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	76, // 80: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	78, // 81: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	1,  // 82: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 83: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 84: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 85: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 86: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 87: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 88: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 89: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	28, // 90: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	30, // 91: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	25, // 92: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	33, // 93: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	35, // 94: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	48, // 95: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	61, // 96: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	63, // 97: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	65, // 98: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	68, // 99: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	70, // 100: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	81, // 101: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	83, // 102: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	74, // 103: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	72, // 104: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	77, // 105: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	79, // 106: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	82, // [82:107] is the sub-list for method output_type
-	57, // [57:82] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	42, // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	43, // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	46, // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	47, // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	41, // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	40, // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	59, // 29: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	43, // 30: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	44, // 31: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	45, // 32: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	31, // 33: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	58, // 34: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	59, // 35: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	57, // 36: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	53, // 37: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	54, // 38: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	56, // 39: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	50, // 40: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	55, // 41: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	52, // 42: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	52, // 43: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	52, // 44: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	47, // 45: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	60, // 46: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	61, // 47: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	49, // 48: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	68, // 49: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	21, // 50: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	49, // 51: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	58, // 52: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	21, // 53: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	53, // 54: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 55: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	49, // 56: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	77, // 57: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	57, // 58: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 59: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	9,  // 60: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 61: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 62: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 63: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 64: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 65: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 66: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 67: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 68: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	27, // 69: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	29, // 70: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	24, // 71: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	32, // 72: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	34, // 73: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	48, // 74: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	62, // 75: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	64, // 76: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	66, // 77: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	69, // 78: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	71, // 79: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	82, // 80: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	84, // 81: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	75, // 82: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	73, // 83: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	78, // 84: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	80, // 85: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	1,  // 86: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 87: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 88: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 89: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 90: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 91: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 92: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 93: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	28, // 94: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	30, // 95: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	25, // 96: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	33, // 97: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	35, // 98: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	49, // 99: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	63, // 100: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	65, // 101: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	67, // 102: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	70, // 103: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	72, // 104: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	83, // 105: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	85, // 106: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	76, // 107: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	74, // 108: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	79, // 109: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	81, // 110: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	86, // [86:111] is the sub-list for method output_type
+	61, // [61:86] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -6816,14 +7012,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[51].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[52].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   85,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -29,6 +29,11 @@ func Message(node string, r *swarmv1.SessionReport) []byte {
 		b = appendNumbers(b, f.GetRound(), f.GetAttempt(), f.GetBytesReceived())
 		b = appendText(b, f.GetBlamed(), f.GetReason(), f.GetHeardFrom(), f.GetCode())
 	}
+	b = appendNumbers(b, uint64(len(r.GetProofs())))
+	for _, p := range r.GetProofs() { // each has a signature of its own
+		b = appendNumbers(b, p.GetDone().GetRound(), p.GetDone().GetAttempt())
+		b = appendBytes(b, p.GetDone().GetSignature())
+	}
 	return appendDone(b, r.GetDone())
 }
 

@@ -14,7 +14,7 @@ import (
 // TestASignatureCoversAllThatASessionSays: a field that is new is covered too.
 func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 	whole := &swarmv1.SessionReport{
-		Session: "s", Contract: "c", Run: 1, Number: 2, Ready: &swarmv1.Ready{Refuses: []string{"n"}}, Failed: &swarmv1.Failed{}, Held: []*swarmv1.HeldModel{{}},
+		Session: "s", Contract: "c", Run: 1, Number: 2, Ready: &swarmv1.Ready{Refuses: []string{"n"}}, Failed: &swarmv1.Failed{}, Held: []*swarmv1.HeldModel{{}}, Proofs: []*swarmv1.RoundProof{{}},
 		Done: &swarmv1.Done{
 			ShardDigests: []string{"a"}, UpdateSquares: []float64{1}, Seals: [][]byte{{1}},
 			Claims: []*swarmv1.MergeClaim{{Inputs: []*swarmv1.MergeInput{{Digest: []byte{1}}}}},
