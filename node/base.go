@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/p2p"
 )
 
 // base holds what both roles open first: the locked state directory, the node key, the identity and the pinned swarm.
@@ -128,7 +129,7 @@ func (p *pin) set(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.SwarmID != "" && p.at.SwarmID != id {
-		return fmt.Errorf("this node belongs to swarm %s, the answer came from swarm %s", p.at.SwarmID, id)
+		return &p2p.SwarmMismatchError{Mine: p.at.SwarmID, Theirs: id}
 	}
 	if err := identity.PinSwarmID(p.dir, id); err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 // epochEvery is how often an SN without a leader asks the others whether the swarm was recovered without it.
 const epochEvery = 3 * time.Second
 
+// firstOthers is how often an SN that knows no others looks for them, to keep their list: it may be killed soon after it has joined.
+const firstOthers = 100 * time.Millisecond
+
 // supersededAtStart asks the SNs that this one knew last, before it takes any part: where the others of its old group start too, they
 // would else make that up again beside the new one.
 func (s *sn) supersededAtStart(ctx context.Context) error {
@@ -61,9 +64,7 @@ func (s *sn) lost(next epoch.Pin, by string) error {
 // this one, which is an error.
 func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 	list := openSNList(s.cfg.StateDir)
-	tick := time.NewTicker(epochEvery)
-	defer tick.Stop()
-	var kept []client.SN
+	kept, _ := list.read(s.base.swarm.get()) // supersededAtStart has said what is wrong with it
 	for {
 		view := group.View()
 		var others []client.SN
@@ -78,15 +79,19 @@ func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 			}
 			kept = others
 		}
+		pause := epochEvery
+		if len(kept) == 0 {
+			pause = firstOthers
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 		if _, _, led := group.Leader(); led {
 			continue
 		}
-		if err := s.superseded(ctx, others); err != nil {
+		if err := s.superseded(ctx, kept); err != nil { // without a leader the log may not be applied, and the view empty
 			return err
 		}
 	}
