@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -153,6 +154,9 @@ func nodesOf(holders []*swarmv1.Session) []string {
 // getTries is how often the newest model is looked for again when a training that goes on replaces it meanwhile.
 const getTries = 6
 
+// getPause lies between two tries: what holders have is known a heartbeat later at most.
+const getPause = 250 * time.Millisecond
+
 func getModel(ctx context.Context, s *Session, args Args) error {
 	pinned := args.Opts.IsSet("round") || args.Opts.IsSet("digest")
 	return s.withAPI(ctx, args.Opts, func(api API) error {
@@ -161,6 +165,10 @@ func getModel(ctx context.Context, s *Session, args Args) error {
 			var own *exit.Error // tells what is wrong; anything else is a holder's
 			if err == nil || pinned || try+1 == getTries || ctx.Err() != nil || errors.As(err, &own) {
 				return err
+			}
+			select {
+			case <-time.After(getPause):
+			case <-ctx.Done():
 			}
 		}
 	})
