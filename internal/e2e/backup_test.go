@@ -165,3 +165,28 @@ func TestSNsAreRestored(t *testing.T) {
 	s.pods[2].Kill() // three SNs count: one may be lost
 	s.until(0, "create", "contract", "after")
 }
+
+// TestTrainingOutlivesAllSNs follows docs/operations/backup.md: all SNs are lost with their disks while three SLs train. One is restored
+// from a backup, two others join it, and the SLs, which nobody has touched, go on and agree.
+func TestTrainingOutlivesAllSNs(t *testing.T) {
+	t.Parallel()
+	e2etest.NeedPython(t)
+	s := newStatefulSet(t)
+	var sls []*e2etest.Proc
+	for i := 1; i <= 3; i++ {
+		sls = append(sls, s.SL(i, "MIN_PEERS=3", "BATCHES=160", "BATCH_SECONDS=0.1"))
+	}
+	file, ca := s.Path("swarm.backup"), s.bundle()
+	sls[0].Sees("round=5 ")
+	s.backedUp(0, file)
+	sls[0].Sees("round=9 ")
+	for i := range s.pods {
+		s.lose(i)
+	}
+	s.restored(file)
+	for _, p := range sls {
+		p.Ends(2 * e2etest.Patience)
+	}
+	s.Agree(1, 2, 3)
+	s.audited(1, ca)
+}
