@@ -16,8 +16,8 @@ import (
 // epochEvery is how often an SN without a leader asks the others whether the swarm was recovered without it.
 const epochEvery = 3 * time.Second
 
-// firstOthers is how often an SN that knows no others looks for them, to keep their list: it may be killed soon after it has joined.
-const firstOthers = 100 * time.Millisecond
+// listEvery is how often an SN looks for others to keep in its list: it may be killed soon after they have joined.
+const listEvery = 250 * time.Millisecond
 
 // supersededAtStart asks the SNs that this one knew last, before it takes any part: where the others of its old group start too, they
 // would else make that up again beside the new one.
@@ -63,7 +63,9 @@ func (s *sn) lost(next epoch.Pin, by string) error {
 // watchEpoch keeps the list of SNs for the next start. While there is no leader it asks them whether the swarm was recovered without
 // this one, which is an error.
 func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
-	list := openSNList(s.cfg.StateDir)
+	list, asked := openSNList(s.cfg.StateDir), time.Now()
+	tick := time.NewTicker(listEvery)
+	defer tick.Stop()
 	kept, _ := list.read(s.base.swarm.get()) // supersededAtStart has said what is wrong with it
 	for {
 		view := group.View()
@@ -79,18 +81,15 @@ func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 			}
 			kept = others
 		}
-		pause := epochEvery
-		if len(kept) == 0 {
-			pause = firstOthers
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-tick.C:
 		}
-		if _, _, led := group.Leader(); led {
+		if _, _, led := group.Leader(); led || time.Since(asked) < epochEvery {
 			continue
 		}
+		asked = time.Now()
 		if err := s.superseded(ctx, kept); err != nil { // without a leader the log may not be applied, and the view empty
 			return err
 		}
