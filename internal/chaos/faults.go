@@ -79,35 +79,45 @@ func fillDisk(c *cluster, f Fault) (func() error, error) {
 // wipe takes a node's disk. When it is back with an empty one an operator frees its name.
 func wipe(c *cluster, f Fault) (func() error, error) {
 	n := c.node(f.Node)
-	err := n.stop(syscall.SIGKILL)
-	entries, readErr := os.ReadDir(n.state)
-	err = errors.Join(err, readErr)
-	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(n.state, e.Name())))
-	}
+	err := errors.Join(n.stop(syscall.SIGKILL), n.erase())
 	return func() error {
 		var join []string
-		other := c.sns[0]
 		for _, sn := range c.sns {
-			if sn != n {
-				other = sn
+			if sn != n && slices.Contains(c.sns, n) {
 				join = append(join, "--join", sn.addr)
 			}
 		}
-		if !strings.HasPrefix(n.name, "sn") {
-			join = nil
-		}
-		var out string
-		err := poll(patience, func() (err error) {
-			out, err = c.swarmctl(10*time.Second, other, "forget", "node", n.name)
-			return err
-		})
+		err := forget(c, n)
 		n.start(join...)
-		if err != nil {
-			return fmt.Errorf("forget node %s: %w: %s", n.name, err, strings.TrimSpace(out))
-		}
-		return nil
+		return err
 	}, err
+}
+
+// erase empties the state directory of a node that does not run.
+func (n *node) erase() error {
+	entries, err := os.ReadDir(n.state)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(n.state, e.Name())))
+	}
+	return err
+}
+
+// forget frees the name of a node that does not run, at an SN that answers. One that the swarm never heard of needs nothing.
+func forget(c *cluster, n *node) error {
+	var out string
+	at := 0
+	err := poll(patience, func() (err error) {
+		others := slices.DeleteFunc(slices.Clone(c.sns), func(sn *node) bool { return sn == n })
+		out, err = c.swarmctl(10*time.Second, others[at%len(others)], "forget", "node", n.name)
+		if at++; strings.Contains(out, "no node") {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget node %s: %w: %s", n.name, err, strings.TrimSpace(out))
+	}
+	return nil
 }
 
 // poll repeats what may fail for a while.
@@ -237,6 +247,14 @@ func withoutSN(c *cluster, f Fault) (func() error, error) {
 		}
 		return nil
 	}, err
+}
+
+// joinSN has one more SN take part for a while, and vote. What is stopped then is forgotten, by its disk too: its vote would count for the
+// majority for ever.
+func joinSN(c *cluster, f Fault) (func() error, error) {
+	n := c.node(f.Node)
+	n.start()
+	return func() error { return errors.Join(n.stop(syscall.SIGTERM), n.erase(), forget(c, n)) }, nil
 }
 
 // join has one more SL take part for a while.

@@ -67,7 +67,7 @@ var specs = index([]*spec{
 	{kind: "sn-slow", scope: oneSN, links: true, least: brief, most: while, begin: slow},
 	{kind: "sn-away-long", scope: oneSN, rare: true, least: ages, most: ages + long/2, begin: away},
 	{kind: "sn-stop-long", scope: oneSN, rare: true, least: ages, most: ages + long/2, begin: freeze},
-	{kind: "sn-joins-late", scope: lateSN, least: 3 * time.Second, most: 2 * while, begin: join},
+	{kind: "sn-joins-late", scope: lateSN, least: 3 * time.Second, most: 2 * while, begin: joinSN},
 	{kind: "leader-isolated-long", scope: allSNs, links: true, rare: true, least: long, most: 2 * long, begin: isolateLeader},
 	{kind: "leader-kill", scope: allSNs, most: brief, begin: killLeader},
 	{kind: "leader-isolated", scope: allSNs, links: true, least: brief, most: while, begin: isolateLeader},
