@@ -16,7 +16,7 @@ type progress struct {
 	mu      sync.Mutex // guards all below
 	have    []bool
 	digests []merge.Digest
-	changed chan struct{} // closed and replaced when a leaf is added
+	changed chan struct{} // closed and replaced when something is known that this node's own goroutines wait for
 	spoiled bool          // what is held may be wrong
 
 	kept
@@ -30,16 +30,16 @@ func newProgress(plan merge.Digest, slot string, leaves int) *progress {
 	}
 }
 
+// add tells that another owner's leaf is in the slot. Nobody waits for that but who has read it: with many peers most leaves are others', and
+// each would wake all that wait for one of the own.
 func (p *progress) add(leaf int, d merge.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.have[leaf], p.digests[leaf] = true, d
-	close(p.changed)
-	p.changed = make(chan struct{})
 }
 
-// ready returns whether the leaf is there, and else a channel that is closed
-// when any leaf is added.
+// ready returns whether a leaf of the own shard is there, and else a channel that is closed
+// when one is added.
 func (p *progress) ready(leaf int) (bool, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *progress) shard(owner int, s runs) merge.Digest {
 	return p.shardLocked(owner, s)
 }
 
-// holds returns whether all leaves of a shard are there, and else a channel that is closed when any leaf is added.
+// holds returns whether all leaves of the own shard are there, and else a channel that is closed when one is added.
 func (p *progress) holds(s runs) (bool, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
