@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,7 @@ type conn struct {
 	count atomic.Pointer[counters]
 	armed time.Time    // when the reader last set its deadline
 	torn  bool         // the writer broke off within a frame
+	held  *[]byte      // of the writer: frames that go with what it writes next, from the pool; nil: none
 	since atomic.Int64 // when the reader began to wait for a byte that is owed, in Unix nanoseconds; 0: it does not wait
 
 	mu      sync.Mutex // guards winding, so that no deadline moves back after wind
@@ -174,12 +176,54 @@ func (c *conn) payload(h header, limit uint32) ([]byte, error) {
 // a deadline, so a leaf at once would make slow links look dead.
 const writeSize = 64 << 10
 
-// write sends whole frames. If bounded, it fails when the peer takes no byte
+// heldBeside is how much more than a bundle's leaves is held as a rule: their headers and a few short frames.
+const heldBeside = 4 << 10
+
+// holds are buffers for what connections hold.
+var holds = sync.Pool{New: func() any { return new([]byte) }}
+
+// hold takes whole frames that go with what is written next, so that a short model is one write and not three. Fill appends them, n bytes at
+// most; of an error nothing is held. Who then waits for what the peer needs these frames for flushes before.
+func (c *conn) hold(n int, fill func(b []byte) ([]byte, error)) error {
+	if c.held == nil {
+		c.held = holds.Get().(*[]byte)
+		*c.held = (*c.held)[:0]
+	}
+	b, err := fill(slices.Grow(*c.held, n))
+	if err == nil {
+		*c.held = b
+	}
+	return err
+}
+
+// holdFrames is hold of frames that are there.
+func (c *conn) holdFrames(b []byte) {
+	_ = c.hold(len(b), func(held []byte) ([]byte, error) { return append(held, b...), nil })
+}
+
+// holding tells whether something is held.
+func (c *conn) holding() bool { return c.held != nil && len(*c.held) > 0 }
+
+// flush writes what is held.
+func (c *conn) flush(bounded bool) error {
+	if !c.holding() {
+		return nil
+	}
+	return c.write(nil, bounded)
+}
+
+// write sends whole frames, after what is held. If bounded, it fails when the peer takes no byte
 // for the stall time; else it waits as long as the stream lives.
 func (c *conn) write(b []byte, bounded bool) error { return c.writeFrame(nil, b, bounded) }
 
 // writeFrame is write of a header and a payload. If reading the payload panics the stream is torn.
 func (c *conn) writeFrame(head, b []byte, bounded bool) error {
+	if c.holding() {
+		held := c.held
+		defer holds.Put(held)
+		*held = append(*held, head...)
+		head, c.held = *held, nil
+	}
 	c.torn = true
 	started := false
 	for len(head)+len(b) > 0 {
@@ -212,8 +256,11 @@ func (c *conn) writePiece(head, b []byte) (int, error) {
 	if len(b)-piece <= headerSize {
 		piece = len(b) // A leaf is a power of two and may have its header with it: no write for its last nine bytes.
 	}
-	if len(head) == 0 {
+	switch {
+	case len(head) == 0:
 		return c.s.Write(b[:piece])
+	case len(head) > writeSize+heldBeside: // a large leaf is held
+		return c.s.Write(head[:writeSize])
 	}
 	if w, ok := c.s.(frameWriter); ok {
 		return w.WriteFrame(head, b[:piece])

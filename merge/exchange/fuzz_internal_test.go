@@ -106,7 +106,7 @@ func FuzzTake(f *testing.F) {
 		}
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
 		defer r.cancel(nil)
-		r.conns, r.inbound = map[*conn]int{}, []*inbound{nil, newInbound(newBitmap(hostileLeaves))}
+		r.conns, r.inbound = map[*conn]int{}, []*inbound{nil, newInbound(newBitmap(hostileLeaves), minRing)}
 		in := bytes.NewReader(said)
 		buf := make([]byte, d.a.Layout.LeafLen(last))
 		err = r.slice(1, newConn(input{in}, time.Second), last, buf)

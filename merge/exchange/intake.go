@@ -78,7 +78,7 @@ func (t *intake) one(leaf int) error {
 // buffer returns one of the ring. It returns none when the next leaf should go to the stash.
 func (t *intake) buffer() ([]byte, error) {
 	if t.ctx.Err() == nil {
-		if t.made < ring {
+		if t.made < cap(t.in.full) {
 			t.made++
 			return getLeaf(t.Layout), nil
 		}

@@ -9,8 +9,11 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-// ring is how many leaves of one contributor wait to be merged.
-const ring = 4
+// minRing is how many leaves of one contributor wait at least to be merged.
+const minRing = 4
+
+// ring is how many do: as many as come together.
+func ring(l *merge.Layout) int { return max(minRing, perBundle(l)) }
 
 // inbound is the stream of one participant to this owner.
 type inbound struct {
@@ -28,7 +31,7 @@ type inbound struct {
 	stashing chore         // of the goroutine that reads the stream
 }
 
-func newInbound(given bitmap) *inbound {
+func newInbound(given bitmap, ring int) *inbound {
 	return &inbound{
 		given: given, arrived: make(chan struct{}), greeted: make(chan struct{}),
 		full: make(chan piece, ring), free: make(chan []byte, ring), stashed: make(chan struct{}, 1),
@@ -196,35 +199,26 @@ func (r *run) awaitStream(i int, in *inbound) {
 // says "alive" while it waits, so that the receiver does not blame this owner
 // for what a contributor owes.
 func (r *run) give(i int, in *inbound) {
-	err := in.c.write(in.given.appendFrame(nil), true)
+	in.c.holdFrames(in.given.appendFrame(nil))
+	var err error
+	if r.Number > 1 { // Else nobody waits for it.
+		err = in.c.flush(true)
+	}
 	if err == nil {
 		err = r.giveSums(in.c)
 	}
 	merged, own := r.served(), r.own()
-	n := own.count()
+	n, per := own.count(), perBundle(r.Layout)
 	s := &sender{run: r, c: in.c, bounded: true}
-	defer s.release()
-	for k, leaf := range own.all() {
+	for k, leaves := range own.bundles(per, in.have) {
 		if err != nil {
 			break
 		}
-		if in.have.get(k) {
-			continue
-		}
-		ready, _ := r.progress.ready(leaf)
-		if !ready {
-			err = r.await(in.c, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
-		}
-		if err != nil || r.ctx.Err() != nil {
+		if err = r.awaitLeaves(in.c, leaves); err != nil || r.ctx.Err() != nil {
 			break
 		}
 		behind := rank{merged: true, share: float64(k) / float64(n)}
-		err = r.inTurn(in.c, i, behind, nil, func() error {
-			if done, err := r.giveRecent(in.c, leaf); done {
-				return err
-			}
-			return s.leaf(merged, leaf)
-		})
+		err = r.inTurn(in.c, i, behind, nil, func() error { return s.give(merged, leaves, k+per >= n) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", unread), err)
 			return
@@ -236,6 +230,20 @@ func (r *run) give(i int, in *inbound) {
 	if err != nil {
 		r.suspect(i, r.awaits(i, in), r.Participants[i].Node+" takes no more", err)
 	}
+}
+
+// awaitLeaves blocks until all leaves of a bundle are merged or the attempt has ended.
+func (r *run) awaitLeaves(c *conn, leaves []int) error {
+	for _, leaf := range leaves {
+		if ready, _ := r.progress.ready(leaf); ready {
+			continue
+		}
+		err := r.await(c, func() (bool, <-chan struct{}) { return r.progress.ready(leaf) })
+		if err != nil || r.ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // awaits reports whether a leaf of participant i is needed still.
@@ -268,8 +276,12 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 	if ready {
 		return nil
 	}
-	alive := time.NewTicker(r.hub.cfg.StallTimeout / 4)
+	quarter := r.hub.cfg.StallTimeout / 4
+	alive := time.NewTimer(quarter)
 	defer alive.Stop()
+	if c.holding() {
+		alive.Reset(quarter / 16) // What is awaited comes soon, as a rule; else what is held should not wait for it.
+	}
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -279,6 +291,7 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 				return nil
 			}
 		case <-alive.C:
+			alive.Reset(quarter)
 			r.watch()
 			if err := c.write(header{kind: kindWait}.append(nil), true); err != nil {
 				return err
@@ -370,7 +383,7 @@ func (r *run) ownLeaves() {
 		for s, v := range squares {
 			r.progress.squares[r.who[s]] += v
 		}
-		r.progress.merged(leaf, d, r.mine(leaf)) // only now: what was lent was whole
+		r.merged(leaf, d) // only now: what was lent was whole
 	}
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-// recentLeaves is how many leaves an owner keeps in memory after merging them. Receivers that are further behind read the
-// slot.
+// recentLeaves is how many leaves an owner keeps at least in memory after merging them: else two bundles. Receivers that are further
+// behind read the slot.
 const recentLeaves = 8
 
 // recent holds the frames of the leaves that an owner merged last, so that it need not read a slot that does not lend its bytes once
 // for each receiver.
 type recent struct {
 	mu     sync.Mutex // guards all below and the frames' uses
+	most   int        // how many frames are kept; 0: recentLeaves
 	frames []*frame   // oldest first
 	closed bool
 }
@@ -42,7 +43,7 @@ func (r *recent) add(f *frame) {
 		r.dropLocked(f)
 		return
 	}
-	if len(r.frames) == recentLeaves {
+	if len(r.frames) == max(r.most, recentLeaves) {
 		r.dropLocked(r.frames[0])
 		r.frames = append(r.frames[:0], r.frames[1:]...)
 	}

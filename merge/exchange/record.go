@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/swarmd/swarmd/merge"
 )
@@ -37,12 +38,15 @@ func (r *run) newRecord() *record {
 	return rec
 }
 
-// merged tells that this node has merged a leaf of its task, own says whether of its own shard.
-func (p *progress) merged(leaf int, d merge.Digest, own bool) {
+// merged tells that this node has merged a leaf of its task. It wakes who waits when a bundle of the own shard is whole, or the task is.
+func (r *run) merged(leaf int, d merge.Digest) {
+	p := r.progress
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if own {
+	wake := false
+	if r.mine(leaf) {
 		p.have[leaf], p.digests[leaf] = true, d
+		wake = !slices.ContainsFunc(r.own().bundle(leaf, perBundle(r.Layout)), func(leaf int) bool { return !p.have[leaf] })
 	}
 	if p.record != nil {
 		at := &p.record.merged[p.record.task.index(leaf)]
@@ -50,9 +54,12 @@ func (p *progress) merged(leaf int, d merge.Digest, own bool) {
 			p.record.count++
 		}
 		*at = d
+		wake = wake || p.record.count == len(p.record.merged)
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
+	if wake {
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
 }
 
 // has tells whether this node has merged a leaf of its task.

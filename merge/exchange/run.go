@@ -73,7 +73,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 	// With what an owner waits before it says that it lives, a quarter, wait stays under the half that others take for evidence.
 	r.turns.hold, r.turns.wait = min(turnTime, h.cfg.StallTimeout/8), h.cfg.StallTimeout/5
 	r.duties = a.duties(r.owned)
-	r.codec = r.newCodec()
+	r.codec, r.recent.most = r.newCodec(), 2*perBundle(a.Layout)
 	r.steps.New = r.newStep
 	r.seals, r.untrue = make([][]byte, len(a.Participants)), make([]error, len(a.Participants))
 	r.seal = sync.OnceValues(r.sealOwn)
@@ -104,7 +104,7 @@ func (r *run) prepare(p *progress) {
 	}
 	for i := range r.Participants {
 		if i != r.Self {
-			r.inbound[i] = newInbound(p.stash.held(i, p.merges(r.task())))
+			r.inbound[i] = newInbound(p.stash.held(i, p.merges(r.task())), ring(r.Layout))
 		}
 	}
 }

@@ -84,9 +84,14 @@ func (r *run) sealOwn() (sealFrame, error) {
 // giveSeal sends the own seal when the own shard is merged, and those that this node witnesses: until then it reads from the stream,
 // and says that it lives.
 func (r *run) giveSeal(c *conn) error {
-	err := r.await(c, func() (bool, <-chan struct{}) { return r.progress.finished(r.task()) })
-	if err != nil || r.ctx.Err() != nil {
-		return err
+	if done, _ := r.progress.finished(r.task()); !done {
+		err := c.flush(true)
+		if err == nil {
+			err = r.await(c, func() (bool, <-chan struct{}) { return r.progress.finished(r.task()) })
+		}
+		if err != nil || r.ctx.Err() != nil {
+			return err
+		}
 	}
 	s, err := r.seal()
 	if err != nil {

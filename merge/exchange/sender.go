@@ -29,7 +29,6 @@ type sender struct {
 	c       *conn
 	bounded bool
 	measure measure // what is sent; nil: it is not
-	buf     *[]byte // from getFrame; nil while it was not needed
 }
 
 // unreadError is that the slot could not be read.
@@ -37,12 +36,6 @@ type unreadError struct{ error }
 
 // Unwrap returns the slot's error.
 func (e unreadError) Unwrap() error { return e.error }
-
-func (s *sender) release() {
-	if s.buf != nil {
-		putFrame(s.buf)
-	}
-}
 
 // leaf sends one that is read from a slot. It returns an unreadError if that is what failed.
 func (s *sender) leaf(from io.ReaderAt, leaf int) error {
@@ -65,35 +58,59 @@ func (s *sender) leaf(from io.ReaderAt, leaf int) error {
 	if lent {
 		return wrote
 	}
-	b, err := s.read(from, leaf)
-	if err != nil {
-		return unreadError{err}
-	}
-	return s.c.write(b, s.bounded)
+	return s.together([]int{leaf}, false, func(b []byte, leaf int) ([]byte, error) { return s.appendLeaf(b, from, leaf, s.measure) })
 }
 
-// read returns the frame of a leaf, in the sender's buffer.
-func (s *sender) read(from io.ReaderAt, leaf int) ([]byte, error) {
-	if s.buf == nil {
-		s.buf = getFrame(s.Layout)
+// whole is the shortest leaf that is sent from where it lies, if it travels alone. A shorter one is copied for less than a write costs.
+const whole = 16 << 10
+
+// together sends some leaves as one; the last ones go with what follows. Frame appends the frame of one; its error becomes an unreadError.
+func (s *sender) together(leaves []int, last bool, frame func(b []byte, leaf int) ([]byte, error)) error {
+	err := s.c.hold(len(leaves)*(headerSize+s.Layout.LeafSize()), func(b []byte) (_ []byte, err error) {
+		for _, leaf := range leaves {
+			if b, err = frame(b, leaf); err != nil {
+				return nil, unreadError{err}
+			}
+		}
+		return b, nil
+	})
+	if err != nil || last {
+		return err
 	}
-	return s.appendLeaf((*s.buf)[:0], from, leaf, s.measure)
+	return s.c.flush(s.bounded)
 }
 
-// contribute sends an own leaf. Where shards have witnesses its bytes are those that its digest says, whatever a program writes
-// meanwhile.
-func (s *sender) contribute(leaf int) error {
-	if !s.witnessed() {
-		return s.leaf(s.slots.Local, leaf)
+// contribute sends a bundle of own leaves. Where shards have witnesses their bytes are those that their digests say, whatever a program
+// writes meanwhile.
+func (s *sender) contribute(leaves []int, last bool) error {
+	if len(leaves) == 1 && s.Layout.LeafLen(leaves[0]) >= whole && !s.witnessed() {
+		return s.leaf(s.slots.Local, leaves[0])
 	}
-	b, err := s.read(s.slots.Local, leaf)
-	if err == nil {
-		err = s.sends(leaf, b[headerSize:])
+	return s.together(leaves, last, func(b []byte, leaf int) ([]byte, error) {
+		at := len(b) + headerSize
+		b, err := s.appendLeaf(b, s.slots.Local, leaf, s.measure)
+		if err == nil {
+			err = s.sends(leaf, b[at:])
+		}
+		return b, err
+	})
+}
+
+// give sends a bundle of leaves that this node has merged, from memory where they are still there.
+func (s *sender) give(merged io.ReaderAt, leaves []int, last bool) error {
+	if leaf := leaves[0]; len(leaves) == 1 && s.Layout.LeafLen(leaf) >= whole {
+		if done, err := s.giveRecent(s.c, leaf); done {
+			return err
+		}
+		return s.leaf(merged, leaf)
 	}
-	if err != nil {
-		return unreadError{err}
-	}
-	return s.c.write(b, s.bounded)
+	return s.together(leaves, last, func(b []byte, leaf int) ([]byte, error) {
+		if f := s.recent.take(leaf); f != nil {
+			defer s.recent.drop(f)
+			return append(b, *f.buf...), nil
+		}
+		return s.appendLeaf(b, merged, leaf, nil)
+	})
 }
 
 // readLeaf fills b, which has the leaf's length.

@@ -132,6 +132,9 @@ func (r *run) inTurn(c *conn, i int, rk rank, quit <-chan struct{}, send func() 
 	if q, ok := c.s.(queuer); !ok || !q.Queues() {
 		return send()
 	}
+	if err := c.flush(rk.merged); err != nil {
+		return err
+	}
 	all := len(r.Participants)
 	rk.distance = (i - r.Self + all) % all
 	t := r.turns.ask(rk)

@@ -233,11 +233,14 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 	task := v.tasks[v.j]
 	n := task.count()
 	hi := hello{contract: v.Contract, run: v.Run, round: v.Round, number: v.Number, sender: v.Self, plan: v.plan}
-	err := v.c.write(v.have.appendFrame(hi.appendFrame(nil)), false)
-	if err != nil {
-		return v.unsent(err, quit)
+	v.c.holdFrames(v.have.appendFrame(hi.appendFrame(nil)))
+	contributes := v.Participants[v.Self].Weight > 0
+	if !contributes || v.Number > 1 {
+		if err := v.c.flush(false); err != nil {
+			return v.unsent(err, quit)
+		}
 	}
-	if v.Participants[v.Self].Weight == 0 {
+	if !contributes {
 		return nil
 	}
 	skip := newBitmap(n)
@@ -258,16 +261,13 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 	if v.method.Distances() {
 		s.measure = v.term
 	}
-	defer s.release()
-	for i, leaf := range task.all() {
-		if skip.get(i) {
-			continue
-		}
+	per := perBundle(v.Layout)
+	for i, leaves := range task.bundles(per, skip) {
 		if err := v.ctx.Err(); err != nil {
 			return nil // The reader knows why.
 		}
 		behind := rank{share: float64(i) / float64(n)}
-		err := v.inTurn(v.c, v.j, behind, quit, func() error { return s.contribute(leaf) })
+		err := v.inTurn(v.c, v.j, behind, quit, func() error { return s.contribute(leaves, i+per >= n) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			v.fail(v.Self, fmt.Sprintf("read own weights: %v", unread), err)
 			return err
@@ -276,7 +276,7 @@ func (v *visitor) send(need <-chan bitmap, quit <-chan struct{}) error {
 			return v.unsent(err, quit)
 		}
 	}
-	err = v.conclude()
+	err := v.conclude()
 	if unread := (unreadError{}); errors.As(err, &unread) {
 		v.fail(v.Self, fmt.Sprintf("measure own weights: %v", unread), err)
 		return err
@@ -296,7 +296,10 @@ func (v *visitor) conclude() error {
 	if err := v.tellNorm(); err != nil {
 		return err
 	}
-	return v.tellInputs()
+	if err := v.tellInputs(); err != nil {
+		return err
+	}
+	return v.c.flush(false)
 }
 
 // unsent lets the reading side explain a write error first.

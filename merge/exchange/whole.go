@@ -43,7 +43,7 @@ func (r *run) ownWhole() {
 			r.mergeFailed(err)
 			return
 		}
-		r.progress.merged(leaf, d, r.mine(leaf))
+		r.merged(leaf, d)
 	}
 	r.progress.stash.release() // From here the slot has all that another attempt could need.
 }
