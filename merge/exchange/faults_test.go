@@ -380,6 +380,7 @@ func TestStreamsOfOthersAreRefused(t *testing.T) {
 		}
 		cancel()
 		wg.Wait()
+		synctest.Wait() // until what was served is noted
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		denied := false
