@@ -46,8 +46,9 @@ type Config struct {
 	// Source is the operator's identity, of the role swci.
 	Source identity.Source
 	Log    *slog.Logger
-	// Lost judges whether the other voters are gone; an error refuses, and nothing has been changed then. nil: nobody is asked.
-	Lost func(ctx context.Context, others []Voter) error
+	// Lost judges whether the other voters of the group, which is of that swarm and epoch, are gone; an error refuses, and nothing has been
+	// changed then. nil: nobody is asked.
+	Lost func(ctx context.Context, of epoch.Pin, others []Voter) error
 	// Single founds a group anew whose only voter it is as well, as when a backup is restored. Else such a group needs no recovery.
 	Single bool
 	// Host and P2PPort are where the node will be reached; empty: where it was. Needed if the state does not know it.
@@ -169,8 +170,12 @@ func found(ctx context.Context, cfg Config, name string, stores store.Stores) (R
 		return res, ErrNotNeeded
 	}
 	if !done {
+		of, err := pinned(cfg.Dir, remains.State)
+		if err != nil {
+			return res, err
+		}
 		if cfg.Lost != nil && len(others) > 0 {
-			if err := cfg.Lost(ctx, others); err != nil {
+			if err := cfg.Lost(ctx, of, others); err != nil {
 				return res, errors.Join(err, undo(cfg.Dir, begun, in))
 			}
 		}
@@ -198,6 +203,16 @@ func found(ctx context.Context, cfg Config, name string, stores store.Stores) (R
 		return res, fmt.Errorf("end the recovery: %w", err)
 	}
 	return res.of(r, false), nil
+}
+
+// pinned is the swarm and the epoch of the state. What the directory pins beside it may be missing, and must not be another swarm.
+func pinned(dir string, s *state.State) (epoch.Pin, error) {
+	of := epoch.Of(s.SwarmID, s.Recoveries)
+	kept, err := epoch.Read(dir)
+	if err == nil && kept.SwarmID != "" && kept.SwarmID != of.SwarmID {
+		err = fmt.Errorf("%s pins swarm %q, and its state is of swarm %q: it was put together from two", dir, kept.SwarmID, of.SwarmID)
+	}
+	return of, err
 }
 
 // end has the node follow the new epoch, and removes the intent.

@@ -266,7 +266,7 @@ func TestRefusedAfterItWasInterrupted(t *testing.T) {
 		}
 		answers := errors.New("2 of 3 SNs answer")
 		if _, err := s.found(func(c *recovery.Config) {
-			c.Lost = func(context.Context, []recovery.Voter) error { return answers }
+			c.Lost = func(context.Context, epoch.Pin, []recovery.Voter) error { return answers }
 		}); !errors.Is(err, answers) {
 			t.Fatalf("got %v", err)
 		}
@@ -294,7 +294,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{"the others answer", []string{"sn-1", "sn-2"}, func(_ *testing.T, _ *survivor, c *recovery.Config) {
-			c.Lost = func(_ context.Context, v []recovery.Voter) error {
+			c.Lost = func(_ context.Context, _ epoch.Pin, v []recovery.Voter) error {
 				if len(v) != 2 || v[0].Name != "sn-1" || v[0].Address != "127.0.0.1:30303" || v[0].PeerID != "idsn1" {
 					t.Errorf("asked of %+v", v)
 				}

@@ -106,14 +106,14 @@ func recoverSN(c *cli.Context, e Env) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	own, err := epoch.Read(c.String("state-dir"))
-	if err != nil {
-		return err
-	}
 	res, err := recovery.Found(c.Context, recovery.Config{
 		Dir: c.String("state-dir"), Source: source, Log: log,
-		Lost: func(ctx context.Context, others []recovery.Voter) error {
-			return lost(ctx, p2p.ProbeConfig{Source: source, Domains: domains}, own, others)
+		Lost: func(ctx context.Context, of epoch.Pin, others []recovery.Voter) error {
+			all, err := reach(ctx, p2p.ProbeConfig{Source: source, Domains: domains}, e.Stdout, others)
+			if err != nil {
+				return err
+			}
+			return lost(of, all)
 		},
 	})
 	if err != nil {
@@ -136,28 +136,16 @@ func sayRecovered(w io.Writer, r recovery.Result) {
 	fmt.Fprintf(w, "start SN %s with its usual command, then new SNs as usual\n", r.Node)
 }
 
-// lost refuses while a majority of the old group could come together: this node, and those that answer.
-func lost(ctx context.Context, cfg p2p.ProbeConfig, own epoch.Pin, others []recovery.Voter) error {
-	type answer struct{ name, of string }
-	answers := make(chan answer, len(others))
-	for _, v := range others {
-		go func() {
-			p, err := p2p.Probe(ctx, cfg, v.Address)
-			if err != nil || p.ID.String() != v.PeerID {
-				answers <- answer{}
-				return
-			}
-			answers <- answer{v.Name, p.SwarmID}
-		}()
-	}
+// lost refuses while a majority of the old group, of this swarm and epoch, could come together: this node, and those that answer, under
+// whatever key.
+func lost(of epoch.Pin, others []reached) error {
 	var there []string
-	for range others {
-		switch a := <-answers; {
-		case a.name == "":
-		case own.Compare(a.of) == epoch.Newer:
-			return fmt.Errorf("SN %s is of a later epoch of the swarm, which was recovered without this one: move the state directory of this SN away and start it again, so that it joins as a new one", a.name)
-		case own.Compare(a.of) == epoch.Same:
-			there = append(there, a.name)
+	for _, a := range others {
+		switch of.Compare(a.swarm) {
+		case epoch.Newer, epoch.Another:
+			return fmt.Errorf("SN %s is of epoch %d of the swarm, which was recovered without this one: move the state directory of this SN away and start it again, so that it joins as a new one", a.Name, epochNumber(a.swarm))
+		case epoch.Same:
+			there = append(there, a.Name)
 		}
 	}
 	slices.Sort(there)
@@ -165,4 +153,10 @@ func lost(ctx context.Context, cfg p2p.ProbeConfig, own epoch.Pin, others []reco
 		return fmt.Errorf("%s can be reached: with this SN that is %d of %d, a majority, and nothing needs to be recovered: start this SN with its usual command", strings.Join(there, ", "), len(there)+1, all)
 	}
 	return nil
+}
+
+// epochNumber is the epoch of a swarm as SNs name it.
+func epochNumber(swarm string) uint64 {
+	p, _ := epoch.Parse(swarm)
+	return p.Number()
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -62,7 +61,11 @@ func restoreSN(c *cli.Context, e Env) error {
 	res, err := restore.Restore(c.Context, restore.Config{
 		File: c.Args().First(), Dir: dir, Name: name, Host: host, P2PPort: port, SwarmID: c.String("swarm-id"), Source: source, Log: log,
 		Lost: func(ctx context.Context, of epoch.Pin, sns []recovery.Voter) error {
-			return superseded(of, sns, probed(ctx, p2p.ProbeConfig{Source: source, Domains: domains}, sns))
+			all, err := reach(ctx, p2p.ProbeConfig{Source: source, Domains: domains}, e.Stdout, sns)
+			if err != nil {
+				return err
+			}
+			return superseded(of, all)
 		},
 	})
 	if err != nil {
@@ -72,31 +75,15 @@ func restoreSN(c *cli.Context, e Env) error {
 	return nil
 }
 
-// probed returns which swarm answers at the address of each SN; empty: none.
-func probed(ctx context.Context, cfg p2p.ProbeConfig, sns []recovery.Voter) []string {
-	swarms := make([]string, len(sns))
-	var all sync.WaitGroup
-	for i, v := range sns {
-		all.Go(func() {
-			if p, err := p2p.Probe(ctx, cfg, v.Address); err == nil {
-				swarms[i] = p.SwarmID
-			}
-		})
-	}
-	all.Wait()
-	return swarms
-}
-
 // superseded refuses to restore a backup of a swarm while SNs that it names answer, whatever their keys: what they have is newer.
-func superseded(of epoch.Pin, sns []recovery.Voter, swarms []string) error {
+func superseded(of epoch.Pin, sns []reached) error {
 	var there []string
-	for i, swarm := range swarms {
-		switch {
-		case swarm == "":
-		case of.Compare(swarm) == epoch.Newer:
-			return fmt.Errorf("the swarm lives: SN %s is of a later epoch of it, which was recovered since the backup: start this SN with its usual command and a new state directory, it joins", sns[i].Name)
-		case of.Compare(swarm) == epoch.Same:
-			there = append(there, sns[i].Name)
+	for _, a := range sns {
+		switch of.Compare(a.swarm) {
+		case epoch.Newer, epoch.Another:
+			return fmt.Errorf("the swarm lives: SN %s is of epoch %d of it, which was recovered since the backup: start this SN with its usual command and a new state directory, it joins", a.Name, epochNumber(a.swarm))
+		case epoch.Same:
+			there = append(there, a.Name)
 		}
 	}
 	switch {

@@ -23,10 +23,14 @@ func TestSuperseded(t *testing.T) {
 		{"most answer", epoch.First(id), []string{id, "", id}, "the swarm lives: sn-0, sn-2, 2 of the 3 SNs that the backup names, can be reached: start this SN"},
 		{"one answers", epoch.First(id), []string{"", id, ""}, "sn-1 can be reached and may hold more than the backup: swarmd recover-sn there loses less"},
 		{"another swarm at their addresses", epoch.First(id), []string{strings.Repeat("cd", 16), strings.Repeat("cd", 16), ""}, ""},
-		{"one that was recovered since", epoch.First(id), []string{"", "", second.String()}, "the swarm lives: SN sn-2 is of a later epoch of it"},
+		{"one that was recovered since", epoch.First(id), []string{"", "", second.String()}, "the swarm lives: SN sn-2 is of epoch 2 of it"},
 		{"one that was left behind before", second, []string{id, id, ""}, ""},
 	} {
-		err := superseded(tt.of, sns, tt.swarms)
+		var all []reached
+		for i, v := range sns {
+			all = append(all, reached{Voter: v, swarm: tt.swarms[i]})
+		}
+		err := superseded(tt.of, all)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
