@@ -16,6 +16,9 @@ import (
 // epochEvery is how often an SN without a leader asks the others whether the swarm was recovered without it.
 const epochEvery = 3 * time.Second
 
+// epochsEvery is how often an SN with a leader asks whether others follow a later epoch beside it.
+const epochsEvery = time.Minute
+
 // listEvery is how often an SN looks for others to keep in its list: it may be killed soon after they have joined.
 const listEvery = 250 * time.Millisecond
 
@@ -26,11 +29,13 @@ func (s *sn) supersededAtStart(ctx context.Context) error {
 	if err != nil {
 		s.cfg.Log.Warn("the list of SNs that was kept is not used; it is made anew", "err", err)
 	}
-	return s.superseded(ctx, kept)
+	return s.superseded(ctx, kept, false)
 }
 
-// superseded returns an error if one of these SNs proves that the swarm was recovered without this one.
-func (s *sn) superseded(ctx context.Context, others []client.SN) error {
+// superseded returns an error if one of these SNs proves that the swarm was recovered without this one. While this one has a leader, or a
+// majority with those of its own epoch, it only says that there are two groups: that most are lost was a mistake, or a lie, and SLs of the
+// old epoch stay too.
+func (s *sn) superseded(ctx context.Context, others []client.SN, led bool) error {
 	own := s.base.swarm.pin()
 	if own.SwarmID == "" || len(others) == 0 {
 		return nil
@@ -44,10 +49,17 @@ func (s *sn) superseded(ctx context.Context, others []client.SN) error {
 		return err
 	}
 	defer api.Close()
-	if next, by := api.Superseded(ctx); by != "" {
-		return s.lost(next, by)
+	later := api.Superseded(ctx)
+	switch {
+	case later.SN == "":
+		return nil
+	case led || later.Most:
+		s.cfg.Log.Error("two groups of SNs live: the swarm was recovered beside a majority of its SNs, of which this is one",
+			"epoch", later.Pin.Number(), "recovered_at", later.SN, "still_of_this_epoch", later.Still,
+			"remedy", "see which of the two most SLs follow, and stop the other one; docs/operations/recover.md has how")
+		return nil
 	}
-	return nil
+	return s.lost(later.Pin, later.SN)
 }
 
 // lost is what an SN says that its swarm has left behind, by the word of another at an API address.
@@ -60,10 +72,10 @@ func (s *sn) lost(next epoch.Pin, by string) error {
 		next.Number(), s.cfg.StateDir, host)
 }
 
-// watchEpoch keeps the list of SNs for the next start. While there is no leader it asks them whether the swarm was recovered without
-// this one, which is an error.
+// watchEpoch keeps the list of SNs for the next start, and asks them whether the swarm was recovered without this one, which is an error
+// where this one has no majority: soon after it lost its leader, and now and then beside one.
 func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
-	list, asked := openSNList(s.cfg.StateDir), time.Now()
+	list, asked, led := openSNList(s.cfg.StateDir), time.Now(), time.Now()
 	tick := time.NewTicker(listEvery)
 	defer tick.Stop()
 	kept, _ := list.read(s.base.swarm.get()) // supersededAtStart has said what is wrong with it
@@ -86,11 +98,16 @@ func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 			return nil
 		case <-tick.C:
 		}
-		if _, _, led := group.Leader(); led || time.Since(asked) < epochEvery {
+		every := epochEvery
+		_, _, leads := group.Leader()
+		if leads {
+			led, every = time.Now(), epochsEvery
+		}
+		if time.Since(asked) < every || !leads && time.Since(led) < epochEvery { // an election is no loss
 			continue
 		}
 		asked = time.Now()
-		if err := s.superseded(ctx, kept); err != nil { // without a leader the log may not be applied, and the view empty
+		if err := s.superseded(ctx, kept, leads); err != nil { // without a leader the log may not be applied, and the view empty
 			return err
 		}
 	}

@@ -156,20 +156,31 @@ func (c *Client) swarmAt(ctx context.Context, sn string) (*swarmv1.GetSwarmRespo
 	return res.Msg, nil
 }
 
-// Superseded asks all SNs that were given whether the pinned swarm has gone on to a later epoch, and returns the latest that one
-// proves, and the SN's address; empty: none does. It blocks for some seconds at most.
-func (c *Client) Superseded(ctx context.Context) (best epoch.Pin, by string) {
+// Later is what an SN hears of later epochs of its swarm than its own.
+type Later struct {
+	Pin   epoch.Pin // the latest that an SN proves
+	SN    string    // the API address of who proves it; empty: nobody does
+	Most  bool      // who asks and the SNs that are of its own epoch still are a majority of all
+	Still []string  // API addresses of these SNs
+}
+
+// Superseded asks, for an SN, all others whether the swarm has gone on to a later epoch. It blocks for some seconds at most.
+func (c *Client) Superseded(ctx context.Context) Later {
 	from, sns := c.pinned(), c.SNs()
-	best = from
+	l := Later{Pin: from}
 	for _, s := range c.swarmsOf(ctx, sns) {
+		if s.swarm == from.String() {
+			l.Still = append(l.Still, s.sn)
+		}
 		if s.swarm == "" || from.Compare(s.swarm) != epoch.Newer {
 			continue
 		}
-		if p, err := c.recovered(ctx, s.sn, from); err == nil && p.Epoch > best.Epoch {
-			best, by = p, s.sn
+		if p, err := c.recovered(ctx, s.sn, from); err == nil && p.Epoch > l.Pin.Epoch {
+			l.Pin, l.SN = p, s.sn
 		} else if err != nil {
 			c.cfg.Log.WarnContext(ctx, "an SN claims a later epoch of the swarm, and does not prove it", "sn", s.sn, "err", err)
 		}
 	}
-	return best, by
+	l.Most = 2*(len(l.Still)+1) > len(sns)+1
+	return l
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,13 +109,28 @@ func TestSuperseded(t *testing.T) {
 	old, next, liar := s.start("sn-0"), second.start("sn-1"), lying.start("sn-2")
 	ask := func(sns ...string) string {
 		cl := s.pinnedTo("/swarm/sn/sn-3", func(cfg *client.Config) { cfg.Log = slog.New(slog.DiscardHandler) }, sns...)
-		_, by := cl.Superseded(t.Context())
-		return by
+		return cl.Superseded(t.Context()).SN
 	}
 	if by := ask(old.addr, liar.addr, freePort(t)); by != "" {
 		t.Errorf("superseded by the word of %s", by)
 	}
 	if by := ask(old.addr, liar.addr, next.addr); by != next.addr {
 		t.Errorf("superseded by the word of %q, want %s", by, next.addr)
+	}
+}
+
+// TestAMajorityIsNotSuperseded: what an SN of three hears when one other was recovered as if these were lost.
+func TestAMajorityIsNotSuperseded(t *testing.T) {
+	s := newSwarm(t, swarmID)
+	second, _ := s.recovered("/swarm/swci", "sn-2")
+	old, next := s.start("sn-1"), second.start("sn-2")
+	for _, c := range []struct {
+		sns  []string
+		most bool
+	}{{[]string{old.addr, next.addr}, true}, {[]string{freePort(t), next.addr}, false}} {
+		cl := s.pinnedTo("/swarm/sn/sn-0", func(cfg *client.Config) { cfg.Log = slog.New(slog.DiscardHandler) }, c.sns...)
+		if l := cl.Superseded(t.Context()); l.SN != next.addr || l.Most != c.most || c.most != slices.Contains(l.Still, old.addr) {
+			t.Errorf("it hears %+v, want a majority: %t", l, c.most)
+		}
 	}
 }
