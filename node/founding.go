@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/epoch"
 )
 
 // newcomer is how old a swarm may be whose founder gives way to another one.
@@ -87,7 +88,10 @@ func (s *sn) giveWay(ctx context.Context, group founded) error {
 			return nil
 		case found := <-s.seekers:
 			own := s.base.swarm.named()
-			if found.swarm == own || !alone(group.View(), s.cfg.Name, len(group.Servers()), time.Now()) {
+			if pin := s.base.swarm.pin(); pin.SwarmID != "" && pin.Compare(found.swarm) != epoch.Other {
+				continue // of another epoch of this swarm, which was recovered or restored here
+			}
+			if len(group.View().Recoveries) > 0 || !alone(group.View(), s.cfg.Name, len(group.Servers()), time.Now()) {
 				continue
 			}
 			return fmt.Errorf("%s; swarm %s, which was founded here, is new and nobody has joined it: delete the state directory %s and start this node with --join HOST of one of that swarm's SNs, or stop its nodes first", found, own, s.cfg.StateDir)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
@@ -83,6 +84,7 @@ func TestFounderGivesWayToSLsOfAnotherSwarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	second := epoch.Pin{SwarmID: "own", Epoch: 2, Digest: strings.Repeat("0", 24)}
 	tests := map[string]struct {
 		who   identity.ID
 		swarm string
@@ -91,6 +93,7 @@ func TestFounderGivesWayToSLsOfAnotherSwarm(t *testing.T) {
 	}{
 		"an SL":                             {sl, "other", 5 * time.Second, true},
 		"of this swarm":                     {sl, "own", 5 * time.Second, false},
+		"of a later epoch of it":            {sl, second.String(), 5 * time.Second, false},
 		"a user":                            {ctl, "other", 5 * time.Second, false},
 		"one that founds without listening": {sl, "other", 0, false},
 	}
@@ -122,6 +125,45 @@ func TestFounderGivesWayToSLsOfAnotherSwarm(t *testing.T) {
 					t.Errorf("it says: %s", err)
 				}
 			})
+		})
+	}
+}
+
+// TestWhatWasRestoredGivesWayToNobody: a swarm that was new when it was backed up has one SN and no session, and its SLs name the epoch
+// before.
+func TestWhatWasRestoredGivesWayToNobody(t *testing.T) {
+	sl, err := identity.ParseIDString("spiffe://swarm.learning/swarm/sl/sl-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"own", "other"} {
+		synctest.Test(t, func(t *testing.T) {
+			view := state.New()
+			apply := func(c state.Command) {
+				t.Helper()
+				next, _, err := view.Apply(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				view = next
+			}
+			apply(state.InitSwarm{SwarmID: "own", AtMS: time.Now().UnixMilli()})
+			had := view.LedgerHead()
+			apply(state.RecoverSwarm{Recovery: ledger.Recovery{
+				SwarmID: "own", Epoch: 2, Node: "sn-0", PeerID: "idnew", By: "spiffe://x/swarm/swci", Signature: []byte{1},
+				Had: ledger.Witness{Length: had.Length, Hash: had.Hash},
+			}})
+			apply(state.RegisterNode{Node: state.Node{Name: "sn-0", Role: "sn", PeerID: "idnew", Host: "h"}, TokenHash: strings.Repeat("0", 64), AtMS: 2})
+			s := &sn{
+				cfg:  SNConfig{Common: Common{Name: "sn-0", StateDir: "/state"}, FoundAfter: 5 * time.Second},
+				base: &base{swarm: &pin{at: epoch.Of("own", view.Recoveries)}}, seekers: make(chan seeker, 1),
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			s.strayed(sl, named)
+			if err := s.giveWay(ctx, lone{view}); err != nil {
+				t.Errorf("an SL of swarm %q ends it: %v", named, err)
+			}
 		})
 	}
 }
