@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 
@@ -239,4 +240,65 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTheStateIsTheLedgers: who writes the file can write the digest too, and the ledger's signatures say nothing of the state beside it.
+func TestTheStateIsTheLedgers(t *testing.T) {
+	s, lines := story(t)
+	apply := func(commands ...state.Command) {
+		t.Helper()
+		for _, c := range commands {
+			next, result, err := s.Apply(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, lines = next, append(lines, bytes.Join(result.Records, nil)...)
+		}
+	}
+	register := func(name, role, key string) state.RegisterNode {
+		return state.RegisterNode{
+			Node: state.Node{Name: name, Role: role, PeerID: key, Host: "h"}, TokenHash: strings.Repeat("0", 64), AtMS: 5,
+			Signature: []byte{1}, Chain: [][]byte{{2}},
+		}
+	}
+	apply(
+		register("sn-0", "sn", "idsn0"), register("sn-1", "sn", "idsn1"), register("sl-1", "sl", "idsl1"), register("sl-2", "sl", "idsl2"),
+		state.BanNode{PeerID: "idsl2", AtMS: 6}, state.BanNode{PeerID: "idsn1", AtMS: 6}, state.UnbanNode{PeerID: "idsn1", AtMS: 7},
+	)
+	had := s.LedgerHead()
+	recovery := ledger.Recovery{
+		SwarmID: swarmID, Epoch: 2, Node: "sn-0", PeerID: "idsn0", By: "spiffe://x/swarm/swci", Signature: []byte{1},
+		Had: ledger.Witness{Length: had.Length, Hash: had.Hash},
+	}
+	apply(state.RecoverSwarm{Recovery: recovery})
+	if _, err := backup.Read(bytes.NewReader(write(t, source(s, lines))), nil); err != nil {
+		t.Fatalf("as it is: %v", err)
+	}
+	node := func(s *state.State, name string, change func(*state.Node)) {
+		n := *s.Nodes[name]
+		change(&n)
+		s.Nodes = maps.Clone(s.Nodes)
+		s.Nodes[name] = &n
+	}
+	other := recovery
+	other.PeerID = "idother"
+	for want, change := range map[string]func(*state.State){
+		`differ in whether node key "idsl2" is banned`: func(s *state.State) { s.Bans = nil },
+		`differ in whether node key "idsn1" is banned`: func(s *state.State) {
+			s.Bans = maps.Clone(s.Bans)
+			s.Bans["idsn1"] = &state.Ban{PeerID: "idsn1", AtMS: 6}
+		},
+		"node sl-1 with another key or role than record": func(s *state.State) { node(s, "sl-1", func(n *state.Node) { n.PeerID = "idmine" }) },
+		"which is no registration":                       func(s *state.State) { node(s, "sl-1", func(n *state.Node) { n.Recorded = 1 }) },
+		"of another founding of the group of SNs":        func(s *state.State) { s.Recoveries = []ledger.Recovery{other} },
+		"of another founding":                            func(s *state.State) { s.Recoveries = nil },
+		`SNs are admitted by "operator"`:                 func(s *state.State) { s.Admit = state.AdmitOperator },
+	} {
+		changed := *s
+		change(&changed)
+		_, err := backup.Read(bytes.NewReader(write(t, source(&changed, lines))), nil)
+		if !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
 }

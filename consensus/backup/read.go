@@ -19,7 +19,7 @@ import (
 )
 
 // Read reads a backup and checks all of it: the digest, the state's invariants, the ledger's chain, and that state and ledger belong
-// together. It calls line, which may be nil, with each record's line and the head after it; only when Read has returned without an
+// together: what is signed in the ledger of bans, node keys, admissions, models and foundings is so in the state. It calls line, which may be nil, with each record's line and the head after it; only when Read has returned without an
 // error are these records proven. It holds the state and one line in memory. Errors wrap one of this package's, or are r's or line's.
 func Read(r io.Reader, line func(head ledger.Head, line []byte) error) (*Backup, error) {
 	body := &body{r: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
@@ -52,7 +52,21 @@ func read(r *bufio.Reader, line func(ledger.Head, []byte) error) (*Backup, error
 	if b.State, err = readState(z, h); err != nil {
 		return nil, err
 	}
-	if err := readLedger(z, h.Ledger, line); err != nil {
+	book := newBook(b.State)
+	err = readLedger(z, h.Ledger, func(head ledger.Head, text []byte) error {
+		_, body, err := ledger.Parse(text)
+		if err != nil {
+			return fmt.Errorf("%w: its ledger: %w", ErrDamaged, err)
+		}
+		if err := book.add(head.Length, body); err != nil || line == nil {
+			return err
+		}
+		return line(head, text)
+	})
+	if err == nil {
+		err = book.end()
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch _, err := r.ReadByte(); {
@@ -165,9 +179,6 @@ func readLedger(r io.Reader, want ledger.Head, line func(ledger.Head, []byte) er
 		}
 		if head, err = ledger.Follow(head, text); err != nil {
 			return fmt.Errorf("%w: its ledger: %w", ErrDamaged, err)
-		}
-		if line == nil {
-			continue
 		}
 		if err := line(head, text); err != nil {
 			return err

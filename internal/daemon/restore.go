@@ -102,5 +102,7 @@ func sayRestored(w io.Writer, dir string, r restore.Result) {
 		fmt.Fprintf(w, "swarm %s is restored as epoch %d in %s, as it was at %s: raft index %d, ledger record %d; signed by %s\n",
 			r.SwarmID, r.Epoch, dir, time.UnixMilli(r.Backup.AtMS).UTC().Format("2006-01-02 15:04:05 UTC"), r.Backup.Index, r.Backup.Ledger.Length, r.By)
 	}
+	fmt.Fprintf(w, "nodes that have followed a later recovery than the backup knows, which is of epoch %d, will not follow this one\n", r.Epoch-1)
+	fmt.Fprintf(w, "the signatures in its ledger were not checked; with the CAs: swarmctl verify backup FILE --bundle CA\n")
 	fmt.Fprintf(w, "start SN %s with its usual command, then other SNs as new ones\n", r.Node)
 }
