@@ -19,6 +19,7 @@ type Inputs struct {
 	Config   Config
 	Recent   []state.CommittedRound // of the contract's current run, as far as the leader remembers
 	Recorded map[uint64]Held        // by round: the run's models as the ledger has them; nil: not looked up, or not known
+	Brief    bool                   // the Decision's Waiting has no Scene; nothing else depends on it
 }
 
 // Decision is what to do for one contract now.
@@ -80,7 +81,9 @@ func (d *decider) wait(w Waiting) {
 	if w.Since.IsZero() {
 		w.Since = d.mem.waitSince
 	}
-	w.Scene = d.scene()
+	if !d.in.Brief {
+		w.Scene = d.scene()
+	}
 	d.out.Waiting = w
 }
 

@@ -74,9 +74,19 @@ func (b *table) ready(weight uint32, sessions ...int) {
 	}
 }
 
+// decide decides twice from the same: the leader does so without the scene, and once more when somebody asks how things stand.
 func (b *table) decide() lead.Decision {
-	d := lead.Decide(lead.Inputs{Now: b.now, View: b.s, Contract: contractName, Reports: b.reports, Memory: b.memory})
-	b.memory = d.Memory
+	b.t.Helper()
+	in := lead.Inputs{Now: b.now, View: b.s, Contract: contractName, Reports: b.reports, Memory: b.memory, Brief: true}
+	brief := lead.Decide(in)
+	in.Brief = false
+	d := lead.Decide(in)
+	plain := d.Waiting
+	plain.Scene = lead.Scene{}
+	if diff := cmp.Diff([]any{brief.Command, brief.Waiting}, []any{d.Command, plain}); diff != "" {
+		b.t.Errorf("with the scene it decides something else:\n%s", diff)
+	}
+	b.memory = brief.Memory
 	return d
 }
 

@@ -51,7 +51,7 @@ type Leader struct {
 // contract is what the leader remembers of one.
 type contract struct {
 	memory  Memory
-	waiting Waiting
+	decided Inputs // those of the last decision; Contract is empty before the first
 	said    string // the last reason that was logged
 	run     uint64
 	recent  []state.CommittedRound // newest last
@@ -105,7 +105,7 @@ func (l *Leader) Status(name string) Status {
 		return s
 	}
 	if c := l.contracts[name]; c != nil {
-		s.Waiting, s.Recent = c.waiting, slices.Clone(c.recent)
+		s.Waiting, s.Recent = c.waiting(), slices.Clone(c.recent)
 	}
 	s.Explain = s.Waiting.Explain(time.Now())
 	if c := l.raft.View().Contracts[name]; c != nil {
@@ -121,9 +121,18 @@ func (l *Leader) Status(name string) Status {
 	return s
 }
 
-// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Leading or not, it logs sessions
-// whose programs are not walled in. Proposals are made one after
-// the other by Run itself, so no contract ever has two in flight.
+// waiting makes the last decision once more, with its scene. The caller holds the leader's mu: remember changes what Recent shares.
+func (k *contract) waiting() Waiting {
+	if k.decided.Contract == "" {
+		return Waiting{}
+	}
+	in := k.decided
+	in.Brief = false
+	return Decide(in).Waiting
+}
+
+// Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Leading or not, it logs sessions whose
+// programs are not walled in. Proposals are made one after the other by Run itself, so no contract ever has two in flight.
 func (l *Leader) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Tick)
 	defer tick.Stop()
@@ -230,7 +239,7 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 	known.remember(c)
 	l.mu.Unlock()
 	in := Inputs{
-		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg, Recent: known.recent,
+		Now: now, View: view, Contract: name, Reports: reports, Memory: known.memory, Config: l.cfg, Recent: known.recent, Brief: true,
 	}
 	d := Decide(in)
 	if _, lose := d.Command.(state.LoseModel); lose || d.Waiting.Kind == WaitModel {
@@ -240,7 +249,7 @@ func (l *Leader) decide(name string, now time.Time) state.Command {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.memory, known.waiting = d.Memory, d.Waiting
+	known.memory, known.decided = d.Memory, in
 	if said := d.Waiting.key(); said != known.said {
 		known.said = said
 		level := slog.LevelDebug

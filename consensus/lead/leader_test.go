@@ -27,7 +27,7 @@ func TestManyRoundsToTheFinalOne(t *testing.T) {
 			t.Errorf("%d plans for 21 rounds", plans)
 		}
 		status := s.current().Status(contractName)
-		if len(status.Recent) != 21 || !status.Leading || status.Waiting.Kind != lead.WaitCompleted {
+		if len(status.Recent) != 21 || !status.Leading || status.Waiting.Kind != lead.WaitCompleted || len(status.Waiting.Scene.Peers) != 3 {
 			t.Errorf("status: %d recent rounds, leading %t, %s", len(status.Recent), status.Leading, status.Waiting)
 		}
 	})
