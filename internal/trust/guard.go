@@ -68,8 +68,12 @@ type Config struct {
 type Guard struct {
 	cfg Config
 
-	mu    sync.Mutex
-	known map[who]*known
+	mu      sync.Mutex
+	known   map[who]*known
+	unknown answer[*swarmv1.Session] // of Unknown
+	refused answer[string]           // of Refused, for refusedBy
+	// refusedBy is the node that asked for refused.
+	refusedBy string
 }
 
 // who is a node as a view shows it. Another node key under a name that is known is another node, which takes nothing from the one
@@ -96,12 +100,17 @@ func (g *Guard) Peer(m *swarmv1.Session) error {
 	if g == nil {
 		return nil
 	}
-	if err := g.Allowed(m.GetSpiffeId()); err != nil {
-		return fmt.Errorf("%s: %w", m.GetNode(), err)
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.judgeLocked(m); err != nil {
+	return g.peerLocked(m)
+}
+
+func (g *Guard) peerLocked(m *swarmv1.Session) error {
+	err := g.Allowed(m.GetSpiffeId())
+	if err == nil {
+		err = g.judgeLocked(m)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", m.GetNode(), err)
 	}
 	return nil
@@ -188,22 +197,28 @@ func (g *Guard) hasEnded(proof *swarmv1.NodeProof, m *swarmv1.Session) bool {
 }
 
 // Unknown returns the sessions that can't be judged, or whose nodes have signed anew. Who lives may hold the final model after its
-// session's end.
+// session's end. The sessions must not be modified from then on, nor what is returned.
 func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var out []*swarmv1.Session
+	now := time.Now()
+	if g.unknown.holds(sessions, now) {
+		return g.unknown.found
+	}
+	next := answer[*swarmv1.Session]{of: sessions, until: now.Add(recheck)}
 	for _, m := range sessions {
 		if m.GetState() == "ended" && !m.GetLive() || m.GetProof() == "" || g.Allowed(m.GetSpiffeId()) != nil {
 			continue
 		}
 		k := g.known[whoIs(m)]
 		if k == nil || k.digest != m.GetProof() ||
-			!k.again.IsZero() && !time.Now().Before(k.again) {
-			out = append(out, m)
+			!k.again.IsZero() && !now.Before(k.again) {
+			next.found = append(next.found, m)
 		}
+		next.notBeyond(k, now)
 	}
-	return out
+	g.unknown = next
+	return next.found
 }
 
 // Learn asks an SN for the proofs of Unknown sessions and checks them. It blocks; what can't be had is an error of the node from
@@ -219,6 +234,7 @@ func (g *Guard) Learn(ctx context.Context, sessions []*swarmv1.Session) {
 			return
 		}
 		g.mu.Lock()
+		g.unknown, g.refused = answer[*swarmv1.Session]{}, answer[string]{}
 		if len(g.known) > maxKnown {
 			clear(g.known)
 		}
@@ -251,18 +267,27 @@ func (g *Guard) learnLocked(m *swarmv1.Session, proofs []*swarmv1.NodeProof, err
 }
 
 // Refused names the nodes of the sessions with which this one shares nothing, sorted, at most MaxRefused. Those that can't be
-// judged yet are not among them.
+// judged yet are not among them. The sessions must not be modified from then on, nor what is returned.
 func (g *Guard) Refused(sessions []*swarmv1.Session, self string) []string {
-	var names []string
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if g.refusedBy == self && g.refused.holds(sessions, now) {
+		return g.refused.found
+	}
+	next := answer[string]{of: sessions, until: now.Add(recheck)}
 	for _, m := range sessions {
 		if m.GetState() == "ended" || m.GetNode() == self {
 			continue
 		}
-		if err := g.Peer(m); err != nil && !errors.Is(err, ErrUnknown) {
-			names = append(names, m.GetNode())
+		if err := g.peerLocked(m); err != nil && !errors.Is(err, ErrUnknown) {
+			next.found = append(next.found, m.GetNode())
 		}
+		next.notBeyond(g.known[whoIs(m)], now)
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return names[:min(len(names), MaxRefused)]
+	slices.Sort(next.found)
+	next.found = slices.Compact(next.found)
+	next.found = next.found[:min(len(next.found), MaxRefused)]
+	g.refused, g.refusedBy = next, self
+	return next.found
 }
