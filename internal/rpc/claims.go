@@ -95,6 +95,6 @@ func (s *seals) inputSigned(view *state.State, c *state.Contract, plan merge.Dig
 	return func(contributor, owner int, in lead.Input) bool {
 		n := view.Nodes[parts[contributor].Node]
 		digest, err := parseDigest(in.Digest)
-		return n != nil && err == nil && s.valid(n.PeerID, exchange.InputMessage(plan, contributor, owner, digest), in.Signature)
+		return n != nil && err == nil && s.Valid(n.PeerID, exchange.InputMessage(plan, contributor, owner, digest), in.Signature)
 	}
 }

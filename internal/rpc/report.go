@@ -140,7 +140,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
 			continue
 		}
-		if m.GetSn() != s.cfg.Name && !s.seals.valid(node.PeerID, statement.Message(node.Name, x), x.GetSignature()) {
+		if m.GetSn() != s.cfg.Name && !s.seals.Valid(node.PeerID, statement.Message(node.Name, x), x.GetSignature()) {
 			bad = fmt.Errorf("%w: node %s did not sign what is reported of its session of %s", ErrSignature, node.Name, x.GetContract())
 			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", m.GetSn(), "err", bad)
 			continue
@@ -156,7 +156,7 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			}
 		}
 		var err error
-		if r.Proofs, err = proven.Rounds(c, node, x, s.seals.valid); err != nil {
+		if r.Proofs, err = proven.Rounds(c, node, x, s.seals.Valid); err != nil {
 			bad = fmt.Errorf("%w: proof of rounds: %w", ErrBadRequest, err)
 			s.cfg.Log.WarnContext(ctx, "refused proof of rounds", "node", node.Name, "contract", x.GetContract(), "err", err)
 		}

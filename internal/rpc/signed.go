@@ -3,12 +3,11 @@ package rpc
 import (
 	"fmt"
 	"math"
-	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -53,7 +52,7 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	if len(claims) > 0 && c.Plan.Witnesses == 0 { // nobody would judge them, and what they say stands for a signature
 		return fmt.Errorf("%w: node %s reports claims of parts that have no witnesses", ErrBadRequest, node.Name)
 	}
-	if !Disagrees(shards, claims) && !s.valid(node.PeerID, exchange.AttestationMessage(out), d.GetSignature()) {
+	if !Disagrees(shards, claims) && !s.Valid(node.PeerID, exchange.AttestationMessage(out), d.GetSignature()) {
 		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
 			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
 	}
@@ -92,7 +91,7 @@ func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outc
 			continue
 		}
 		n := view.Nodes[part.Node]
-		if n == nil || i >= len(given) || !s.valid(n.PeerID, exchange.SealMessage(exchange.Sealed{
+		if n == nil || i >= len(given) || !s.Valid(n.PeerID, exchange.SealMessage(exchange.Sealed{
 			Contract: out.Contract, Run: out.Run, Round: out.Round, Number: out.Number, Plan: out.Plan, Owner: i, Shard: shards[i],
 		}), given[i]) {
 			return part.Node
@@ -101,35 +100,8 @@ func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outc
 	return ""
 }
 
-// maxSeals is how many signatures are remembered: of some attempts of many participants.
-const maxSeals = 1 << 14
-
-// seals remembers signatures that were found valid, as all participants of an attempt report the same seals, and each heartbeat repeats
-// what the one before has said.
-type seals struct {
-	mu   sync.Mutex
-	good map[merge.Digest]struct{}
-}
-
-func (s *seals) valid(peerID string, msg, sig []byte) bool {
-	key := merge.Combine([]merge.Digest{merge.Sum([]byte(peerID)), merge.Sum(msg), merge.Sum(sig)})
-	s.mu.Lock()
-	_, known := s.good[key]
-	s.mu.Unlock()
-	if known {
-		return true
-	}
-	if identity.VerifyNodeSignature(peerID, msg, sig) != nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.good) >= maxSeals || s.good == nil {
-		s.good = map[merge.Digest]struct{}{}
-	}
-	s.good[key] = struct{}{}
-	return true
-}
+// seals remembers signatures that were found valid.
+type seals struct{ proven.Signatures }
 
 // planDigests returns what a participant signs of the contract's plan: its terms, and the ledger's end at that time.
 func planDigests(view *state.State, c *state.Contract) (plan, ledger merge.Digest, err error) {
