@@ -3,6 +3,7 @@ package rpc
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/lead"
@@ -27,7 +28,7 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 	out := exchange.Outcome{
 		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
 	}
-	if out.Plan, out.Ledger, err = planDigests(view, c); err != nil {
+	if out.Plan, out.Ledger, err = s.planDigests(view, c); err != nil {
 		return err
 	}
 	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
@@ -100,8 +101,29 @@ func (s *seals) unsealed(view *state.State, c *state.Contract, out exchange.Outc
 	return ""
 }
 
-// seals remembers signatures that were found valid.
-type seals struct{ proven.Signatures }
+// seals remembers signatures that were found valid, and the last plan that was signed.
+type seals struct {
+	proven.Signatures
+
+	mu sync.Mutex
+	// What planDigests said last, of a state and a contract in it: neither changes once it was made.
+	view         *state.State
+	of           *state.Contract
+	plan, ledger merge.Digest
+}
+
+// planDigests is that function, computed once for all who report the same attempt.
+func (s *seals) planDigests(view *state.State, c *state.Contract) (plan, ledger merge.Digest, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view == view && s.of == c {
+		return s.plan, s.ledger, nil
+	}
+	if plan, ledger, err = planDigests(view, c); err == nil {
+		s.view, s.of, s.plan, s.ledger = view, c, plan, ledger
+	}
+	return plan, ledger, err
+}
 
 // planDigests returns what a participant signs of the contract's plan: its terms, and the ledger's end at that time.
 func planDigests(view *state.State, c *state.Contract) (plan, ledger merge.Digest, err error) {
