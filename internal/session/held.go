@@ -137,6 +137,9 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Size is that of the model in bytes, with the state behind it.
+func (g *guarded) Size() int64 { return g.r.Size() }
+
 // Seek implements io.Seeker.
 func (g *guarded) Seek(offset int64, whence int) (int64, error) { return g.r.Seek(offset, whence) }
 

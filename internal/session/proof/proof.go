@@ -106,7 +106,7 @@ func essence(p *swarmv1.RoundProof) *swarmv1.RoundProof {
 // Path is where the proof of a model lies that is kept in a file.
 func Path(model string) string { return strings.TrimSuffix(model, filepath.Ext(model)) + ".proof" }
 
-// copyBuffer is the size of reads and writes, in bytes.
+// copyBuffer is the size of reads and writes, in bytes, unless the whole is known to be shorter.
 const copyBuffer = 1 << 20
 
 // WriteFile writes what a reader has, and makes the folder for it. It does so under a temporary name first, so that a file with the right name
@@ -124,7 +124,11 @@ func WriteFile(path string, r io.Reader, sync bool) (err error) {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, copyBuffer)); err != nil {
+	size := int64(copyBuffer)
+	if known, ok := r.(interface{ Size() int64 }); ok {
+		size = max(1, min(size, known.Size()))
+	}
+	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, size)); err != nil {
 		return err
 	}
 	if sync {
