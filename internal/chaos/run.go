@@ -336,7 +336,7 @@ func (r *runner) ended() error {
 	return r.verdict()
 }
 
-// audit copies the ledgers and has them verified as an auditor would.
+// audit copies the ledgers and has them verified as an auditor would, and backs one SN up, as an operator would.
 func (r *runner) audit() error {
 	for _, n := range r.c.sns {
 		file := filepath.Join(r.cfg.Dir, n.name+".ledger.jsonl")
@@ -347,6 +347,12 @@ func (r *runner) audit() error {
 		if out, err := r.c.swarmctl(patience, offline, "verify", "ledger", file, "--bundle", r.bundle); err != nil {
 			r.violate("the ledger of %s does not verify: %s", n.name, out)
 		}
+	}
+	file := filepath.Join(r.cfg.Dir, "swarm.backup")
+	if out, err := r.c.swarmctl(patience, r.c.sns[0], "backup", "sn", file, "--force"); err != nil {
+		r.violate("backup sn from %s: %v: %s", r.c.sns[0].name, err, out)
+	} else if out, err := r.c.swarmctl(patience, offline, "verify", "backup", file, "--bundle", r.bundle); err != nil {
+		r.violate("the backup of %s does not verify: %s", r.c.sns[0].name, out)
 	}
 	return r.verdict()
 }
