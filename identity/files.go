@@ -54,7 +54,7 @@ func PrivateDir(dir string) error {
 		return fmt.Errorf("check state directory: %w", err)
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("state directory %s belongs to uid %d, not to uid %d that runs this: change its owner or use another --state-dir", dir, st.Uid, os.Geteuid())
+		return fmt.Errorf("state directory %s belongs to uid %d, not to uid %d that runs this: run it as that user (sudo -u '#%d' …), or use another --state-dir", dir, st.Uid, os.Geteuid(), st.Uid)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("state directory %s has mode %04o: others may read it; run chmod 0700 %s", dir, info.Mode().Perm(), dir)

@@ -281,7 +281,7 @@ func (c Config) intend(r ledger.Recovery, begun bool, self Voter, remains *conse
 	if begun {
 		want.By, want.AskedMS = r.By, r.AskedMS
 		if r.Digest() != want.Digest() {
-			return r, fmt.Errorf("%s is of a recovery of something else than what lies in %s: delete that file if you know that its recovery was not done", filepath.Join(c.Dir, intentFile), c.Dir)
+			return r, fmt.Errorf("%s is of a recovery of something else than what lies in %s: swarmd recover-sn --abandon takes back what it had begun", filepath.Join(c.Dir, intentFile), c.Dir)
 		}
 		return r, nil
 	}
@@ -361,12 +361,38 @@ func undo(dir string, begun bool, in intent) error {
 	return nil
 }
 
+// Abandon takes back what a recovery has begun that is not done, so that the node can start as if there had been none. It reports whether
+// there was one. One that is done is an error, and so is one whose epoch may be told to others.
+func Abandon(dir string, log *slog.Logger) (begun bool, err error) {
+	_, lock, err := open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = lock.Close() }() // it is only a lock
+	in, begun, err := readIntent(dir)
+	if err != nil || !begun {
+		return false, err
+	}
+	stores, closers, err := store.Open(filepath.Join(dir, "raft"), log)
+	if err != nil {
+		return true, err
+	}
+	remains, err := consensus.ReadRemains(stores, log)
+	if err = errors.Join(err, closers.Close()); err != nil {
+		return true, fmt.Errorf("%s: %w", dir, err)
+	}
+	if r := in.Recovery; epoch.Of(remains.State.SwarmID, remains.State.Recoveries) == epoch.Of(r.SwarmID, []ledger.Recovery{r}) {
+		return true, fmt.Errorf("the recovery to epoch %d is done but for its last step: run swarmd recover-sn again without --abandon", r.Epoch)
+	}
+	return true, undo(dir, begun, in)
+}
+
 // Check returns why a node must not start from a state directory: a recovery of it was begun and is not done.
 func Check(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, intentFile)); err != nil {
 		return nil //nolint:nilerr // there is none
 	}
-	return fmt.Errorf("swarmd recover-sn was interrupted in %s: run it again with the same options, then start this node", dir)
+	return fmt.Errorf("swarmd recover-sn was interrupted in %s: run it again with the same options, then start this node; or take back what it has begun: swarmd recover-sn --abandon --state-dir %s", dir, dir)
 }
 
 func joinPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

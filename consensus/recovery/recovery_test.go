@@ -276,6 +276,30 @@ func TestRefusedAfterItWasInterrupted(t *testing.T) {
 	}
 }
 
+// TestAbandoned: what was begun is taken back, and what is done is not.
+func TestAbandoned(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	for at, done := range map[string]bool{"written down": false, "ledger written": false, "founded": true, "pinned": true} {
+		s := newSurvivor(t, newAuthority(t), "sn-1", "sn-2")
+		if begun, err := recovery.Abandon(s.dir, quiet); begun || err != nil {
+			t.Fatalf("before anything was begun: %t, %v", begun, err)
+		}
+		if err := s.killed(at); !errors.Is(err, errKilled) {
+			t.Fatalf("not killed: %v", err)
+		}
+		begun, err := recovery.Abandon(s.dir, quiet)
+		if !begun || (err != nil) != done {
+			t.Errorf("%s: begun %t, %v", at, begun, err)
+		}
+		if left := recovery.Check(s.dir); (left != nil) != done || !done && len(s.ledger()) > 0 {
+			t.Errorf("%s: something is left of it: %d bytes of ledger, %v", at, len(s.ledger()), left)
+		}
+		if _, err := s.found(); err != nil {
+			t.Errorf("%s: it can't be recovered any more: %v", at, err)
+		}
+	}
+}
+
 // killed begins a recovery, which dies at some point.
 func (s *survivor) killed(at string) error {
 	if at == "ledger written" {

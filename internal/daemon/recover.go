@@ -28,12 +28,15 @@ const understandFlag = "i-understand-that-the-others-are-gone"
 func recoverCommand(e Env) *cli.Command {
 	flags := append(operatorFlags(),
 		stringFlag("state-dir", "state directory of the SN that is left; its daemon must be stopped (required)"),
+		&cli.BoolFlag{Name: "abandon", Usage: "take back what an interrupted recovery has begun, as when most SNs came back after all; needs no identity"},
 		&cli.BoolFlag{Name: understandFlag, Usage: "say that most SNs are gone for good and what they alone had committed is lost (required)"},
 	)
 	return described(recoverHelp, command("recover-sn", "found the SNs anew from one of them, when most are gone for good", flags, func(c *cli.Context) error {
 		switch {
 		case c.String("state-dir") == "":
 			return errors.New("mandatory parameter --state-dir not specified; give the state directory of the SN that is left")
+		case c.Bool("abandon"):
+			return abandonRecovery(c, e)
 		case !c.Bool(understandFlag):
 			return fmt.Errorf("this takes the vote from all other SNs, for good, and what only they had committed is lost: if they are gone for good repeat the command with --%s", understandFlag)
 		}
@@ -120,6 +123,23 @@ func recoverSN(c *cli.Context, e Env) error {
 		return err
 	}
 	sayRecovered(e.Stdout, res)
+	return nil
+}
+
+func abandonRecovery(c *cli.Context, e Env) error {
+	level, err := logLevel(c.String("log-level"))
+	if err != nil {
+		return err
+	}
+	dir := c.String("state-dir")
+	begun, err := recovery.Abandon(dir, newLogger(e.Stderr, "swarm.recovery", level))
+	if err != nil {
+		return err
+	}
+	if !begun {
+		return fmt.Errorf("no recovery was begun in %s that is not done", dir)
+	}
+	fmt.Fprintf(e.Stdout, "what the recovery had begun in %s is taken back: start the SN with its usual command\n", dir)
 	return nil
 }
 
