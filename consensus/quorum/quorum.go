@@ -94,7 +94,7 @@ func (e *Error) Remedy() string {
 	} else if need < len(names) {
 		start = fmt.Sprintf("start %d of %s", need, strings.Join(names, ", "))
 	}
-	return start + ", or mend the network to them; if most SNs are gone for good, on one that is left: " +
+	return start + ", or mend the network to them; if most SNs are gone for good stop one that is left, and as an operator on its host: " +
 		"swarmd recover-sn --state-dir DIR --i-understand-that-the-others-are-gone (docs/operations/lost.md)"
 }
 

@@ -36,7 +36,7 @@ func TestNoQuorum(t *testing.T) {
 	} {
 		err := call()
 		wantReason(t, what, err, "NO_QUORUM")
-		if remedy := detail(err).GetRemedy(); !strings.HasSuffix(err.Error(), words) || !strings.HasPrefix(remedy, missing) || !strings.Contains(remedy, "swarmd recover-sn") {
+		if remedy := detail(err).GetRemedy(); !strings.HasSuffix(err.Error(), words) || !strings.HasPrefix(remedy, missing) || !strings.Contains(remedy, "stop one that is left, and as an operator on its host: swarmd recover-sn") {
 			t.Errorf("%s: %v; %s", what, err, remedy)
 		}
 	}
