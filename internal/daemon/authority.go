@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/embedded"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 func authorityCommand(e Env) *cli.Command {
@@ -21,7 +22,9 @@ func authorityCommand(e Env) *cli.Command {
 		}
 		dir := c.String("dir")
 		if dir == "" {
-			dir = authorityDir(e)
+			if dir, err = userdirs.Of(e.Getenv).Authority(); err != nil {
+				return err
+			}
 		}
 		a, err := embedded.New(embedded.Config{Dir: dir, Log: newLogger(e.Stderr, "swarm.authority", level)})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 const healthName = "health"
@@ -29,7 +30,8 @@ func healthCommand(e Env) *cli.Command {
 		if form != "text" && form != "json" {
 			return fmt.Errorf("--output %s: want text or json", form)
 		}
-		dir, err := healthDir(c.Context, stateHome(e), c.String("state-dir"), c.String("name"))
+		nodes, _ := userdirs.Of(e.Getenv).Nodes() // where nothing names it, healthDir says so if it needs it
+		dir, err := healthDir(c.Context, nodes, c.String("state-dir"), c.String("name"))
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -74,7 +74,11 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 		cfg.Name = fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(host), port)
 	}
 	if cfg.StateDir == "" {
-		cfg.StateDir = filepath.Join(stateHome(e), cfg.Name)
+		nodes, err := userdirs.Of(e.Getenv).Nodes()
+		if err != nil {
+			return cfg, err
+		}
+		cfg.StateDir = filepath.Join(nodes, cfg.Name)
 	}
 	if r == runtimeProcess && (c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name")) { // else the container says it
 		cfg.Log.Info("no licence server is needed: --apls options change nothing")
@@ -130,7 +134,10 @@ func socketPath(c *cli.Context, e Env, role string) (string, error) {
 	switch strings.ToLower(kind) {
 	case "embedded":
 		if dir == "" {
-			dir = authorityDir(e)
+			var err error
+			if dir, err = userdirs.Of(e.Getenv).Authority(); err != nil {
+				return "", err
+			}
 		}
 		return filepath.Join(dir, role+".sock"), nil
 	case "", "spiffe":
@@ -144,26 +151,4 @@ func socketPath(c *cli.Context, e Env, role string) (string, error) {
 		return strings.TrimPrefix(socket, "unix://"), nil
 	}
 	return "", fmt.Errorf("--identity %s: want embedded, embedded=DIR or spiffe", kind)
-}
-
-// stateHome is where nodes keep their state unless told otherwise.
-func stateHome(e Env) string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/swarmd"
-	}
-	if x := e.Getenv("XDG_STATE_HOME"); x != "" {
-		return filepath.Join(x, "swarmd")
-	}
-	return filepath.Join(e.Getenv("HOME"), ".local", "state", "swarmd")
-}
-
-// authorityDir is the embedded authority's directory unless told otherwise.
-func authorityDir(e Env) string {
-	if os.Geteuid() == 0 {
-		return "/run/swarmd/authority"
-	}
-	if x := e.Getenv("XDG_RUNTIME_DIR"); x != "" {
-		return filepath.Join(x, "swarmd", "authority")
-	}
-	return filepath.Join(stateHome(e), "authority")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/restore"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -51,7 +52,11 @@ func restoreSN(c *cli.Context, e Env) error {
 		name = fmt.Sprintf("sn-%s-%d", strings.NewReplacer(":", "-").Replace(host), port)
 	}
 	if dir == "" {
-		dir = filepath.Join(stateHome(e), name)
+		nodes, err := userdirs.Of(e.Getenv).Nodes()
+		if err != nil {
+			return err
+		}
+		dir = filepath.Join(nodes, name)
 	}
 	source, domains, log, err := operatorIdentity(c, e)
 	if err != nil {

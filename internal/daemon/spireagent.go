@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -73,7 +74,8 @@ func agentConfig(c *cli.Context, e Env) (*spire.AgentConfig, error) {
 			given[o.Name], some = fmt.Sprint(c.Value(o.Name)), o.Name
 		}
 	}
-	cfg, err := spire.ParseAgent(given, filepath.Join(stateHome(e), "spire-server"))
+	server, _ := userdirs.Of(e.Getenv).SPIREServer() // without a home there is no server in it
+	cfg, err := spire.ParseAgent(given, server)
 	if err != nil || cfg == nil {
 		return nil, err
 	}

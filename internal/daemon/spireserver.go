@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 // serverOptions are the options of `spire-server run` that are passed on. Those that are swarmd's too are not among them:
@@ -73,7 +74,9 @@ func runSpireServer(c *cli.Context, e Env, args []string) error {
 	}
 	dir := c.String("state-dir")
 	if dir == "" {
-		dir = spireServerDir(e)
+		if dir, err = userdirs.Of(e.Getenv).SPIREServer(); err != nil {
+			return err
+		}
 	}
 	log := newLogger(e.Stderr, "swarm.spire", level)
 	defer registered(e, engine.RoleSpireServer, spireServerName(c), "", dir, log)()
@@ -96,15 +99,14 @@ func spireServerName(c *cli.Context) string {
 	return engine.RoleSpireServer
 }
 
-// spireServerDir is run-spire-server's state directory unless told otherwise.
-func spireServerDir(e Env) string { return filepath.Join(stateHome(e), "spire-server") }
-
 // serverSocket finds the API socket of a SPIRE server on this machine: that of run-spire-server if there is one, else
 // where SPIRE's own programs look.
 func serverSocket(e Env) string {
-	own := filepath.Join(spireServerDir(e), "api.sock")
-	if _, err := os.Stat(own); err == nil {
-		return own
+	if dir, err := userdirs.Of(e.Getenv).SPIREServer(); err == nil {
+		own := filepath.Join(dir, "api.sock")
+		if _, err := os.Stat(own); err == nil {
+			return own
+		}
 	}
 	return spire.DefaultServerSocket
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 // Bounds of what is read.
@@ -41,7 +43,7 @@ type Entry struct {
 }
 
 // Dir is where this user's entries are: $SWARM_RUN_DIR, or /run/swarmd/components for root and
-// $XDG_RUNTIME_DIR/swarmd/components for others, else ~/.local/state/swarmd/components.
+// $XDG_RUNTIME_DIR/swarmd/components for others, else swarmd/components in their state.
 func Dir(getenv func(string) string) (string, error) {
 	if dir := getenv("SWARM_RUN_DIR"); dir != "" {
 		dir, err := filepath.Abs(dir)
@@ -50,17 +52,11 @@ func Dir(getenv func(string) string) (string, error) {
 		}
 		return dir, nil
 	}
-	if os.Geteuid() == 0 {
-		return "/run/swarmd/components", nil
+	dir, err := userdirs.Of(getenv).Components()
+	if err != nil {
+		err = fmt.Errorf("the list of running components, unless SWARM_RUN_DIR names one: %w", err)
 	}
-	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "swarmd", "components"), nil
-	}
-	home := getenv("HOME")
-	if !filepath.IsAbs(home) {
-		return "", errors.New("no directory for the list of running components: set SWARM_RUN_DIR, XDG_RUNTIME_DIR or HOME")
-	}
-	return filepath.Join(home, ".local", "state", "swarmd", "components"), nil
+	return dir, err
 }
 
 // Add registers this process; the zero PID and StartTime are filled in. remove takes the entry out again and may be called more

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 // agentWait is how long swarmctl waits for an agent that it starts: it joins, and learns of its entries seconds later.
@@ -69,7 +70,8 @@ func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig,
 			given[o.Name], some = fmt.Sprint(opts.Value(o.Name)), o.Name
 		}
 	}
-	cfg, err := spire.ParseAgent(given, spireServerDir(getenv))
+	server, _ := userdirs.Of(getenv).SPIREServer() // without a home there is no server in it
+	cfg, err := spire.ParseAgent(given, server)
 	if err != nil {
 		return nil, "", &exit.Error{Status: exit.Usage, Err: err}
 	}
@@ -81,18 +83,9 @@ func agentOf(opts *cli.Context, getenv func(string) string) (*spire.AgentConfig,
 	return cfg, fmt.Sprint(given), nil
 }
 
-// spireServerDir must stay the same as swarmd's.
-func spireServerDir(getenv func(string) string) string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/swarmd/spire-server"
-	}
-	base, _ := stateHome(getenv) // without a home there is no server in it
-	return filepath.Join(base, "swarmd", "spire-server")
-}
-
 // openAgent starts the agent that target asks for and waits for an identity of it. Closing that ends the agent.
 func openAgent(ctx context.Context, env Env, target Context) (identity.Provider, error) {
-	base, err := stateHome(env.Getenv)
+	base, err := userdirs.Of(env.Getenv).User()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 // Context says which swarm a command talks to and as whom.
@@ -48,23 +49,11 @@ type Contexts struct{ dir string }
 
 // OpenContexts returns the folder under XDG_STATE_HOME (or ~/.local/state). Nothing is created before the first Save.
 func OpenContexts(getenv func(string) string) (*Contexts, error) {
-	base, err := stateHome(getenv)
+	base, err := userdirs.Of(getenv).User()
 	if err != nil {
 		return nil, err
 	}
 	return &Contexts{dir: filepath.Join(base, "swarmd", "contexts")}, nil
-}
-
-// stateHome is where the XDG rules put a user's state.
-func stateHome(getenv func(string) string) (string, error) {
-	if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
-		return base, nil
-	}
-	home := getenv("HOME")
-	if !filepath.IsAbs(home) {
-		return "", exit.New(exit.Failed, "set HOME or XDG_STATE_HOME to an absolute path", "find state folder: neither HOME nor XDG_STATE_HOME is set")
-	}
-	return filepath.Join(home, ".local", "state"), nil
 }
 
 // Dir is the folder's path.

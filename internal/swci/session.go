@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
 // API is what the commands need of a daemon. Its errors carry an exit code and, when there is one, a remedy.
@@ -176,7 +176,7 @@ func identitySocket(identity string, getenv func(string) string) (string, error)
 		identity = getenv("SPIFFE_ENDPOINT_SOCKET")
 	}
 	if identity == "embedded" {
-		dir, err := authorityDir(getenv)
+		dir, err := userdirs.Of(getenv).Authority()
 		if err != nil {
 			return "", err
 		}
@@ -189,18 +189,6 @@ func identitySocket(identity string, getenv func(string) string) (string, error)
 		return identity, nil
 	}
 	return "", exit.New(exit.Usage, "use embedded, embedded=DIR or the path of a Workload API socket", "identity %q is not known", identity)
-}
-
-// authorityDir must stay the same as swarmd's.
-func authorityDir(getenv func(string) string) (string, error) {
-	if os.Geteuid() == 0 {
-		return "/run/swarmd/authority", nil
-	}
-	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "swarmd", "authority"), nil
-	}
-	base, err := stateHome(getenv)
-	return filepath.Join(base, "swarmd", "authority"), err
 }
 
 func first(values ...string) string {
