@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/mergetest"
 )
 
 func TestCanonicalLayout(t *testing.T) {
@@ -87,14 +88,14 @@ func TestDiff(t *testing.T) {
 }
 
 func TestShards(t *testing.T) {
-	got, err := merge.EqualShards(8, []bool{true, false, true, true})
+	got, err := mergetest.EqualShards(8, []bool{true, false, true, true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(got, []merge.Shard{{0, 3}, {3, 0}, {3, 3}, {6, 2}}); d != "" {
 		t.Errorf("got, want:\n%s", d)
 	}
-	if _, err := merge.EqualShards(8, []bool{false}); !errors.Is(err, merge.ErrShards) {
+	if _, err := mergetest.EqualShards(8, []bool{false}); !errors.Is(err, merge.ErrShards) {
 		t.Errorf("no owner: got %v, want ErrShards", err)
 	}
 	for name, tt := range map[string]struct {

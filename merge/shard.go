@@ -19,35 +19,6 @@ type Shard struct {
 // End returns the index after the last leaf.
 func (s Shard) End() int { return s.First + s.Leaves }
 
-// EqualShards divides the leaves among those participants whose entry is true,
-// in their order; sizes differ by at most one leaf. The others own nothing.
-func EqualShards(leaves int, owners []bool) ([]Shard, error) {
-	n := 0
-	for _, o := range owners {
-		if o {
-			n++
-		}
-	}
-	if n == 0 || leaves < 0 {
-		return nil, fmt.Errorf("%w: %d owners for %d leaves", ErrShards, n, leaves)
-	}
-	shards := make([]Shard, len(owners))
-	k, first := 0, 0
-	for i, o := range owners {
-		shards[i].First = first
-		if !o {
-			continue
-		}
-		shards[i].Leaves = leaves / n
-		if k < leaves%n {
-			shards[i].Leaves++
-		}
-		first += shards[i].Leaves
-		k++
-	}
-	return shards, nil
-}
-
 // CheckShards verifies that the shards cover every leaf exactly once. Their
 // order is free, sizes may differ, and empty ones may stand anywhere in range.
 func CheckShards(leaves int, shards []Shard) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/mergetest"
 )
 
 // TestShardsGiveTheWholeVector merges models of several leaves as three owners
@@ -61,7 +62,7 @@ func TestShardsGiveTheWholeVector(t *testing.T) {
 func sharded(t *testing.T, l *merge.Layout, name string, weights []uint32, xs [][]byte, base []byte) []byte {
 	t.Helper()
 	m := parse(t, name)
-	shards, err := merge.EqualShards(l.Leaves(), []bool{true, true, true})
+	shards, err := mergetest.EqualShards(l.Leaves(), []bool{true, true, true})
 	if err != nil {
 		t.Fatal(err)
 	}

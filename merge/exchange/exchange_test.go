@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
+	"github.com/swarmd/swarmd/merge/mergetest"
 )
 
 func TestAllHoldTheSameModel(t *testing.T) {
@@ -24,7 +24,7 @@ func TestAllHoldTheSameModel(t *testing.T) {
 		}
 		a.Participants[rng.IntN(n)].Weight = 3
 		owners[rng.IntN(n)] = true
-		shards, err := merge.EqualShards(l.Leaves(), owners)
+		shards, err := mergetest.EqualShards(l.Leaves(), owners)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
+	"github.com/swarmd/swarmd/merge/mergetest"
 )
 
 // slot is a weight file in memory. It counts writes per leaf.
@@ -275,7 +276,7 @@ func attempt(t testing.TB, l *merge.Layout, number uint64, weights ...uint32) ex
 	for i := range owners {
 		owners[i] = true
 	}
-	shards, err := merge.EqualShards(l.Leaves(), owners)
+	shards, err := mergetest.EqualShards(l.Leaves(), owners)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
+	"github.com/swarmd/swarmd/merge/mergetest"
 )
 
 const (
@@ -222,7 +223,7 @@ func TestASmallerSetStartsOver(t *testing.T) {
 				smaller := attempt(t, tr.layout, 2, 1, 2, 0, 3)
 				smaller.Method = a.Method
 				p := smaller.Participants
-				shards, err := merge.EqualShards(tr.layout.Leaves(), []bool{true, true, true})
+				shards, err := mergetest.EqualShards(tr.layout.Leaves(), []bool{true, true, true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -142,3 +142,32 @@ func parts(l *merge.Layout, leaf int, models [][]byte) [][]byte {
 	}
 	return out
 }
+
+// EqualShards divides the leaves among those participants whose entry is true,
+// in their order; sizes differ by at most one leaf. The others own nothing.
+func EqualShards(leaves int, owners []bool) ([]merge.Shard, error) {
+	n := 0
+	for _, o := range owners {
+		if o {
+			n++
+		}
+	}
+	if n == 0 || leaves < 0 {
+		return nil, fmt.Errorf("%w: %d owners for %d leaves", merge.ErrShards, n, leaves)
+	}
+	shards := make([]merge.Shard, len(owners))
+	k, first := 0, 0
+	for i, o := range owners {
+		shards[i].First = first
+		if !o {
+			continue
+		}
+		shards[i].Leaves = leaves / n
+		if k < leaves%n {
+			shards[i].Leaves++
+		}
+		first += shards[i].Leaves
+		k++
+	}
+	return shards, nil
+}
