@@ -17,6 +17,7 @@ import (
 const (
 	ReasonNoLeader         = "NO_LEADER"
 	ReasonNoQuorum         = "NO_QUORUM"
+	ReasonQuorum           = "QUORUM" // without what the caller would take out the SNs would be no majority
 	ReasonTimeout          = "TIMEOUT"
 	ReasonStopping         = "STOPPING"
 	ReasonNoSwarm          = "NO_SWARM"

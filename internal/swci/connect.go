@@ -213,14 +213,13 @@ func (r remote) DeleteContract(ctx context.Context, name string, force bool) (ui
 var reasonCodes = map[string]int{
 	client.ReasonUnreachable: exit.Unreachable,
 	client.ReasonNoLeader:    exit.NoLeader,
-	"NOT_LEADER":             exit.NoLeader,
 	client.ReasonNoQuorum:    exit.NoLeader,
+	client.ReasonQuorum:      exit.NoLeader,
 	"OPEN_SESSIONS":          exit.Conflict,
 	"TERMS_MISMATCH":         exit.Conflict,
 	client.ReasonWrongSwarm:  exit.Denied,
 
 	client.ReasonSwarmsDiffer: exit.Conflict,
-	"NOT_FOUND":               exit.NotFound,
 	"TIMEOUT":                 exit.TimedOut,
 }
 
