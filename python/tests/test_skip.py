@@ -28,11 +28,19 @@ def skip(swarm: FakeSwarm, times: int) -> None:
     """Skip so many rounds in a row, each when the program has offered its weights, and let the next one be merged."""
     for time_ in range(times):
         end = time.monotonic() + 30
-        while not any(session.ready and not session.closed for session in swarm.sessions()):
+        while not offered_and_skipped(swarm):
             assert time.monotonic() < end, f"the program does not offer anew after {time_} skips"
             threading.Event().wait(0.002)
-        swarm.skip()
     swarm.release()
+
+
+def offered_and_skipped(swarm: FakeSwarm) -> bool:
+    """Skip what is offered while no merge can come between: one that is not held ends within the same lock."""
+    with swarm.changed:
+        offered = any(session.ready and not session.closed for session in swarm.sessions())
+        if offered:
+            swarm.skip()
+        return offered
 
 
 def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
