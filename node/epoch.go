@@ -68,7 +68,7 @@ func (s *sn) lost(next epoch.Pin, by string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the swarm was recovered without this SN, as epoch %d: move its state directory %s away and start it again with its usual command and --join %s, so that it joins as a new SN",
+	return fmt.Errorf("the swarm was recovered without this SN, as epoch %d: move its state directory %s away and start it again with its usual command and --join %s, so that it joins as a new SN; but if most SLs still follow the SNs of its old group, stop that other SN for good instead",
 		next.Number(), s.cfg.StateDir, host)
 }
 
@@ -79,6 +79,7 @@ func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 	tick := time.NewTicker(listEvery)
 	defer tick.Stop()
 	kept, _ := list.read(s.base.swarm.get()) // supersededAtStart has said what is wrong with it
+	var asking chan error                    // has the answer to the question under way; nil: there is none
 	for {
 		view := group.View()
 		var others []client.SN
@@ -95,7 +96,14 @@ func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 		}
 		select {
 		case <-ctx.Done():
+			if asking != nil {
+				_ = <-asking // it ends because of ctx
+			}
 			return nil
+		case err := <-asking:
+			if asking = nil; err != nil {
+				return err
+			}
 		case <-tick.C:
 		}
 		every := epochEvery
@@ -103,12 +111,12 @@ func (s *sn) watchEpoch(ctx context.Context, group *consensus.Group) error {
 		if leads {
 			led, every = time.Now(), epochsEvery
 		}
-		if time.Since(asked) < every || !leads && time.Since(led) < epochEvery { // an election is no loss
+		if asking != nil || time.Since(asked) < every || !leads && time.Since(led) < epochEvery { // an election is no loss
 			continue
 		}
-		asked = time.Now()
-		if err := s.superseded(ctx, kept, leads); err != nil { // without a leader the log may not be applied, and the view empty
-			return err
-		}
+		asked, asking = time.Now(), make(chan error, 1)
+		go func(others []client.SN, answer chan<- error) { // SNs that are silent take seconds, and the list is kept meanwhile
+			answer <- s.superseded(ctx, others, leads)
+		}(kept, asking) // without a leader the log may not be applied, and the view empty
 	}
 }

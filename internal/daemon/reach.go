@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/internal/p2p"
@@ -55,9 +56,17 @@ func reach(ctx context.Context, cfg p2p.ProbeConfig, w io.Writer, sns []recovery
 // nothing may be a node that hangs.
 func isGone(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		var dns *net.DNSError
-		return !errors.As(err, &dns) || dns.IsNotFound
+	if !errors.As(err, &op) || op.Op != "dial" {
+		return errors.Is(err, p2p.ErrNoSwarmNode) && !errors.Is(err, context.DeadlineExceeded)
 	}
-	return errors.Is(err, p2p.ErrNothingListens) || errors.Is(err, p2p.ErrNoSwarmNode) && !errors.Is(err, context.DeadlineExceeded)
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return dns.IsNotFound
+	}
+	for _, e := range []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return op.Timeout() // what else keeps this machine from connecting says nothing of the SN
 }
