@@ -35,6 +35,7 @@ func (s *session) normLocked(of measured) (float64, bool) {
 func (s *session) offersLocked() (measured, bool) {
 	switch {
 	case s.held != s.committedLocked():
+	case s.closed && standingIn(s.view, s.id).state == "open": // the SNs were restored: what it left counts once they know again that it has closed
 	case s.closed:
 		return measured{base: s.held, closed: true}, true
 	case s.offered != nil && s.base == s.held:
