@@ -1,0 +1,123 @@
+package snlink
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/raftnet"
+)
+
+const (
+	// maxStreams bounds the requests that one SN may have open on a link; the next ones wait at its side.
+	maxStreams = 128
+	// maxUnread bounds what of a link's requests is in memory before it is read, in bytes.
+	maxUnread = 256 << 10
+	// maxHeaders bounds the headers of a message, in bytes.
+	maxHeaders = 64 << 10
+	// prefaceTime is how long the other side may take to begin.
+	prefaceTime = 10 * time.Second
+)
+
+// Server answers requests on streams that it is given. Whoever made it calls Close.
+type Server struct {
+	http  *http.Server
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+// NewServer returns a server; handler learns by [PeerOf] who asks. It runs until Close.
+func NewServer(handler http.Handler, log *slog.Logger) *Server {
+	s := &Server{conns: make(chan net.Conn), done: make(chan struct{})}
+	s.http = &http.Server{
+		Handler: handler, Protocols: onlyHTTP2(), ReadHeaderTimeout: prefaceTime, MaxHeaderBytes: maxHeaders,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTime,
+			MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
+		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			a, _ := c.(*accepted)
+			return context.WithValue(ctx, peerKey{}, a.peer)
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() { _ = s.http.Serve(listener{s}) }() // it only says that it was closed
+	return s
+}
+
+type peerKey struct{}
+
+// PeerOf returns who sent a request, as the network has proven it; nobody for the context of another request.
+func PeerOf(ctx context.Context) raftnet.Peer {
+	p, _ := ctx.Value(peerKey{}).(raftnet.Peer)
+	return p
+}
+
+// Serve answers what a peer asks on a stream until that is closed, by either side; it closes the stream.
+func (s *Server) Serve(conn net.Conn, peer raftnet.Peer) {
+	a := &accepted{Conn: conn, peer: peer, closed: make(chan struct{})}
+	select {
+	case s.conns <- a:
+		<-a.closed
+	case <-s.done:
+		_ = conn.Close()
+	}
+}
+
+// Close closes all streams. Handlers that run are told by their contexts and not waited for.
+func (s *Server) Close() {
+	s.once.Do(func() { close(s.done) })
+	_ = s.http.Close() // of streams that end anyway
+}
+
+// accepted is a stream that the server was given.
+type accepted struct {
+	net.Conn
+	peer   raftnet.Peer
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close closes the stream; further calls do nothing.
+func (a *accepted) Close() error {
+	var err error
+	a.once.Do(func() {
+		err = a.Conn.Close()
+		close(a.closed)
+	})
+	return err
+}
+
+// listener gives the HTTP server what Serve was given.
+type listener struct{ s *Server }
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.s.conns:
+		return c, nil
+	case <-l.s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l listener) Close() error {
+	l.s.once.Do(func() { close(l.s.done) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (listener) Addr() net.Addr { return streams{} }
+
+type streams struct{}
+
+// Network names the kind of address.
+func (streams) Network() string { return "swarm" }
+
+// String returns a name for all streams.
+func (streams) String() string { return "sns" }

@@ -1,0 +1,212 @@
+package snlink_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/consensus/snlink"
+)
+
+const leader = "idb@b:30303"
+
+// pair is one SN that asks, and one that answers, in memory.
+type pair struct {
+	t      *testing.T
+	links  *snlink.Links
+	server *snlink.Server
+
+	mu     sync.Mutex
+	ends   []net.Conn // of the asking side
+	refuse error
+	silent bool
+	served sync.WaitGroup
+}
+
+func newPair(t *testing.T, h http.HandlerFunc) *pair {
+	p := &pair{t: t, server: snlink.NewServer(h, slog.New(slog.DiscardHandler))}
+	p.links = snlink.New(p.dial)
+	t.Cleanup(func() {
+		p.links.Close()
+		p.server.Close()
+		p.served.Wait()
+	})
+	return p
+}
+
+func (p *pair) dial(ctx context.Context, address string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if address != leader {
+		p.t.Errorf("dialled %s", address)
+	}
+	if p.silent {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if p.refuse != nil {
+		return nil, p.refuse
+	}
+	a, b := net.Pipe()
+	p.ends = append(p.ends, a)
+	p.served.Go(func() { p.server.Serve(b, raftnet.Peer{PeerID: "ida", Role: raftnet.RoleSN}) })
+	return a, nil
+}
+
+func (p *pair) ask(ctx context.Context, body string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sn/x", strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res, err := p.links.To(leader).RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return string(b), err
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	b, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s says %s", snlink.PeerOf(r.Context()).PeerID, b)
+}
+
+func TestOneConnectionForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, echo)
+		var asked sync.WaitGroup
+		for i := range 300 { // more than may be open at a time
+			asked.Go(func() {
+				want := fmt.Sprintf("ida says %d", i)
+				if got, err := p.ask(t.Context(), fmt.Sprint(i)); err != nil || got != want {
+					t.Errorf("%q, %v, want %q", got, err, want)
+				}
+			})
+		}
+		asked.Wait()
+		if len(p.ends) != 1 {
+			t.Errorf("%d connections, want 1", len(p.ends))
+		}
+	})
+}
+
+func TestLostLinkIsOpenedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength == 4 { // "hold"
+				<-hold
+			}
+			echo(w, r)
+		})
+		failed := make(chan error, 1)
+		go func() {
+			_, err := p.ask(t.Context(), "hold")
+			failed <- err
+		}()
+		synctest.Wait()
+		_ = p.ends[0].Close()
+		if err := <-failed; !errors.Is(err, snlink.ErrLost) {
+			t.Errorf("a request on a link that broke: %v, want ErrLost", err)
+		}
+		close(hold)
+		if got, err := p.ask(t.Context(), "again"); err != nil || got != "ida says again" {
+			t.Errorf("after the link broke: %q, %v", got, err)
+		}
+		p.links.DropOf(func(address string) bool { return address == leader })
+		if got, err := p.ask(t.Context(), "third"); err != nil || got != "ida says third" || len(p.ends) != 3 {
+			t.Errorf("after the link was dropped: %q, %v, %d connections", got, err, len(p.ends))
+		}
+	})
+}
+
+func TestEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan struct{})
+		p := newPair(t, func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			close(told)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := p.ask(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a request whose time is over: %v", err)
+		}
+		<-told // the other side does not work on
+		if len(p.ends) != 1 {
+			t.Errorf("%d connections, want 1", len(p.ends))
+		}
+	})
+}
+
+func TestDialThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, echo)
+		p.refuse = errors.New("no route")
+		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, snlink.ErrLost) || !strings.Contains(err.Error(), "no route") {
+			t.Errorf("a dial that failed: %v", err)
+		}
+		p.refuse, p.silent = nil, true
+		begin := time.Now()
+		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, snlink.ErrLost) || time.Since(begin) != 10*time.Second {
+			t.Errorf("a dial without an answer: %v after %s", err, time.Since(begin))
+		}
+		p.silent = false
+		if _, err := p.ask(t.Context(), "x"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCloseEndsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		failed := make(chan error, 1)
+		go func() {
+			_, err := p.ask(t.Context(), "x")
+			failed <- err
+		}()
+		synctest.Wait()
+		p.links.Close()
+		if err := <-failed; !errors.Is(err, snlink.ErrLost) {
+			t.Errorf("a request when the links close: %v", err)
+		}
+		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, snlink.ErrClosed) {
+			t.Errorf("a request when the links are closed: %v", err)
+		}
+		p.links.Close()
+	})
+}
+
+// FuzzServer gives the server what a hostile SN may send on a stream.
+func FuzzServer(f *testing.F) {
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	f.Add([]byte(preface))
+	f.Add([]byte(preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
+	f.Add([]byte(preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x03\x01\x05\x00\x00\x00\x01\x83\x86\x84"))
+	f.Add([]byte("POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		s := snlink.NewServer(http.HandlerFunc(echo), slog.New(slog.DiscardHandler))
+		a, b := net.Pipe()
+		var ended sync.WaitGroup
+		ended.Go(func() { s.Serve(b, raftnet.Peer{PeerID: "ida"}) })
+		ended.Go(func() { _, _ = io.Copy(io.Discard, a) })
+		_ = a.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.Copy(a, bytes.NewReader(sent))
+		_ = a.Close()
+		s.Close()
+		ended.Wait()
+	})
+}
