@@ -66,8 +66,7 @@ func (s *session) measureLocked() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		s.norm.busy = false
-		now, _ := s.offersLocked()
-		switch {
+		switch now, _ := s.offersLocked(); {
 		case now != of: // the swarm went on meanwhile, and what was read may be of two models
 		case err != nil:
 			s.giveUpLocked(reasoned(err, "SLOT_UNREADABLE"))
