@@ -248,15 +248,10 @@ func TestAFloodOfCandidates(t *testing.T) {
 		s.formAdmitting(three...)
 		leader := s.leader(three...)
 		index, checked := leader.Index(), 0
-		conn, err := s.net.nodes["id"+others(three, leader.name)[0]].Dial(t.Context(), address(leader.name), consensus.ProtocolForward)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		links := s.linksOf(s.net.nodes["id"+others(three, leader.name)[0]])
 		send := func(r consensus.JoinRequest, from string) consensus.JoinResponse {
 			t.Helper()
-			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-			resp, err := consensus.AskPassedJoin(conn, consensus.Peer{PeerID: from, Role: "sn"}, r)
+			resp, err := consensus.AskPassedJoin(s.within(30*time.Second), links, address(leader.name), consensus.Peer{PeerID: from, Role: "sn"}, r)
 			if err != nil {
 				t.Fatal(err)
 			}

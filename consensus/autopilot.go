@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"sync"
@@ -128,12 +127,11 @@ func (g *Group) fetchStats(ctx context.Context, address string) (serverStats, er
 	if address == g.cfg.Address {
 		return g.ownStats(), nil
 	}
-	answer, err := g.links.ask(ctx, address, frame{kind: frameStats})
+	s, err := ask[nothing, serverStats](ctx, g.links, address, askStats, &nothing{})
 	if err != nil {
 		return serverStats{}, err
 	}
-	var s serverStats
-	return s, json.Unmarshal(answer.body, &s)
+	return *s, nil
 }
 
 // KnownServers returns the configuration's servers; those silent for too long are failed.

@@ -216,7 +216,11 @@ func (g *Group) cutOff(out func(peerID string) bool) {
 		g.log.Warn("this node is banned from the swarm", "node", g.cfg.Name)
 	}
 	g.trans.CloseOf(out)
-	g.links.dropOf(out)
+	g.frames.dropOf(out)
+	g.links.DropOf(func(address string) bool {
+		id, _, err := ParseAddress(address)
+		return err == nil && out(id)
+	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for conn, peerID := range g.streams {

@@ -22,6 +22,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/roster"
+	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/consensus/watchdog"
@@ -120,7 +121,9 @@ type Group struct {
 	term    *atomic.Uint64 // raft's, as it was stored last
 	nonces  *nonce.Table   // of those who join while this server leads
 	asking  *admission.Candidates
-	links   *links
+	links   *snlink.Links
+	server  *snlink.Server
+	frames  *links
 	heard   *roster.Roster
 	opened  time.Time
 	polls   *quorum.Poller
@@ -251,16 +254,21 @@ func (g *Group) startRaft() error {
 			g.log.Warn("could not change how many entries of the raft log stay", "entries", entries)
 		}
 	})
-	g.links = newLinks(func(ctx context.Context, address string) (net.Conn, error) {
-		if id, _, err := ParseAddress(address); err == nil {
-			if err := g.View().CheckBan(id); err != nil {
-				return nil, fmt.Errorf("dial %s: %w", address, err)
+	dial := func(protocol string) func(ctx context.Context, address string) (net.Conn, error) {
+		return func(ctx context.Context, address string) (net.Conn, error) {
+			if id, _, err := ParseAddress(address); err == nil {
+				if err := g.View().CheckBan(id); err != nil {
+					return nil, fmt.Errorf("dial %s: %w", address, err)
+				}
 			}
+			return raftnet.DialSN(ctx, g.cfg.Network, address, protocol)
 		}
-		return raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolForward)
-	})
+	}
+	g.frames = newLinks(dial(ProtocolForward))
+	g.links, g.server = snlink.New(dial(ProtocolRPC)), snlink.NewServer(g.between(), g.log)
 	g.cfg.Network.Handle(ProtocolRaft, g.trans.Handle)
 	g.cfg.Network.Handle(ProtocolForward, g.serveForward)
+	g.cfg.Network.Handle(ProtocolRPC, g.serveLink)
 	g.cfg.Network.Handle(ProtocolJoin, g.serveJoin)
 	return nil
 }
@@ -287,7 +295,7 @@ func (g *Group) allow(p Peer) bool {
 
 // tellHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
 func (g *Group) tellHandOver(ctx context.Context, address, successorID string) {
-	_, _ = g.links.ask(ctx, address, frame{kind: frameHandOver, body: []byte(successorID)})
+	_, _ = ask[handOver, nothing](ctx, g.links, address, askHandOver, &handOver{successorID})
 }
 
 // genuine tells whether a peer is neither banned nor one with a known node key and another SPIFFE ID than its node's: a
@@ -429,7 +437,9 @@ func (g *Group) hangUpNow() (ended raft.Future, err error) {
 	g.isLead.Store(false)
 	ended = g.raft.Shutdown()
 	g.closeStreams()
-	g.links.close()
+	g.frames.close()
+	g.links.Close()
+	g.server.Close()
 	g.trans.CloseStreams()
 	return ended, g.trans.Close()
 }

@@ -2,11 +2,11 @@ package consensus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net"
 	"sync"
 
+	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -22,21 +22,19 @@ func AskRaw(conn net.Conn, command []byte) error {
 	return err
 }
 
-// AskPassedJoin sends, on a forward stream, a join as if it were passed on from a peer.
-func AskPassedJoin(conn net.Conn, from Peer, r JoinRequest) (JoinResponse, error) {
-	var resp JoinResponse
-	body, err := json.Marshal(joinPassed{Peer: from, Request: r})
+// AskPassedJoin sends, on the links of an SN, a join as if it were passed on from a peer.
+func AskPassedJoin(ctx context.Context, links *snlink.Links, address string, from Peer, r JoinRequest) (JoinResponse, error) {
+	resp, err := ask[joinPassed, JoinResponse](ctx, links, address, askJoin, &joinPassed{Peer: from, Request: r})
 	if err != nil {
-		return resp, err
+		return JoinResponse{}, err
 	}
-	if err := writeFrame(conn, new(sync.Mutex), frame{id: 1, kind: frameJoin, body: body}); err != nil {
-		return resp, err
-	}
-	f, err := readFrame(conn)
-	if err != nil {
-		return resp, err
-	}
-	return resp, json.Unmarshal(f.body, &resp)
+	return *resp, nil
+}
+
+// AskStats asks on the links of an SN how far another one's log is.
+func AskStats(ctx context.Context, links *snlink.Links, address string) error {
+	_, err := ask[nothing, serverStats](ctx, links, address, askStats, &nothing{})
+	return err
 }
 
 // MayForward tells whether the leader takes a command from another SN.

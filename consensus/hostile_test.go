@@ -1,13 +1,16 @@
 package consensus_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -20,6 +23,15 @@ func (s *swarm) forward(from, to string) func(state.Command) error {
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
 	return func(c state.Command) error { return askRaw(s.t, conn, c) }
+}
+
+// linksOf are links of a node to others, past its own Group: what a rogue SN may have.
+func (s *swarm) linksOf(node *memNode) *snlink.Links {
+	links := snlink.New(func(ctx context.Context, address string) (net.Conn, error) {
+		return node.Dial(ctx, address, consensus.ProtocolRPC)
+	})
+	s.t.Cleanup(links.Close)
+	return links
 }
 
 // TestNoCommandHaltsTheSwarm: a rogue SN registers SLs that nobody has, whose keys are long in JSON, and commits a round of

@@ -94,14 +94,6 @@ type joinPassed struct {
 	Request JoinRequest `json:"request"`
 }
 
-func decodePassed(b []byte) (joinPassed, error) {
-	var j joinPassed
-	if len(b) > maxJoin {
-		return j, errFrame
-	}
-	return j, exactly(b, &j)
-}
-
 // exactly decodes one JSON value without unknown fields.
 func exactly(b []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -339,19 +331,11 @@ func (g *Group) joinRouted(ctx context.Context, peer Peer, req JoinRequest) Join
 	if leader == g.cfg.Address {
 		return g.joinLocal(ctx, g.self, joinPassed{Peer: peer, Request: req})
 	}
-	body, err := json.Marshal(joinPassed{Peer: peer, Request: req})
+	resp, err := ask[joinPassed, JoinResponse](ctx, g.links, leader, askJoin, &joinPassed{Peer: peer, Request: req})
 	if err != nil {
 		return tryLater(err)
 	}
-	answer, err := g.links.ask(ctx, leader, frame{kind: frameJoin, body: body})
-	if err != nil {
-		return tryLater(err)
-	}
-	var resp JoinResponse
-	if err := json.Unmarshal(answer.body, &resp); err != nil {
-		return tryLater(err)
-	}
-	return resp
+	return *resp
 }
 
 // joinLocal lets a server in; only the leader can. What via says of the peer counts for nothing but refusals: via may lie.

@@ -24,15 +24,10 @@ func TestJoinsThatAnSNMakesUpAreRefused(t *testing.T) {
 		bad := others(three, leader)[0]
 		s.start("z") // it answers the leader, and wants to join nothing
 		z := prover{s.net, "idz"}
-		conn, err := s.net.nodes["id"+bad].Dial(t.Context(), address(leader), consensus.ProtocolForward)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		links := s.linksOf(s.net.nodes["id"+bad])
 		send := func(r consensus.JoinRequest) consensus.JoinResponse {
 			t.Helper()
-			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-			resp, err := consensus.AskPassedJoin(conn, consensus.Peer{PeerID: "idz", Role: "sn", SPIFFEID: "spiffe://anybody/swarm/sn/z"}, r)
+			resp, err := consensus.AskPassedJoin(s.within(30*time.Second), links, address(leader), consensus.Peer{PeerID: "idz", Role: "sn", SPIFFEID: "spiffe://anybody/swarm/sn/z"}, r)
 			if err != nil {
 				t.Fatal(err)
 			}

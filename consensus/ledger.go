@@ -123,13 +123,13 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 			return address, nil
 		}
 		askCtx, cancel := context.WithTimeout(ctx, writeTimeout)
-		answer, err := g.links.ask(askCtx, address, frame{kind: frameLedger, body: appendUint64(nil, have)})
+		answer, err := ask[ledgerRequest, ledgerAnswer](askCtx, g.links, address, askLedger, &ledgerRequest{have})
 		cancel()
-		if err == nil && len(answer.body) == 0 {
+		if err == nil && len(answer.Records) == 0 {
 			err = errors.New("it has no more records than this SN")
 		}
 		if err == nil {
-			err = g.book.Fetched(have, answer.body)
+			err = g.book.Fetched(have, answer.Records)
 		}
 		if _, stop := errors.AsType[ledgerfile.Fatal](err); stop {
 			return "", err
@@ -144,13 +144,4 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 		return "", ledgerfile.Fatal{Err: fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, ledgerfile.Name)}
 	}
 	return from, errors.Join(append(failed, ErrLedgerBehind)...)
-}
-
-// ledgerAnswer is what another server gets for its number of records.
-func (g *Group) ledgerAnswer(body []byte) ([]byte, error) {
-	n, rest, ok := cutUint64(body)
-	if !ok || len(rest) > 0 {
-		return nil, errFrame
-	}
-	return g.book.Read(n, maxLedgerChunk)
 }

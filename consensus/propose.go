@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/quorum"
+	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -40,7 +41,7 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 			a, err = g.proposeVetted(ctx, data, c)
 			return err
 		}
-		answer, err := g.links.ask(ctx, leader, frame{kind: framePropose, body: data})
+		answer, err := g.frames.ask(ctx, leader, frame{kind: framePropose, body: data})
 		if err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (g *Group) SendToLeader(ctx context.Context, kind string, payload []byte) (
 			out, err = g.callLocal(ctx, g.self, kind, payload)
 			return err
 		}
-		answer, err := g.links.ask(ctx, leader, frame{kind: frameCall, body: body})
+		answer, err := g.frames.ask(ctx, leader, frame{kind: frameCall, body: body})
 		out = answer.body
 		return err
 	})
@@ -105,8 +106,10 @@ func (g *Group) Barrier(ctx context.Context) error {
 			index, err = g.readIndex(ctx)
 			return err
 		}
-		answer, err := g.links.ask(ctx, leader, frame{kind: frameRead})
-		index = answer.number
+		answer, err := ask[nothing, indexAnswer](ctx, g.links, leader, askRead, &nothing{})
+		if err == nil {
+			index = answer.Index
+		}
 		return err
 	})
 	if err != nil {
@@ -158,7 +161,7 @@ func passing(err error) bool {
 	if _, rejected := errors.AsType[*state.Error](err); rejected {
 		return false
 	}
-	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader) || errors.Is(err, errLink) ||
+	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader) || errors.Is(err, errLink) || errors.Is(err, snlink.ErrLost) ||
 		errors.Is(err, ErrShutdown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 

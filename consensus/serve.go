@@ -99,27 +99,6 @@ func (g *Group) dispatch(ctx context.Context, peer Peer, f frame) (body []byte, 
 		}
 		body, err = g.callLocal(ctx, peer, kind, payload)
 		return body, 0, err
-	case frameRead:
-		index, err = g.readIndex(ctx)
-		return nil, index, err
-	case frameLedger:
-		body, err = g.ledgerAnswer(f.body)
-		return body, 0, err
-	case frameHandOver:
-		if !g.trans.HandsOver(peer, string(f.body)) {
-			return nil, 0, &RemoteError{Reason: "NOT_LEADER", Message: "only the leader hands leadership over"}
-		}
-		return nil, 0, nil
-	case frameStats:
-		body, err = json.Marshal(g.ownStats())
-		return body, 0, err
-	case frameJoin:
-		j, err := decodePassed(f.body)
-		if err != nil {
-			return nil, 0, err
-		}
-		body, err = json.Marshal(g.joinLocal(ctx, peer, j))
-		return body, 0, err
 	}
 	return nil, 0, fmt.Errorf("%w: request type %d", errFrame, f.kind)
 }
@@ -168,6 +147,18 @@ func (g *Group) callLocal(ctx context.Context, from Peer, kind string, payload [
 		return nil, &RemoteError{Reason: "UNKNOWN_KIND", Message: fmt.Sprintf("no handler for %q on the leader", kind)}
 	}
 	return fn(ctx, from, payload)
+}
+
+// begin notes a request of another SN, so that shutting down waits for it; false means that the group is shut down. Whoever began it
+// calls serving.Done.
+func (g *Group) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.streams == nil {
+		return false
+	}
+	g.serving.Add(1)
+	return true
 }
 
 // enter notes an accepted stream, so that shutting down closes it; false means that the group is shut down.

@@ -25,14 +25,8 @@ const maxKind = 64
 const (
 	framePropose byte = 1 // body: an encoded command
 	frameCall    byte = 2 // body: handler name with its length in one byte, payload
-	frameRead    byte = 3 // no body: which index must I have applied?
-	frameStats   byte = 4 // no body: how far is your log?
-	frameJoin    byte = 5 // body: a join passed on, JSON
 	frameOK      byte = 6
 	frameError   byte = 7 // body: a wireError, JSON
-	frameLedger  byte = 8 // body: how many records I have, 8 bytes; answer: the next ones
-	// frameHandOver, of the leader: another server is to lead next; body: its peer ID.
-	frameHandOver byte = 9
 )
 
 // frame is one message of the forward protocol:
