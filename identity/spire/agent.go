@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,22 +58,22 @@ type Agent struct {
 	binary  string
 	socket  string
 	dataDir string
-	ownLog  bool // the user sends the agent's log to a file
+	logFile string // the user sends the agent's log there, "": to swarmd's
 	lock    *identity.Lock
 	cancel  context.CancelFunc
 	done    chan struct{}
-	stop    chan struct{} // something was read in the log that no restart mends
+	refused chan struct{} // the server refuses the agent, or is another one: there is nothing to wait for
 
 	mu        sync.Mutex
 	domain    string
-	agentID   string   // SPIFFE ID of the agent itself
 	alias     string   // path by which entries know it, "" if somebody else made its token
 	selectors []string // of this process, as the agent saw them last
+	complaint string   // the last warning or error that the agent which runs now has logged
 	problem   string   // why the agent doesn't get on, in words
-	heardOf   string   // the same, but only of the agent that runs now
-	fatal     *permanent
-	lostKey   bool // the agent can't use the SVID that it has kept: it needs a token
-	up        bool // answers
+	joined    bool     // the agent which runs now has, or began with, an SVID
+	gotToken  bool     // it was given a token that was made for it
+	lostKey   bool     // the agent can't use the SVID that it has kept: it needs a token
+	up        bool     // answers
 	everUp    bool
 	began     time.Time // the agent was started
 	since     time.Time // it answers
@@ -105,7 +104,6 @@ func StartAgent(ctx context.Context, cfg AgentConfig) (*Agent, error) {
 		select {
 		case err = <-ready:
 		case <-notice.C:
-			a.noticeSilence()
 			a.sayProblem()
 			continue
 		case <-ctx.Done():
@@ -124,7 +122,7 @@ func StartAgent(ctx context.Context, cfg AgentConfig) (*Agent, error) {
 
 // newAgent checks the configuration and takes the directory.
 func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
-	a := &Agent{cfg: cfg, done: make(chan struct{}), stop: make(chan struct{}, 1), binary: cfg.Binary}
+	a := &Agent{cfg: cfg, done: make(chan struct{}), refused: make(chan struct{}, 1), binary: cfg.Binary}
 	if a.binary == "" {
 		if a.binary, err = Find("spire-agent"); err != nil {
 			return nil, err
@@ -150,7 +148,7 @@ func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
 	}
 	a.socket = given("socketPath", filepath.Join(a.cfg.StateDir, "agent.sock"))
 	a.dataDir = given("dataDir", first(a.file.Agent.DataDir, filepath.Join(a.cfg.StateDir, "data")))
-	a.ownLog = given("logFile", a.file.Agent.LogFile) != ""
+	a.logFile = given("logFile", a.file.Agent.LogFile)
 	if err := os.MkdirAll(a.cfg.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start SPIRE agent: %w", err)
 	}
@@ -264,7 +262,7 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 	if err := awaitSilence(ctx, a.socket); err != nil {
 		return a.hopeless(err)
 	}
-	a.begin()
+	a.begin(join != nil)
 	c, err := startChild(childSpec{Name: "spire-agent", Path: a.binary, Args: args, Log: slog.New(&agentLog{agent: a, next: a.cfg.Log.Handler()}), Grace: agentGrace})
 	if err != nil {
 		return a.hopeless(err)
@@ -278,25 +276,28 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-a.stop:
-		return a.failure(errors.New("spire-agent was stopped"))
 	case <-c.Done():
-		return a.failure(c.Err())
+		return a.failure(ctx, c.Err())
 	}
 }
 
 // awaitSocket returns nil when the agent answers.
 func (a *Agent) awaitSocket(ctx context.Context, c *child) error {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { a.watchStart(watching) })
+	defer watch.Wait()
+	defer stop()
 	tick := time.NewTicker(agentProbe)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-a.stop:
-			return a.failure(errors.New("spire-agent was stopped"))
+		case <-a.refused:
+			return a.failure(ctx, errors.New("spire-agent was stopped"))
 		case <-c.Done():
-			return a.failure(c.Err())
+			return a.failure(ctx, c.Err())
 		case <-tick.C:
 		}
 		if conn, err := net.DialTimeout("unix", a.socket, time.Second); err == nil {
@@ -319,23 +320,21 @@ func (a *Agent) setProblem(text string) {
 }
 
 // begin forgets what an agent before said.
-func (a *Agent) begin() {
+func (a *Agent) begin(gotToken bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fatal, a.selectors, a.heardOf, a.began = nil, nil, "", time.Now()
+	a.selectors, a.complaint, a.began = nil, "", time.Now()
+	a.joined, a.gotToken = readKept(a.dataDir).usable(a.began), gotToken
 	select {
-	case <-a.stop:
+	case <-a.refused:
 	default:
 	}
 }
 
-// noticeSilence finds a problem with an agent that complains of nothing and does not answer.
-func (a *Agent) noticeSilence() {
+func (a *Agent) isUp() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.problem == "" && !a.up && !a.began.IsZero() && time.Since(a.began) > agentSlow {
-		a.problem = fmt.Sprintf("%s runs, does not answer at %s and does not say why: see what it logs with -logLevel=debug", a.binary, a.socket)
-	}
+	return a.up
 }
 
 // hopeless is a failure that ends the first start. What has worked before may work again: the server comes back, the program
@@ -358,28 +357,21 @@ func (a *Agent) keyLost() bool {
 func (a *Agent) ready() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.up, a.everUp, a.since, a.problem, a.lostKey = true, true, time.Now(), "", false
-	a.cfg.Log.Info("SPIRE agent is ready", "socket", a.socket, "spiffe_id", a.agentID)
+	a.up, a.everUp, a.joined, a.since, a.problem, a.lostKey = true, true, true, time.Now(), "", false
+	a.cfg.Log.Info("SPIRE agent is ready", "socket", a.socket, "spiffe_id", readKept(a.dataDir).id())
 }
 
-// failure is what the agent's log said was wrong, else how it ended.
-func (a *Agent) failure(end error) error {
+// sayProblem repeats what the agent waits for.
+func (a *Agent) sayProblem() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.fatal != nil:
-		return a.fatal
-	case a.heardOf != "" && !a.up:
-		return errors.New(a.heardOf)
+	a.sayLocked()
+}
+
+func (a *Agent) sayLocked() {
+	if a.problem == "" || a.up || a.saidWhat == a.problem && time.Since(a.said) < agentNotice {
+		return
 	}
-	var e *childError
-	if !errors.As(end, &e) || len(e.tail) == 0 {
-		return end
-	}
-	text := fmt.Sprintf("spire-agent ended (%s): %s", e.how, strings.Join(e.tail[max(0, len(e.tail)-2):], "; "))
-	if a.everUp || strings.HasPrefix(e.how, "signal") {
-		return errors.New(text)
-	}
-	// It has never run and complains of nothing that passes: of its configuration, say.
-	return &permanent{text}
+	a.said, a.saidWhat = time.Now(), a.problem
+	a.cfg.Log.Warn("waiting for the SPIRE agent", "why", a.problem)
 }

@@ -183,12 +183,12 @@ func TestUsedAndExpiredToken(t *testing.T) {
 	_ = a.Close()
 	cfg.StateDir = filepath.Join(spiretest.TempDir(t), "spire-agent")
 	why := failing(t, cfg)
-	if !strings.Contains(why, "used already") || !strings.Contains(why, "swarmd spire-token sn/sn-1") || !strings.Contains(why, "-spiffeID spiffe://swarm.learning/swarm/sn-agent/sn-1") {
+	if !strings.Contains(why, "already been used") || !strings.Contains(why, "swarmd spire-token sn/sn-1") || !strings.Contains(why, "-spiffeID spiffe://swarm.learning/swarm/sn-agent/sn-1") {
 		t.Errorf("used token: %s", why)
 	}
 	cfg.JoinToken = s.JoinToken(time.Second)
 	<-time.After(2 * time.Second) // the server goes by its clock, in whole seconds
-	if why = failing(t, cfg); !strings.Contains(why, "has expired") || !strings.Contains(why, "swarmd spire-token sn/sn-1") {
+	if why = failing(t, cfg); !strings.Contains(why, "join token expired") || !strings.Contains(why, "swarmd spire-token sn/sn-1") {
 		t.Errorf("expired token: %s", why)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
@@ -124,6 +125,15 @@ func Kept(data []byte) bool { return parseKept(data).usable(time.Now()) }
 
 // domain returns the trust domain that the agent belongs to, "" before its first join.
 func (k keptData) domain() string {
+	id, err := spiffeid.FromString(k.id())
+	if err != nil {
+		return ""
+	}
+	return id.TrustDomain().Name()
+}
+
+// id returns the agent's SPIFFE ID, "" before its first join.
+func (k keptData) id() string {
 	if k.svid == nil {
 		return ""
 	}
@@ -131,7 +141,7 @@ func (k keptData) domain() string {
 	if err != nil {
 		return ""
 	}
-	return id.TrustDomain().Name()
+	return id.String()
 }
 
 func (k keptData) pem() []byte {
@@ -164,9 +174,8 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 	args = []string{"run"}
 	add("socketPath", a.socket)
 	add("dataDir", a.dataDir)
-	// What is asked for at debug level is which selectors the agent sees; it is not passed on.
-	if !a.ownLog {
-		args = append(args, "-logLevel=DEBUG")
+	if a.logFile == "" {
+		add("logLevel", "WARN") // what matters of a start that goes well is said in words of our own
 	}
 	if len(bundle) > 0 && !a.trusts() {
 		path := filepath.Join(cfg.StateDir, "bootstrap.pem")
@@ -199,6 +208,9 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 	}
 	add("trustDomain", domain)
 	args = append(args, cfg.Args...)
+	if a.logFile == "" {
+		args = append(args, "-logFormat=json") // the last one counts: it is read here and written anew
+	}
 	a.setDomain(domain)
 	return args, nil
 }

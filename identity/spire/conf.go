@@ -70,6 +70,7 @@ plugins {
 // settings is what swarmd must know of a server's configuration.
 type settings struct {
 	socket      string
+	logFile     string // "": the server logs to its standard output
 	trustDomain string // "" if neither file nor options name it
 	port        int
 }
@@ -109,6 +110,9 @@ func readSettings(path string, args []string) (settings, error) {
 	if v, ok := argument(args, "socketPath"); ok {
 		s.socket = v
 	}
+	if v, ok := argument(args, "logFile"); ok {
+		s.logFile = v
+	}
 	if v, ok := argument(args, "trustDomain"); ok {
 		s.trustDomain = v
 	}
@@ -133,12 +137,13 @@ func parseSettings(text string) (settings, error) {
 	var conf struct {
 		Server struct {
 			SocketPath  string `hcl:"socket_path"`
+			LogFile     string `hcl:"log_file"`
 			TrustDomain string `hcl:"trust_domain"`
 			BindPort    int    `hcl:"bind_port"`
 		} `hcl:"server"`
 	}
 	err := hcl.Decode(&conf, text)
-	return settings{socket: conf.Server.SocketPath, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}, err
+	return settings{socket: conf.Server.SocketPath, logFile: conf.Server.LogFile, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}, err
 }
 
 // expand puts in variables of the environment as SPIRE's programs do with -expandEnv.

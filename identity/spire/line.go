@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -66,69 +65,34 @@ func eachLine(r io.Reader, fn func(string)) {
 	}
 }
 
-// parseLine reads a line as logrus writes it, text (key=value) or JSON. Any other line is the message, as information.
+// parseLine reads a line of JSON as logrus writes it. Any other line, as of a program that ends before it has opened its log, is
+// the message, as information. A field that is no string has its JSON as its value.
 func parseLine(text string) line {
-	if strings.HasPrefix(text, "{") {
-		if l, ok := parseJSON(text); ok {
-			return l
+	raw := map[string]json.RawMessage{}
+	plain := line{level: slog.LevelInfo, msg: text}
+	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &raw) != nil {
+		return plain
+	}
+	values := map[string]string{}
+	for k, v := range raw {
+		var s string
+		if json.Unmarshal(v, &s) != nil {
+			s = string(v)
 		}
+		values[k] = s
 	}
-	if l, ok := parseText(text); ok {
-		return l
-	}
-	return line{level: slog.LevelInfo, msg: text}
-}
-
-func parseJSON(text string) (line, bool) {
-	var m map[string]any
-	if json.Unmarshal([]byte(text), &m) != nil {
-		return line{}, false
-	}
-	msg, ok := m["msg"].(string)
+	msg, ok := values["msg"]
 	if !ok {
-		return line{}, false
+		return plain
 	}
-	name, _ := m["level"].(string)
-	l := line{level: level(name), msg: msg}
-	for _, k := range slices.Sorted(maps.Keys(m)) {
+	l := line{level: level(values["level"]), msg: msg}
+	for _, k := range slices.Sorted(maps.Keys(values)) {
 		if k == "msg" || k == "level" || k == "time" || len(l.fields) == maxFields {
 			continue
 		}
-		l.fields = append(l.fields, field{k, fmt.Sprint(m[k])})
+		l.fields = append(l.fields, field{k, values[k]})
 	}
-	return l, true
-}
-
-func parseText(text string) (line, bool) {
-	l, found := line{}, false
-	for rest := text; rest != ""; rest = strings.TrimLeft(rest, " ") {
-		key, after, ok := strings.Cut(rest, "=")
-		if !ok || key == "" || strings.ContainsAny(key, " \"") {
-			return line{}, false
-		}
-		var value string
-		if strings.HasPrefix(after, `"`) {
-			quoted, err := strconv.QuotedPrefix(after)
-			if err != nil {
-				return line{}, false
-			}
-			if value, err = strconv.Unquote(quoted); err != nil {
-				return line{}, false
-			}
-			rest = after[len(quoted):]
-		} else {
-			value, rest, _ = strings.Cut(after, " ")
-		}
-		switch {
-		case key == "msg":
-			l.msg, found = value, true
-		case key == "level":
-			l.level = level(value)
-		case key != "time" && len(l.fields) < maxFields:
-			l.fields = append(l.fields, field{key, value})
-		}
-	}
-	return l, found
+	return l
 }
 
 func level(logrus string) slog.Level {

@@ -107,6 +107,9 @@ func (cfg *ServerConfig) prepare() (settings, []string, error) {
 	if err != nil {
 		return settings{}, nil, err
 	}
+	if set.logFile == "" {
+		args = append(args, "-logFormat", "json") // the last one counts: it is read here and written anew
+	}
 	return set, args, nil
 }
 

@@ -169,11 +169,11 @@ func TestJoinTokens(t *testing.T) {
 	t.Run("expired", func(t *testing.T) {
 		token, made := server.JoinToken(time.Second), time.Now()
 		<-time.After(time.Until(made.Add(2 * time.Second))) // tokens have whole seconds
-		run(1, token).Fails("join token has expired", "swarmd spire-token sl/sl-1")
+		run(1, token).Fails("refuses this agent (join token expired)", "make a new join token", "swarmd spire-token sl/sl-1")
 	})
 	t.Run("used", func(t *testing.T) {
 		agent := spiretest.NewAgent(t, server, spiretest.AgentOptions{})
-		run(2, agent.Token).Fails("join token was used already", "swarmd spire-token sl/sl-2")
+		run(2, agent.Token).Fails("refuses this agent (", "already been used)", "make a new join token", "swarmd spire-token sl/sl-2")
 	})
 	t.Run("wrong trust domain", func(t *testing.T) {
 		run(3, server.JoinToken(time.Minute), "-trustDomain", "other.test").Fails("trust domain other.test", "-trustDomain")

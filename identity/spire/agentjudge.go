@@ -1,0 +1,246 @@
+package spire
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+	"google.golang.org/grpc/codes"
+)
+
+// serverLimit bounds one look at the SPIRE server.
+const serverLimit = 3 * time.Second
+
+// watchStart looks once a second why the agent does not answer yet, until ctx ends.
+func (a *Agent) watchStart(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		fault := a.serverFault(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		a.judge(fault)
+	}
+}
+
+// judge says why an agent that runs does not answer yet.
+func (a *Agent) judge(fault error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.up {
+		return
+	}
+	var end *permanent
+	switch {
+	case errors.As(fault, &end):
+		select {
+		case a.refused <- struct{}{}:
+		default:
+		}
+		return
+	case fault != nil:
+		a.problem = fault.Error()
+	case a.complaint != "":
+		a.problem = fmt.Sprintf("the SPIRE server at %s answers, and the agent does not yet: %s", a.server(), cause(a.complaint))
+	case time.Since(a.began) > agentSlow:
+		a.problem = fmt.Sprintf("%s runs, does not answer at %s and does not say why: see what it logs with -logLevel=debug", a.binary, a.socket)
+	}
+	a.sayLocked()
+}
+
+// failure says why an agent has ended, or was ended: what is wrong with its server, what the server answered, or how the
+// program ended, with its last lines. It may take serverLimit.
+func (a *Agent) failure(ctx context.Context, end error) error {
+	var fault error
+	if !a.isUp() {
+		fault = a.serverFault(ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if fault != nil {
+		return fault
+	}
+	if code := refusal(a.complaint); code != codes.OK {
+		return a.refusedLocked()
+	}
+	var e *childError
+	if !errors.As(end, &e) {
+		return end
+	}
+	text := fmt.Sprintf("spire-agent ended (%s)", e.how)
+	if len(e.tail) > 0 {
+		text += ": " + strings.Join(e.tail[max(0, len(e.tail)-2):], "; ")
+	} else if a.logFile != "" {
+		text += ": see its log, " + a.logFile
+	}
+	if a.everUp || a.logFile != "" || strings.HasPrefix(e.how, "signal") || statusCode(a.complaint) != codes.OK {
+		return errors.New(text)
+	}
+	// It has never run and complains of nothing that passes: of its configuration, say.
+	return &permanent{text}
+}
+
+// refusedLocked is what to do about an agent that the server does not take.
+func (a *Agent) refusedLocked() error {
+	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.server(), cause(a.complaint), a.newToken())
+	kept := readKept(a.dataDir).usable(time.Now())
+	switch {
+	case a.joined && !kept: // it has dropped its identity, so that its next start may use a token
+		return errors.New(text)
+	case a.cfg.GenJoinToken != nil && !a.gotToken: // it can't use what it has kept
+		a.lostKey = true // so it gets a token with its next start
+		return errors.New(text)
+	}
+	return &permanent{text}
+}
+
+// serverFault looks at the server as the agent sees it: does it answer, is it of the trust domain, and does its certificate fit
+// what the agent trusts? It returns nil if nothing is wrong, and a *permanent for what no further try mends.
+func (a *Agent) serverFault(ctx context.Context) error {
+	server := a.server()
+	if proxy, _ := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: server}}); proxy != nil {
+		return nil // the agent goes through it, this look would not
+	}
+	certs, err := certificatesOf(ctx, server)
+	if err != nil {
+		return fmt.Errorf("the SPIRE server at %s does not answer (%w): start it, or correct -serverAddress or -serverPort; trying again", server, err)
+	}
+	id, err := x509svid.IDFromCert(certs[0])
+	if err != nil {
+		return fmt.Errorf("what answers at %s is no SPIRE server (%w): correct -serverAddress or -serverPort; trying again", server, err)
+	}
+	a.mu.Lock()
+	domain := a.domain
+	a.mu.Unlock()
+	if got := id.TrustDomain().Name(); domain != "" && got != domain {
+		return &permanent{fmt.Sprintf("the SPIRE server at %s is not of trust domain %s: correct -trustDomain or -serverAddress (it is %s)", server, domain, id)}
+	}
+	bundle, kept := a.trusted()
+	if len(bundle) == 0 {
+		return nil
+	}
+	if _, _, err = x509svid.Verify(certs, x509bundle.FromX509Authorities(id.TrustDomain(), bundle)); err == nil {
+		return nil
+	}
+	if kept {
+		return fmt.Errorf("the certificate of the SPIRE server at %s does not fit the bundle that this agent has kept: correct -serverAddress, or delete %s to join another server with a new token", server, a.dataDir)
+	}
+	return fmt.Errorf("the certificate of the SPIRE server at %s does not fit the trust bundle: give the right -trustBundle (`spire-server bundle show` prints it) or -serverAddress", server)
+}
+
+// certificatesOf returns the certificates, at least one, that a TLS server shows. Nothing is verified.
+func certificatesOf(ctx context.Context, server string) ([]*x509.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, serverLimit)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
+	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err
+		}
+		return nil, err
+	}
+	defer conn.Close()
+	client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // it only looks
+	if err := client.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return client.ConnectionState().PeerCertificates, nil
+}
+
+// trusted returns the certificates by which the agent knows its server, none if that is not known here, and whether they are what
+// the agent has kept.
+func (a *Agent) trusted() (bundle []*x509.Certificate, kept bool) {
+	if kept := readKept(a.dataDir).bundle; len(kept) > 0 {
+		return kept, true
+	}
+	path := filepath.Join(a.cfg.StateDir, "bootstrap.pem")
+	if a.trusts() {
+		given, _ := argument(a.cfg.Args, "trustBundle")
+		path = first(given, a.file.Agent.TrustBundle)
+	}
+	if path == "" || switched(a.cfg.Args, "insecureBootstrap") || a.file.Agent.Insecure {
+		return nil, false
+	}
+	raw, err := readBounded(path)
+	if err != nil {
+		return nil, false // the agent says so
+	}
+	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			bundle = append(bundle, cert)
+		}
+	}
+	return bundle, false
+}
+
+// server is the address of the agent's SPIRE server, HOST:PORT.
+func (a *Agent) server() string {
+	port := defaultPort
+	for _, p := range []int{a.file.Agent.ServerPort, a.cfg.ServerPort} {
+		if p != 0 {
+			port = p
+		}
+	}
+	return net.JoinHostPort(first(a.cfg.ServerAddress, a.file.Agent.ServerAddress), strconv.Itoa(port))
+}
+
+// newToken says how to get one.
+func (a *Agent) newToken() string {
+	domain := first(a.domain, DefaultTrustDomain)
+	return fmt.Sprintf("make a new join token on the server's machine with `swarmd spire-token %s` (or `spire-server token generate -spiffeID spiffe://%s%s`) and give it by -joinToken",
+		node(a.cfg.Role, a.cfg.NodeName), domain, AgentPath(a.cfg.Role, a.cfg.NodeName))
+}
+
+var statusText = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
+
+// statusCode is the first gRPC status in a text, as gRPC writes it: OK if there is none, Unknown for a code that is not known.
+func statusCode(text string) codes.Code {
+	m := statusText.FindStringSubmatch(text)
+	if m == nil {
+		return codes.OK
+	}
+	for c := codes.OK; c <= codes.Unauthenticated; c++ {
+		if c.String() == m[1] {
+			return c
+		}
+	}
+	return codes.Unknown
+}
+
+// refusal is the code with which the server refused what the agent asked for, OK if it did not.
+func refusal(text string) codes.Code {
+	switch c := statusCode(text); c {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.NotFound:
+		return c
+	}
+	return codes.OK
+}
+
+// cause is the last part of a chain of errors, without gRPC's wrapping.
+func cause(text string) string {
+	for _, sep := range []string{"desc = ", "Error while dialing: "} {
+		if i := strings.LastIndex(text, sep); i >= 0 {
+			text = text[i+len(sep):]
+		}
+	}
+	return cut(plain(strings.Trim(strings.ReplaceAll(text, `\"`, `"`), `" `)), 300)
+}

@@ -1,0 +1,46 @@
+package spire
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// TestRefusal: what a server refuses is told by gRPC's code, whatever the words are and whoever wraps them.
+func TestRefusal(t *testing.T) {
+	for c := codes.OK; c <= codes.Unauthenticated; c++ {
+		want := codes.OK
+		switch c {
+		case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.NotFound:
+			want = c
+		}
+		text := "rpc error: any words"
+		if c != codes.OK {
+			text = "attest: " + status.Error(c, "any words").Error()
+		}
+		if got := refusal(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+		if got := statusCode(text); got != c {
+			t.Errorf("%s: got code %s, want %s", text, got, c)
+		}
+	}
+	if got := statusCode("rpc error: code = Strange desc = x"); got != codes.Unknown {
+		t.Errorf("got %s, want Unknown", got)
+	}
+}
+
+// TestParseSelectors reads the field as logrus writes it in JSON.
+func TestParseSelectors(t *testing.T) {
+	got, ok := parseSelectors(`[{"type":"unix","value":"uid:0"},{"type":"swarm","value":"node-type:sn"}]`)
+	if !ok || len(got) != 2 || got[0] != "unix:uid:0" || got[1] != "swarm:node-type:sn" {
+		t.Errorf("got %q, %t", got, ok)
+	}
+	if got, ok := parseSelectors("[]"); !ok || len(got) != 0 {
+		t.Errorf("none: got %q, %t", got, ok)
+	}
+	if got, ok := parseSelectors(`[type:"unix"  value:"uid:0"]`); ok {
+		t.Errorf("no JSON: got %q", got)
+	}
+}
