@@ -382,49 +382,6 @@ func TestDecideIsPure(t *testing.T) {
 	}
 }
 
-func TestLiveness(t *testing.T) {
-	s := state.New()
-	at := time.Unix(1000, 0)
-	for _, name := range []string{"sl-0", "sl-1", "sn-0"} {
-		role := name[:2]
-		s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: name, Role: role, PeerID: name}, TokenHash: strings.Repeat("1", 64), AtMS: 5})
-	}
-	l := lead.NewLiveness(5*time.Second, "sn-0")
-	l.Begin(at)
-	steps := []struct {
-		after time.Duration
-		touch string
-		want  string
-	}{
-		{0, "", ""},
-		{6 * time.Second, "sl-0", ""}, // Silence of sl-1 counts only after two timeouts.
-		{3900 * time.Millisecond, "sl-0", ""},
-		{100 * time.Millisecond, "sl-0", "sl-1:false"},
-		{2 * time.Second, "", ""},
-		{4 * time.Second, "", "sl-0:false"},
-		{time.Hour, "", ""},
-		{time.Second, "sl-1", "sl-1:true"},
-	}
-	for i, step := range steps {
-		at = at.Add(step.after)
-		if step.touch != "" {
-			l.Touch(step.touch, at)
-		}
-		var got []string
-		for _, c := range l.Changes(s, at) {
-			got = append(got, fmt.Sprintf("%s:%t", c.Node, c.Live))
-			s, _, _ = s.Apply(c)
-		}
-		if strings.Join(got, " ") != step.want {
-			t.Errorf("step %d: %v, want %q", i, got, step.want)
-		}
-	}
-	s, _, _ = s.Apply(state.RegisterNode{Node: *s.Nodes["sl-0"], TokenHash: strings.Repeat("2", 64), AtMS: at.UnixMilli()})
-	if got := l.Changes(s, at); len(got) != 0 {
-		t.Errorf("a node that registered again is declared %+v", got)
-	}
-}
-
 // TestFinalAttemptOutlivesAReopening: a peer that closed opens a new session while the final attempt runs, so that fewer
 // than minPeers have closed.
 func TestFinalAttemptOutlivesAReopening(t *testing.T) {
@@ -501,21 +458,5 @@ func TestBannedParticipant(t *testing.T) {
 				t.Errorf("reason %q", got)
 			}
 		})
-	}
-}
-
-func TestNothingHeardRevivesABannedNode(t *testing.T) {
-	b := newTable(t, 2, 2)
-	l := lead.NewLiveness(time.Second, "sn-0")
-	l.Begin(b.now)
-	b.apply(state.BanNode{PeerID: "sl-1"})
-	l.Touch("sl-1", b.now)
-	if got := l.Changes(b.s, b.now); len(got) != 0 {
-		t.Errorf("changes %+v", got)
-	}
-	b.apply(state.UnbanNode{PeerID: "sl-1"})
-	l.Touch("sl-1", b.now)
-	if got := l.Changes(b.s, b.now); len(got) != 1 || !got[0].Live {
-		t.Errorf("changes after the ban was lifted: %+v", got)
 	}
 }

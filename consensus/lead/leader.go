@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/liveness"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -36,7 +37,7 @@ type Leader struct {
 	raft      Log
 	log       *slog.Logger
 	reports   *Reports
-	liveness  *Liveness
+	liveness  *liveness.Tracker
 	wake      chan struct{}                 // holds one, so that many wake-ups are one
 	walls     map[string]toldWalls          // by contract; Run's alone
 	losses    map[string]state.LostModel    // those that were logged, by contract; Run's alone
@@ -74,7 +75,7 @@ type Status struct {
 func New(cfg Config, raft Log, log *slog.Logger) *Leader {
 	cfg = cfg.withDefaults()
 	return &Leader{
-		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: NewLiveness(cfg.HeartbeatTimeout, cfg.Self),
+		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
 		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
 	}
 }

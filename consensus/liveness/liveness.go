@@ -1,4 +1,5 @@
-package lead
+// Package liveness finds which nodes a leader has heard too long ago.
+package liveness
 
 import (
 	"sync"
@@ -7,8 +8,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// Liveness knows when each node was last heard. It is safe for concurrent use.
-type Liveness struct {
+// Tracker knows when each node was last heard. It is safe for concurrent use.
+type Tracker struct {
 	timeout time.Duration
 	self    string
 
@@ -18,13 +19,13 @@ type Liveness struct {
 	since map[string]int64     // LiveSinceMS of nodes last seen alive in the state
 }
 
-// NewLiveness returns a watch in which self is always alive.
-func NewLiveness(timeout time.Duration, self string) *Liveness {
-	return &Liveness{timeout: timeout, self: self, last: map[string]time.Time{}, since: map[string]int64{}}
+// New returns a tracker that takes self for alive always, and others after a silence of timeout for dead.
+func New(timeout time.Duration, self string) *Tracker {
+	return &Tracker{timeout: timeout, self: self, last: map[string]time.Time{}, since: map[string]int64{}}
 }
 
 // Begin forgets all that was heard: a new term of leadership begins now.
-func (l *Liveness) Begin(now time.Time) {
+func (l *Tracker) Begin(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begin = now
@@ -33,7 +34,7 @@ func (l *Liveness) Begin(now time.Time) {
 }
 
 // Touch records a heartbeat of a node.
-func (l *Liveness) Touch(node string, at time.Time) {
+func (l *Tracker) Touch(node string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last[node] = at
@@ -41,7 +42,7 @@ func (l *Liveness) Touch(node string, at time.Time) {
 
 // Changes returns the changes of liveness to commit. Nobody is found dead in the first two timeouts of a term, as silence
 // then may only mean that nodes have not found the new leader yet.
-func (l *Liveness) Changes(view *state.State, now time.Time) []state.SetLive {
+func (l *Tracker) Changes(view *state.State, now time.Time) []state.SetLive {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var changes []state.SetLive
