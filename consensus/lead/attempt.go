@@ -52,7 +52,7 @@ func (d *decider) attempt() {
 		d.commit(done)
 		return
 	}
-	if gone, why := d.gone(); gone != nil {
+	if gone, why := d.gone(); gone != nil && !d.mayBeThere(gone, pending) {
 		d.without(why)
 		return
 	}
@@ -178,29 +178,6 @@ func (d *decider) renewed() string {
 		}
 	}
 	return ""
-}
-
-// gone returns the participants that can't finish: their session has ended or their node is dead.
-func (d *decider) gone() (nodes []string, why string) {
-	for _, part := range d.c.Plan.Participants {
-		s, n := d.c.Sessions[part.Session], d.in.View.Nodes[part.Node]
-		reason := ""
-		switch {
-		case s != nil && s.EndReason == state.EndBanned:
-			reason = part.Node + " is banned"
-		case s == nil || s.State == state.SessionEnded:
-			reason = part.Node + " has left"
-		case n == nil || !n.Live:
-			reason = part.Node + " is lost"
-		default:
-			continue
-		}
-		nodes = append(nodes, part.Node)
-		if why == "" {
-			why = reason
-		}
-	}
-	return nodes, why
 }
 
 // without repeats the attempt without those who are gone or excluded, or gives it up when too few remain.

@@ -64,7 +64,7 @@ func explained() []waitingCase {
 			b := newTable(t, 2, 3)
 			b.ready(1, 0, 1, 2)
 			b.follow()
-			b.apply(state.SetLive{Node: "sl-1", AtMS: b.now.UnixMilli()})
+			b.apply(state.SetLive{Node: "sl-1", AtMS: b.now.Add(-15 * time.Second).UnixMilli()})
 			b.follow()
 			plan := b.contract().Plan
 			b.reports[id(0)] = lead.Report{

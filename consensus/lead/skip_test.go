@@ -11,11 +11,11 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// dies has the SNs find a node dead, and the leader decide.
+// dies has the SNs find a node dead for long, and the leader decide.
 func (b *table) dies(nodes ...int) lead.Decision {
 	b.t.Helper()
 	for _, i := range nodes {
-		b.apply(state.SetLive{Node: name(i), AtMS: b.now.UnixMilli()})
+		b.apply(state.SetLive{Node: name(i), AtMS: b.now.Add(-15 * time.Second).UnixMilli()})
 	}
 	return b.decide()
 }
