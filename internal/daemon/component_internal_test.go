@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 )
 
@@ -319,13 +320,23 @@ func TestEveryOptionHasAPlace(t *testing.T) {
 	}
 	app := newApp(environment(nil))
 	for _, c := range app.Commands {
-		if c.Name != "run-sn" && c.Name != "run-sl" && c.Name != "run-spire-server" {
+		places := map[string]map[string]start.Place{"run-sn": start.Places(&start.SN{}), "run-sl": start.Places(&start.SL{}), "run-spire-server": start.Places(&start.SpireServer{})}[c.Name]
+		if places == nil {
 			continue
 		}
 		for _, f := range c.Flags {
 			name := f.Names()[0]
+			place, known := places[name]
+			switch name {
+			case "runtime", "config-file", "sudo": // the command's own
+				known, place = true, start.Launcher
+			}
+			if !known {
+				t.Errorf("%s --%s is no option of internal/launch/start", c.Name, name)
+			}
+			delete(places, name)
 			doc, ok := f.(cli.DocGenerationFlag)
-			if !ok || inside[name] || placeOf(name) != onward {
+			if !ok || inside[name] || place != start.Onward {
 				continue
 			}
 			for _, w := range words {
@@ -333,6 +344,9 @@ func TestEveryOptionHasAPlace(t *testing.T) {
 					t.Errorf("%s --%s (%s) goes into the container as it is", c.Name, name, doc.GetUsage())
 				}
 			}
+		}
+		for name := range places {
+			t.Errorf("%s has no option --%s", c.Name, name)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,15 +14,8 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// check finds at the engine what would keep a component from its work, so that the user hears it and not a log.
-type check func(context.Context, *engine.Engine, *slog.Logger) error
-
-// runComponent runs a start command in the container that translate makes of it. An attached one gives its own exit code.
-func runComponent(c *cli.Context, e Env, translate func(*cli.Context, Env) (component.Spec, error), checks ...check) error {
-	spec, err := translate(c, e)
-	if err != nil {
-		return err
-	}
+// runComponent runs a start command in a container, whose description has been checked. An attached one gives its own exit code.
+func runComponent(c *cli.Context, e Env, run runs) error {
 	if c.Bool("sudo") && e.Sudo.UID() != 0 {
 		return e.Sudo.Again(e.args[1:], e.Environ())
 	}
@@ -37,14 +29,7 @@ func runComponent(c *cli.Context, e Env, translate func(*cli.Context, Env) (comp
 	}
 	defer eng.Close()
 	log := newLogger(e.Stderr, "swarm.launch", slog.LevelInfo)
-	for _, check := range checks {
-		if err := check(c.Context, eng, log); err != nil {
-			return err
-		}
-	}
-	code, err := component.Run(c.Context, eng, spec, component.IO{
-		Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Getenv: e.Getenv, Log: log,
-	})
+	code, err := run(c.Context, eng, component.IO{Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr, Getenv: e.Getenv, Log: log})
 	if err != nil || code != 0 {
 		return &ExitError{Code: max(code, 1), Err: err}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/node"
@@ -54,8 +56,8 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 	if err != nil {
 		return node.Common{}, err
 	}
-	r, err := runtimeOf(c, "runtime", runtimeProcess)
-	if err == nil && r == runtimeProcess {
+	r, err := start.Runtime("runtime", c.String("runtime"), start.Process)
+	if err == nil && r == start.Process {
 		err = withoutContainer(c, own(role)...)
 	}
 	if err != nil {
@@ -80,10 +82,14 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 		}
 		cfg.StateDir = filepath.Join(nodes, cfg.Name)
 	}
-	if r == runtimeProcess && (c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name")) { // else the container says it
+	if r == start.Process && (c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name")) { // else the container says it
 		cfg.Log.Info("no licence server is needed: --apls options change nothing")
 	}
-	agent, err := agentConfig(c, e)
+	var n start.Node
+	if err := read(c, &n); err != nil {
+		return cfg, err
+	}
+	agent, err := n.AgentConfig(e.Getenv)
 	if err != nil {
 		return cfg, err
 	}
@@ -97,7 +103,7 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 		err = withAgent(&cfg, agent)
 		return cfg, err
 	}
-	if cfg.SocketPath, err = socketPath(c, e, role); err == nil && !fromAuthority(c) {
+	if cfg.SocketPath, err = socketPath(c, e, role); err == nil && !n.Embedded() {
 		atHost(&cfg)
 	}
 	return cfg, err
@@ -109,12 +115,6 @@ func own(role string) []string {
 		return nil // -e is for the program too
 	}
 	return []string{"env"}
-}
-
-// fromAuthority tells whether identities come from the embedded authority.
-func fromAuthority(c *cli.Context) bool {
-	kind, _, _ := strings.Cut(c.String("identity"), "=")
-	return strings.EqualFold(kind, "embedded")
 }
 
 func logLevel(s string) (slog.Level, error) {
@@ -130,25 +130,6 @@ func logLevel(s string) (slog.Level, error) {
 
 // socketPath finds the Workload API: an embedded authority's socket for this role, or an agent's.
 func socketPath(c *cli.Context, e Env, role string) (string, error) {
-	kind, dir, _ := strings.Cut(c.String("identity"), "=")
-	switch strings.ToLower(kind) {
-	case "embedded":
-		if dir == "" {
-			var err error
-			if dir, err = userdirs.Of(e.Getenv).Authority(); err != nil {
-				return "", err
-			}
-		}
-		return filepath.Join(dir, role+".sock"), nil
-	case "", "spiffe":
-		socket := c.String("socket-path")
-		if socket == "" {
-			socket = e.Getenv("SPIFFE_ENDPOINT_SOCKET")
-		}
-		if socket == "" {
-			return "", fmt.Errorf("no identity: give --socket-path of a SPIFFE agent, or -serverAddress and -genJoinToken to start one, or run `swarmd run-authority` on this machine and give --identity embedded")
-		}
-		return strings.TrimPrefix(socket, "unix://"), nil
-	}
-	return "", fmt.Errorf("--identity %s: want embedded, embedded=DIR or spiffe", kind)
+	n := start.Node{Identity: c.String("identity"), SocketPath: c.String("socket-path")}
+	return n.Socket(e.Getenv, identity.Role(role))
 }

@@ -3,18 +3,12 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
-)
-
-// The two runtimes: a component, or an ML program, is a process of this host or a container.
-const (
-	runtimeProcess = "process"
-	runtimeDocker  = "docker"
+	"github.com/swarmd/swarmd/internal/launch/start"
 )
 
 // Headings of help.
@@ -24,19 +18,8 @@ const (
 	forAgent     = "A SPIRE agent of the node's own:"
 )
 
-// runtimeOf reads --runtime or --ml-runtime; otherwise is the value of one that is not given.
-func runtimeOf(c *cli.Context, option, otherwise string) (string, error) {
-	switch r := strings.ToLower(c.String(option)); r {
-	case "":
-		return otherwise, nil
-	case runtimeProcess, runtimeDocker:
-		return r, nil
-	}
-	return "", fmt.Errorf("--%s %s: want process or docker (Podman is docker too: name its socket with DOCKER_HOST)", option, c.String(option))
-}
-
 // inContainer tells whether this command is to run in a container; the option has been checked.
-func inContainer(c *cli.Context) bool { return strings.EqualFold(c.String("runtime"), runtimeDocker) }
+func inContainer(c *cli.Context) bool { return strings.EqualFold(c.String("runtime"), start.Docker) }
 
 func runtimeFlag() cli.Flag {
 	return stringFlag("runtime", "process: run on this host; docker: run in a container of the swarmd image (default process; scripts/run-… choose docker)")
@@ -102,25 +85,4 @@ func withoutContainer(c *cli.Context, onlyContainer ...string) error {
 		errs = append(errs, fmt.Errorf("--%s is for containers and this is --runtime process: %s, or give --runtime docker", name, do))
 	}
 	return errors.Join(errs...)
-}
-
-// checkEnv holds that each variable has a value.
-func checkEnv(option string, given []string) error {
-	for _, kv := range given {
-		if k, _, ok := strings.Cut(kv, "="); k == "" || !ok {
-			return fmt.Errorf("--%s %s: want K=V", option, kv)
-		}
-	}
-	return nil
-}
-
-// forProgram are those of the user's -e that reach the ML program: what configures swarmd is the component's own business.
-func forProgram(given []string) []string {
-	program := []string{"SWARM_LOOPBACK=", "SWARM_METRICS_FILE=", "SWARM_VERIFY="} // which the Python package reads
-	return slices.DeleteFunc(slices.Clone(given), func(kv string) bool {
-		if slices.ContainsFunc(program, func(p string) bool { return strings.HasPrefix(kv, p) }) {
-			return false
-		}
-		return strings.HasPrefix(kv, "SWARM_") || strings.HasPrefix(kv, "SPIFFE_")
-	})
 }

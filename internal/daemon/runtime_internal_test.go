@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 )
 
@@ -115,13 +116,13 @@ func TestSplitWords(t *testing.T) {
 		`"a\"b\\c\d" 'e\f' \\`:    {`a"b\c\d`, `e\f`, `\`},
 		`sh -c 'echo $HOME # x;'`: {"sh", "-c", "echo $HOME # x;"},
 	} {
-		got, err := splitWords(text)
+		got, err := start.SplitWords(text)
 		if diff := cmp.Diff(got, want); err != nil || diff != "" {
 			t.Errorf("%q: %v %s", text, err, diff)
 		}
 	}
 	for _, bad := range []string{`"a`, `a 'b`, `a\`} {
-		if got, err := splitWords(bad); err == nil {
+		if got, err := start.SplitWords(bad); err == nil {
 			t.Errorf("%q: got %q", bad, got)
 		}
 	}

@@ -1,10 +1,11 @@
 package daemon
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,7 +13,9 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -36,12 +39,12 @@ func slCommand(e Env) *cli.Command {
 	)
 	flags = append(flags, patienceFlags()...)
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
+		if inContainer(c) {
+			return slInContainer(c, e)
+		}
 		cfg, err := slConfig(c, e)
 		if err != nil {
 			return err
-		}
-		if inContainer(c) {
-			return runComponent(c, e, slSpec, mlCheck(cfg))
 		}
 		if c.String("cert") != "" {
 			if err := tryFiles(c.Context, cfg.Common, identity.RoleSL); err != nil {
@@ -59,52 +62,43 @@ func slCommand(e Env) *cli.Command {
 
 // slConfig checks what the options mean to the node, in both runtimes, and is the node's configuration in this process.
 func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
+	o, err := readSL(c, e)
+	if err != nil {
+		return node.SLConfig{}, err
+	}
 	base, err := common(c, e, "sl", "swarm.SL", c.Int("sl-fs-port"))
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	sns, err := namedSNs(c)
+	sns, err := namedSNs(o)
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	platform, err := platformOf(c)
+	ml, err := mlRuntime(c, o)
+	if err == nil {
+		err = o.Check(ml)
+	}
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	if err := errors.Join(checkEnv("env", keyValues(c, e, "env")), checkEnv("ml-e", keyValues(c, e, "ml-e"))); err != nil {
-		return node.SLConfig{}, err
-	}
-	gpu, err := gpus(c.String("gpu"))
+	platform, err := o.InPlatform()
 	if err != nil {
 		return node.SLConfig{}, err
 	}
 	cfg := node.SLConfig{
 		Common: base, SNs: sns, FSPort: c.Int("sl-fs-port"),
-		DataDir: c.String("data-dir"), ModelDir: c.String("model-dir"), Program: c.String("model-program"), Platform: platform,
-		Python: c.String("python"), Attach: c.Bool("attach"), BridgeDir: c.String("bridge-dir"),
-		ExpectedPeers: c.Int("expected-peers"), Linger: c.Duration("linger"), SessionTimeout: c.Duration("session-timeout"), Stdout: e.Stdout, Getenv: e.Getenv,
+		DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach,
+		BridgeDir: o.InBridgeDir(e.Getenv, os.Geteuid() == 0 || inContainer(c)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
+		Linger: c.Duration("linger"), SessionTimeout: o.SessionTimeout, Stdout: e.Stdout, Getenv: e.Getenv,
 	}
-	if cfg.MaxModel, err = sizeOf(c, "max-model"); err != nil {
-		return node.SLConfig{}, err
-	}
-	if cfg.AllowPeers, err = allowedPeers(c); err != nil {
+	if cfg.AllowPeers, err = allowedPeers(o); err != nil {
 		return node.SLConfig{}, err
 	}
 	if cfg.Patience, err = patience(c, e); err != nil {
 		return node.SLConfig{}, err
 	}
-	if cfg.BridgeDir == "" {
-		cfg.BridgeDir = bridgeDir(e, cfg.Name, os.Geteuid() == 0 || inContainer(c))
-	}
-	ml, err := mlRuntime(c)
-	if err != nil {
-		return cfg, err
-	}
-	if cfg.Program == "" && !cfg.Attach && (ml == runtimeProcess || !ownCommand(c)) {
-		return cfg, errors.New("mandatory parameter --model-program not specified; name the program in --model-dir, or give --attach to start one by hand")
-	}
-	if ml == runtimeProcess {
-		cfg.Env = slices.Concat(gpuEnv(gpu), keyValues(c, e, "env"), keyValues(c, e, "ml-e"))
+	if ml == start.Process {
+		cfg.Env = o.ProcessEnv()
 		return cfg, noMLContainer(c, e)
 	}
 	if c.IsSet("python") && e.Getenv(env("python")[0]) == "" {
@@ -113,19 +107,58 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	if cfg.Attach {
 		return cfg, nil
 	}
-	err = withMLContainer(c, e, &cfg)
-	return cfg, err
+	return cfg, withMLContainer(o, e, &cfg)
+}
+
+// withMLContainer describes the ML program's container to the node. In a component's container this process sees the model directory
+// and the spilled weight files elsewhere than the engine, whose paths are the host's.
+func withMLContainer(o *start.SL, e Env, cfg *node.SLConfig) error {
+	ml, err := o.MLContainer(startEnv(e))
+	if err != nil {
+		return err
+	}
+	cfg.ML, cfg.Env = ml, ml.Env
+	cfg.DataDir, cfg.ModelDir, cfg.Program = ml.DataDir, ml.ModelDir, ml.Program
+	if e.Getenv(start.InContainer) != "" {
+		cfg.SpillDir, cfg.DataDir, cfg.ModelDir = engine.SpillDir, start.Inside(ml.DataDir, engine.DataDir), start.Inside(ml.ModelDir, engine.ModelDir)
+	}
+	return nil
+}
+
+// slSpec is the component of an SL.
+func slSpec(c *cli.Context, e Env) (component.Spec, error) {
+	if _, err := slConfig(c, e); err != nil {
+		return component.Spec{}, err
+	}
+	o, err := readSL(c, e)
+	if err != nil {
+		return component.Spec{}, err
+	}
+	return o.Component(startEnv(e))
+}
+
+func slInContainer(c *cli.Context, e Env) error {
+	if _, err := slSpec(c, e); err != nil {
+		return err // before sudo asks for a password
+	}
+	o, err := readSL(c, e)
+	if err != nil {
+		return err
+	}
+	return runComponent(c, e, func(ctx context.Context, eng *engine.Engine, user component.IO) (int, error) {
+		return o.Run(ctx, eng, startEnv(e), user)
+	})
 }
 
 // namedSNs reads --sn-ip. Commas separate SNs too, as a variable of the environment has one value.
-func namedSNs(c *cli.Context) ([]string, error) {
+func namedSNs(o *start.SL) ([]string, error) {
 	var sns []string
-	for _, given := range c.StringSlice("sn-ip") {
+	for _, given := range o.SNs {
 		for sn := range strings.SplitSeq(given, ",") {
 			if sn = strings.TrimSpace(sn); sn == "" {
 				continue
 			}
-			addr, err := node.SNAddress(sn, c.Int("sn-api-port"))
+			addr, err := node.SNAddress(sn, int(cmp.Or(o.APIPort, start.APIPort)))
 			if err != nil {
 				return nil, err
 			}
@@ -139,8 +172,8 @@ func namedSNs(c *cli.Context) ([]string, error) {
 }
 
 // allowedPeers reads --allow-peer. A pattern that no SL can have is a mistake, which would let nobody take part.
-func allowedPeers(c *cli.Context) (pattern.List, error) {
-	list, err := pattern.ParseList(c.StringSlice("allow-peer"))
+func allowedPeers(o *start.SL) (pattern.List, error) {
+	list, err := pattern.ParseList(o.AllowPeers)
 	if err != nil {
 		return nil, fmt.Errorf("--allow-peer: %w", err)
 	}
@@ -152,34 +185,11 @@ func allowedPeers(c *cli.Context) (pattern.List, error) {
 	return list, nil
 }
 
-// bridgeDir is where a node's bridge is unless told otherwise. Scopes must not share it, as they may have nodes of one name.
-func bridgeDir(e Env, node string, root bool) string {
-	home := "/dev/shm/swarmd"
-	if !root {
-		home = fmt.Sprintf("/dev/shm/swarmd-%d", os.Geteuid())
-	}
-	if scope := engine.Scope(e.Getenv); scope != engine.DefaultScope {
-		node += "@" + scope
-	}
-	return filepath.Join(home, node)
-}
-
 // mlRuntime is --ml-runtime, by default as --runtime.
-func mlRuntime(c *cli.Context) (string, error) {
-	own, err := runtimeOf(c, "runtime", runtimeProcess)
+func mlRuntime(c *cli.Context, o *start.SL) (string, error) {
+	own, err := start.Runtime("runtime", c.String("runtime"), start.Process)
 	if err != nil {
 		return "", err
 	}
-	return runtimeOf(c, "ml-runtime", own)
-}
-
-// gpuEnv is how a process without a container is told its GPUs.
-func gpuEnv(gpu string) []string {
-	switch gpu {
-	case "":
-		return nil
-	case "all":
-		return []string{"NVIDIA_VISIBLE_DEVICES=all"}
-	}
-	return []string{"CUDA_VISIBLE_DEVICES=" + gpu, "NVIDIA_VISIBLE_DEVICES=" + gpu}
+	return o.MLRuntime(own)
 }

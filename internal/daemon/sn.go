@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -44,7 +45,11 @@ func snCommand(e Env) *cli.Command {
 			return err
 		}
 		if inContainer(c) {
-			return runComponent(c, e, snSpec)
+			spec, err := snSpec(c, e)
+			if err != nil {
+				return err
+			}
+			return runComponent(c, e, runsSpec(spec))
 		}
 		defer registered(e, engine.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
 		return node.RunSN(c.Context, cfg)
@@ -88,13 +93,12 @@ func snConfig(c *cli.Context, e Env) (node.SNConfig, error) {
 
 // snSpec is the component of an SN.
 func snSpec(c *cli.Context, e Env) (component.Spec, error) {
-	cfg, err := snConfig(c, e)
-	if err != nil {
+	if _, err := snConfig(c, e); err != nil {
 		return component.Spec{}, err
 	}
-	s, err := nodeSpec(c, e, engine.RoleSN, cfg.Name, "sn-p2p-port", "sn-api-port", "sn-fs-port")
-	if err != nil {
-		return s, err
+	var o start.SN
+	if err := read(c, &o); err != nil {
+		return component.Spec{}, err
 	}
-	return s, withIdentity(c, e, &s)
+	return o.Component(startEnv(e))
 }

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
-	"github.com/swarmd/swarmd/internal/launch/component"
-	"github.com/swarmd/swarmd/internal/userdirs"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -34,7 +31,7 @@ func described(text string, c *cli.Command) *cli.Command {
 func agentFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, o := range spire.AgentOptions() {
-		flags = append(flags, agentFlag(o, !shownAgentOptions[o.Name], agentEnv(o.Name)))
+		flags = append(flags, agentFlag(o, !shownAgentOptions[o.Name], []string{start.AgentVariable(o.Name)}))
 	}
 	for _, o := range spire.JoinOptions() {
 		flags = append(flags, agentFlag(o, false, env(o.Name)))
@@ -51,45 +48,6 @@ func agentFlag(o spire.AgentOption, hidden bool, vars []string) cli.Flag {
 		f.Aliases = []string{"genJoinToken"} // the original's other spelling
 	}
 	return f
-}
-
-// agentEnv is the variable of an option in camel case: SWARM_SPIRE_JOIN_TOKEN.
-func agentEnv(name string) []string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToUpper(r))
-	}
-	return []string{"SWARM_SPIRE_" + b.String()}
-}
-
-// agentConfig reads the options of a child agent; nil without any.
-func agentConfig(c *cli.Context, e Env) (*spire.AgentConfig, error) {
-	given := map[string]string{}
-	var some string
-	for _, o := range append(spire.AgentOptions(), spire.JoinOptions()...) {
-		if c.IsSet(o.Name) {
-			given[o.Name], some = fmt.Sprint(c.Value(o.Name)), o.Name
-		}
-	}
-	server, _ := userdirs.Of(e.Getenv).SPIREServer() // without a home there is no server in it
-	cfg, err := spire.ParseAgent(given, server)
-	if err != nil || cfg == nil {
-		return nil, err
-	}
-	cfg.NodeName = c.String("name")
-	if cfg.GenJoinToken != nil {
-		cfg.GenJoinToken.Exec = component.LocalExec()
-	}
-	if fromAuthority(c) {
-		return nil, fmt.Errorf("-%s starts a SPIRE agent, --identity embedded needs none: give one of the two", some)
-	}
-	if c.String("socket-path") != "" {
-		return nil, fmt.Errorf("-%s starts a SPIRE agent, --socket-path names one that runs already: give one of the two (-socketPath says where the started one puts its socket)", some)
-	}
-	return cfg, nil
 }
 
 // withAgent lets a node open its identity at an agent that it starts, which ends when the node closes the identity.

@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
@@ -46,8 +47,8 @@ func spireServerCommand(e Env) *cli.Command {
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
 	}, slices.Concat(options, containerFlags())...)
 	cmd := command("run-spire-server", "run a SPIRE server with the swarm's registration entries", flags, func(c *cli.Context) error {
-		r, err := runtimeOf(c, "runtime", runtimeProcess)
-		if err == nil && r == runtimeProcess {
+		r, err := start.Runtime("runtime", c.String("runtime"), start.Process)
+		if err == nil && r == start.Process {
 			err = withoutContainer(c, "env")
 		}
 		if err != nil {
@@ -70,7 +71,11 @@ func runSpireServer(c *cli.Context, e Env, args []string) error {
 		return err
 	}
 	if inContainer(c) {
-		return runComponent(c, e, spireServerSpec)
+		spec, err := spireServerSpec(c, e)
+		if err != nil {
+			return err
+		}
+		return runComponent(c, e, runsSpec(spec))
 	}
 	dir := c.String("state-dir")
 	if dir == "" {
@@ -88,7 +93,11 @@ func runSpireServer(c *cli.Context, e Env, args []string) error {
 
 // spireServerSpec is the component of a SPIRE server. Its port is published only by -p, as the original does.
 func spireServerSpec(c *cli.Context, e Env) (component.Spec, error) {
-	return componentSpec(c, e, engine.RoleSpireServer, spireServerName(c))
+	var o start.SpireServer
+	if err := read(c, &o); err != nil {
+		return component.Spec{}, err
+	}
+	return o.Component(startEnv(e))
 }
 
 // spireServerName is what state and registry know the server by.

@@ -111,7 +111,11 @@ func wait(c *cli.Context, e Env, flag, secondsFlag, name string) (time.Duration,
 func variable(c *cli.Context, e Env, name string) string {
 	value := ""
 	if c.Command.Name == "run-sl" {
-		for _, kv := range keyValues(c, e, "env") {
+		o, err := readSL(c, e)
+		if err != nil {
+			return ""
+		}
+		for _, kv := range o.Container.Env {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {
 				value = v
 			}

@@ -9,27 +9,27 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 )
 
-// Options are what users say about a component's container, in the words of docker run.
+// Options are what users say about a component's container, in the words of docker run. Tags are as in internal/launch/start.
 type Options struct {
 	Name     string // of the container; "": the engine's choice
-	Hostname string // "": Name
-	Network  string // "": the engine's default bridge
-	User     string // name or uid, and :group or :gid; "": see Run
-	WorkDir  string // in the container
-	Restart  string // no, always, unless-stopped, on-failure[:times]; "": no
-	Image    string // "": SWARM_IMAGE, else engine.ImageSwarmd
+	Hostname string `option:"hostname,launcher"` // "": Name
+	Network  string `option:"network,launcher"`  // "": the engine's default bridge
+	User     string `option:"user,launcher"`     // name or uid, and :group or :gid; "": see Run
+	WorkDir  string `option:"workdir,launcher"`  // in the container
+	Restart  string `option:"restart,launcher"`  // no, always, unless-stopped, on-failure[:times]; "": no
+	Image    string `option:"image,launcher"`    // "": SWARM_IMAGE, else engine.ImageSwarmd
 
 	// Without any of these four the container is attached with input and a terminal if the launcher has one, else detached.
-	Detach      bool
-	Interactive bool // standard input stays open
-	TTY         bool
+	Detach      bool `option:"detach,launcher"`
+	Interactive bool `option:"interactive,launcher"` // standard input stays open
+	TTY         bool `option:"tty,launcher"`
 	Attach      bool // show the output, though there may be no terminal
-	Remove      bool // when it ends
+	Remove      bool `option:"rm,launcher"` // when it ends
 
-	Env     []string // K=V, or K for the launcher's own value
-	Labels  []string // K=V or K
-	Publish []string // [[ip:]host:]container[/udp], ranges too
-	Volumes []string // SRC:DST[:ro|rw]; a SRC without / and . is a named volume
+	Env     []string `option:"env,launcher"`     // K=V, or K for the launcher's own value
+	Labels  []string `option:"label,launcher"`   // K=V or K
+	Publish []string `option:"publish,launcher"` // [[ip:]host:]container[/udp], ranges too
+	Volumes []string `option:"volume,launcher"`  // SRC:DST[:ro|rw]; a SRC without / and . is a named volume
 }
 
 // Spec is a component's container.

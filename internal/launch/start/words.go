@@ -1,13 +1,13 @@
-package daemon
+package start
 
 import (
 	"errors"
 	"strings"
 )
 
-// splitWords divides text into words as a shell does: at blanks, except between single or double quotes and behind a
+// SplitWords divides text into words as a shell does: at blanks, except between single or double quotes and behind a
 // backslash. Nothing is expanded.
-func splitWords(text string) ([]string, error) {
+func SplitWords(text string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	var quote rune // 0 outside of quotes

@@ -1,4 +1,4 @@
-package daemon
+package start
 
 import (
 	"errors"
@@ -31,8 +31,8 @@ func pathError(option, value, kind string, err error, remedy string) error {
 	return fmt.Errorf("--%s: %s: bad %s: %s; %s", option, value, kind, why, remedy)
 }
 
-// hostDir returns the absolute path of a directory that must be there and accessible (unix.R_OK …) to this user.
-func hostDir(option, dir, kind string, access uint32) (string, error) {
+// HostDir returns the absolute path of a directory that must be there and accessible (unix.R_OK …) to this user.
+func HostDir(option, dir, kind string, access uint32) (string, error) {
 	remedy := "name a directory of this host"
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -47,8 +47,8 @@ func hostDir(option, dir, kind string, access uint32) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// hostFile returns the absolute path of a file that must be there.
-func hostFile(option, file string) (string, error) {
+// HostFile returns the absolute path of a file that must be there.
+func HostFile(option, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is no file")

@@ -1,0 +1,198 @@
+package start
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/userdirs"
+)
+
+// The ports of nodes unless told otherwise.
+const (
+	P2PPort Port = 30303 // traffic between SNs
+	APIPort Port = 30304 // an SN's API
+	FSPort  Port = 30305 // file servers of SNs, and models of SLs
+)
+
+// Env is what a start depends on beside its options.
+type Env struct {
+	Getenv  func(string) string
+	Version string // of swarmd, for the label; "": none
+}
+
+// Node is what SNs and SLs have in common. The zero value of a field stands for its default.
+type Node struct {
+	Name           string   `option:"name"`
+	Host           string   `option:"host-ip"` // under which the other nodes reach this one
+	StateDir       string   `option:"state-dir,launcher"`
+	Identity       string   `option:"identity,host"`    // embedded, embedded=DIR or spiffe
+	SocketPath     string   `option:"socket-path,host"` // of the Workload API
+	TrustDomains   []string `option:"trust-domain"`     // foreign ones
+	SwarmID        string   `option:"swarm-id"`
+	LogLevel       string   `option:"log-level"`
+	APLSIP         string   `option:"apls-ip"`
+	APLSPort       string   `option:"apls-port"`
+	APLSDockerName string   `option:"apls-docker-name"`
+	Certificates
+	Agent     Agent
+	Container component.Options
+}
+
+// Certificates are an identity from files.
+type Certificates struct {
+	Cert   string `option:"cert,file"`
+	Key    string `option:"key,file"`
+	CACert string `option:"cacert,file"`
+	CAPath string `option:"capath,dir"`
+	Roles  string `option:"cert-roles"`
+}
+
+// Agent are the options of a SPIRE agent of the node's own, by the names of spire.AgentOptions and spire.JoinOptions; nil: none is
+// started. Those that take no value are "true" or "false".
+type Agent map[string]string
+
+// NodeName is the node's name: the given one, else ROLE-HOST-PORT.
+func (n *Node) NodeName(role identity.Role, port Port) string {
+	if n.Name != "" {
+		return n.Name
+	}
+	return fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(n.Host), port)
+}
+
+// Embedded reports whether identities come from the embedded authority.
+func (n *Node) Embedded() bool {
+	kind, _, _ := strings.Cut(n.Identity, "=")
+	return strings.EqualFold(kind, "embedded")
+}
+
+// Socket finds the Workload API: an embedded authority's socket for the role, or an agent's.
+func (n *Node) Socket(getenv func(string) string, role identity.Role) (string, error) {
+	kind, dir, _ := strings.Cut(n.Identity, "=")
+	switch strings.ToLower(kind) {
+	case "embedded":
+		if dir == "" {
+			var err error
+			if dir, err = userdirs.Of(getenv).Authority(); err != nil {
+				return "", err
+			}
+		}
+		return filepath.Join(dir, string(role)+".sock"), nil
+	case "", "spiffe":
+		socket := n.SocketPath
+		if socket == "" {
+			socket = getenv("SPIFFE_ENDPOINT_SOCKET")
+		}
+		if socket == "" {
+			return "", fmt.Errorf("no identity: give --socket-path of a SPIFFE agent, or -serverAddress and -genJoinToken to start one, or run `swarmd run-authority` on this machine and give --identity embedded")
+		}
+		return strings.TrimPrefix(socket, "unix://"), nil
+	}
+	return "", fmt.Errorf("--identity %s: want embedded, embedded=DIR or spiffe", kind)
+}
+
+// AgentConfig is the configuration of the node's own SPIRE agent; nil without one.
+func (n *Node) AgentConfig(getenv func(string) string) (*spire.AgentConfig, error) {
+	server, _ := userdirs.Of(getenv).SPIREServer() // without a home there is no server in it
+	cfg, err := spire.ParseAgent(n.Agent, server)
+	if err != nil || cfg == nil {
+		return nil, err
+	}
+	cfg.NodeName = n.Name
+	if cfg.GenJoinToken != nil {
+		cfg.GenJoinToken.Exec = component.LocalExec()
+	}
+	some := ""
+	for _, o := range agentOptions() {
+		if _, given := n.Agent[o]; given {
+			some = o
+		}
+	}
+	if n.Embedded() {
+		return nil, fmt.Errorf("-%s starts a SPIRE agent, --identity embedded needs none: give one of the two", some)
+	}
+	if n.SocketPath != "" {
+		return nil, fmt.Errorf("-%s starts a SPIRE agent, --socket-path names one that runs already: give one of the two (-socketPath says where the started one puts its socket)", some)
+	}
+	return cfg, nil
+}
+
+// identify gives a node in a container its identity: files are mounted already, an agent of its own is started there, an agent or
+// authority of this host is reached through its socket. Whether it deals with the engine must be in s already: that decides as
+// whom it runs.
+func (n *Node) identify(s *component.Spec, env Env) error {
+	role := identity.Role(s.Role)
+	agent, err := n.AgentConfig(env.Getenv)
+	if err != nil {
+		return err
+	}
+	if agent != nil {
+		agent.Role = role
+		s.Agent = agent
+		return nil
+	}
+	if n.Cert != "" {
+		return nil
+	}
+	socket, err := n.Socket(env.Getenv, role)
+	if err != nil {
+		return err
+	}
+	if socket, err = filepath.Abs(socket); err != nil {
+		return err
+	}
+	s.SocketPath = socket
+	if !n.Embedded() {
+		s.Args = append(s.Args, "--socket-path="+socket)
+		return nil
+	}
+	s.Args = append(s.Args, "--identity=embedded="+filepath.Dir(socket))
+	info, err := os.Stat(socket)
+	if err != nil {
+		return pathError("identity", "embedded="+filepath.Dir(socket), "directory", err, "start the authority first: swarmd run-authority")
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && s.User == "" && !s.EngineSocket {
+		s.User = fmt.Sprintf("%d:%d", st.Uid, st.Gid) // nobody else may use the socket
+	}
+	return nil
+}
+
+// component is the container of a node, without its ports and its identity. options is the struct that the node is part of.
+func (n *Node) component(role, node string, options any, env Env) (component.Spec, error) {
+	s, err := newSpec(role, node, n.Name, n.Container, env)
+	if err != nil {
+		return s, err
+	}
+	s.HostIP = n.Host
+	return s, tell(&s, options, n.StateDir)
+}
+
+// newSpec is a component's container before anything is said to what runs in it.
+func newSpec(role, node, name string, options component.Options, env Env) (component.Spec, error) {
+	s := component.Spec{
+		Role: role, Node: node, Scope: scope(env), Version: env.Version, Options: options, Vars: []string{InContainer + "=1"},
+	}
+	s.Name = name
+	if prog := env.Getenv("SWARM_PROG"); prog != "" {
+		s.Vars = append(s.Vars, "SWARM_PROG="+filepath.Base(prog)) // its errors read as ours
+	}
+	s.Args = []string{"run-" + role, "--runtime=process"}
+	return s, errors.Join(checkNames(node, name), checkEnv("env", s.Env), checkLabels(s.Labels))
+}
+
+// tell gives the component its options, and a directory of the user's for its state.
+func tell(s *component.Spec, options any, stateDir string) (err error) {
+	var t told
+	if err := t.add(options); err != nil {
+		return err
+	}
+	s.Args, s.Vars, s.Files = append(s.Args, t.args...), append(s.Vars, t.vars...), append(s.Files, t.files...)
+	s.StateDir, err = abs(stateDir)
+	return err
+}

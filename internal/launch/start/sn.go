@@ -1,0 +1,81 @@
+package start
+
+import (
+	"time"
+
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+)
+
+// SN is a Swarm Network node.
+type SN struct {
+	Node
+	SentinelHost   string   `option:"sentinel-ip"` // equal to Host makes this node the Sentinel
+	P2PPort        Port     `option:"sn-p2p-port"`
+	APIPort        Port     `option:"sn-api-port"`
+	FSPort         Port     `option:"sn-fs-port"`
+	SentinelFSPort Port     `option:"sentinel-fs-port"`
+	Admit          string   `option:"admit"`
+	FoundAtOnce    bool     `option:"found-at-once"`
+	Join           []string `option:"join"`
+	Waits
+}
+
+// Waits are the timeouts that SNs and SLs share: an SL asks for them, an SN has them for those who ask for nothing.
+type Waits struct {
+	QuorumWait    time.Duration `option:"full-quorum-wait"`
+	StallGrace    time.Duration `option:"stall-grace"`
+	QuorumSeconds string        `option:"full-quorum-seconds"`    // the original's
+	StallSeconds  string        `option:"leader-failure-seconds"` // the original's
+}
+
+// Component is the container of the SN. The paths of this host in it are checked.
+func (o *SN) Component(env Env) (component.Spec, error) {
+	port := o.P2PPort.or(P2PPort)
+	s, err := o.component(engine.RoleSN, o.NodeName(engine.RoleSN, port), o, env)
+	if err != nil {
+		return s, err
+	}
+	s.Ports = []component.Port{{Number: int(port)}, {Number: int(o.APIPort.or(APIPort))}, {Number: int(o.FSPort.or(FSPort))}}
+	return s, o.identify(&s, env)
+}
+
+// SpireServer is a SPIRE server with the swarm's registration entries.
+type SpireServer struct {
+	Config        string   `option:"config,file"` // "": one is written into the state directory
+	StateDir      string   `option:"state-dir,launcher"`
+	TrustDomain   string   `option:"trust-domain"`
+	Nodes         []string `option:"node"` // that get entries of their own: sl/hospital-a
+	FederatesWith []string `option:"federates-with"`
+	Name          string   `option:"name"`
+	LogLevel      string   `option:"log-level"`
+
+	// Options of SPIRE's own program.
+	BindAddress       string `option:"bindAddress"`
+	DataDir           string `option:"dataDir"`
+	ExpandEnv         bool   `option:"expandEnv"`
+	LogFile           string `option:"logFile"`
+	LogFormat         string `option:"logFormat"`
+	LogSourceLocation bool   `option:"logSourceLocation"`
+	ServerPort        string `option:"serverPort"`
+	SocketPath        string `option:"socketPath"`
+
+	Container component.Options
+}
+
+// NodeName is what state and registry know the server by.
+func (o *SpireServer) NodeName() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	return engine.RoleSpireServer
+}
+
+// Component is the container of the server. Its port is published only by Container.Publish, as the original does.
+func (o *SpireServer) Component(env Env) (component.Spec, error) {
+	s, err := newSpec(engine.RoleSpireServer, o.NodeName(), o.Name, o.Container, env)
+	if err != nil {
+		return s, err
+	}
+	return s, tell(&s, o, o.StateDir)
+}
