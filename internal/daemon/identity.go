@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -27,26 +28,26 @@ func certFlags() []cli.Flag {
 	}
 }
 
-// withCerts lets a node open its identity from files if certFlags ask for it, and reports whether they do.
-func withCerts(c *cli.Context, base *node.Common) (bool, error) {
+// withCerts lets a node open its identity from files if its options name them, and reports whether they do.
+func withCerts(o *start.Node, base *node.Common) (bool, error) {
 	var given string
-	for _, name := range []string{"cert", "key", "cacert", "capath", "cert-roles"} {
-		if c.String(name) != "" {
-			given = name
+	for _, f := range [][2]string{{"cert", o.Cert}, {"key", o.Key}, {"cacert", o.CACert}, {"capath", o.CAPath}, {"cert-roles", o.Roles}} {
+		if f[1] != "" {
+			given = f[0]
 			break
 		}
 	}
 	if given == "" {
 		return false, nil
 	}
-	for _, name := range []string{"identity", "socket-path"} {
-		if c.IsSet(name) {
-			return true, fmt.Errorf("--%s takes the identity from files, --%s from elsewhere: give one of the two", given, name)
+	for _, f := range [][2]string{{"identity", o.Identity}, {"socket-path", o.SocketPath}} {
+		if f[1] != "" {
+			return true, fmt.Errorf("--%s takes the identity from files, --%s from elsewhere: give one of the two", given, f[0])
 		}
 	}
 	cfg := certs.FilesConfig{
-		Cert: c.String("cert"), Key: c.String("key"), CACert: c.String("cacert"), CAPath: c.String("capath"),
-		Roles: c.String("cert-roles"), TrustDomains: base.TrustDomains, Log: base.Log.With("logger", "swarm.certs"),
+		Cert: o.Cert, Key: o.Key, CACert: o.CACert, CAPath: o.CAPath, Roles: o.Roles, TrustDomains: base.TrustDomains,
+		Log: base.Log.With("logger", "swarm.certs"),
 	}
 	base.OpenIdentity = func(ctx context.Context, role identity.Role, name string) (identity.Provider, error) {
 		cfg := cfg

@@ -26,8 +26,8 @@ func stringFlag(name, usage string) *cli.StringFlag {
 	return &cli.StringFlag{Name: name, Usage: usage, EnvVars: env(name)}
 }
 
-func portFlag(name string, value int, usage string) *cli.IntFlag {
-	return &cli.IntFlag{Name: name, Usage: usage, Value: value, EnvVars: env(name)}
+func portFlag(name string, value start.Port, usage string) *cli.IntFlag {
+	return &cli.IntFlag{Name: name, Usage: usage, Value: int(value), EnvVars: env(name)}
 }
 
 // commonFlags are those of every node.
@@ -50,9 +50,9 @@ func commonFlags() []cli.Flag {
 	}, slices.Concat(certFlags(), agentFlags(), containerFlags())...)
 }
 
-// common reads what commonFlags say into a node's configuration.
-func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, error) {
-	level, err := logLevel(c.String("log-level"))
+// common makes what SNs and SLs have in common into a node's configuration. port is the one that the node's name has if it has no other.
+func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start.Port) (node.Common, error) {
+	level, err := logLevel(o.LogLevel)
 	if err != nil {
 		return node.Common{}, err
 	}
@@ -63,18 +63,14 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 	if err != nil {
 		return node.Common{}, err
 	}
-	host := c.String("host-ip")
-	if host == "" {
-		return node.Common{}, fmt.Errorf("mandatory parameter --host-ip not specified; give the address under which other nodes reach this one")
+	if o.Host == "" {
+		return node.Common{}, errors.New("mandatory parameter --host-ip not specified; give the address under which other nodes reach this one")
 	}
 	cfg := node.Common{
-		Name: c.String("name"), Host: host, SwarmID: c.String("swarm-id"), TrustDomains: c.StringSlice("trust-domain"),
-		StateDir: c.String("state-dir"), Log: newLogger(e.Stderr, logger, level),
+		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, StateDir: o.StateDir,
+		Log: newLogger(e.Stderr, "swarm."+strings.ToUpper(string(role)), level),
 	}
 	p2p.BridgeLogs(newLogger(e.Stderr, "swarm.p2p", slog.LevelWarn).Handler())
-	if cfg.Name == "" {
-		cfg.Name = fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(host), port)
-	}
 	if cfg.StateDir == "" {
 		nodes, err := userdirs.Of(e.Getenv).Nodes()
 		if err != nil {
@@ -82,36 +78,36 @@ func common(c *cli.Context, e Env, role, logger string, port int) (node.Common, 
 		}
 		cfg.StateDir = filepath.Join(nodes, cfg.Name)
 	}
-	if r == start.Process && (c.IsSet("apls-ip") || c.IsSet("apls-port") || c.IsSet("apls-docker-name")) { // else the container says it
+	if r == start.Process && o.APLSIP+o.APLSPort+o.APLSDockerName != "" { // else the container says it
 		cfg.Log.Info("no licence server is needed: --apls options change nothing")
 	}
-	var n start.Node
-	if err := read(c, &n); err != nil {
-		return cfg, err
-	}
-	agent, err := n.AgentConfig(e.Getenv)
+	return cfg, withIdentity(o, e, role, &cfg)
+}
+
+// withIdentity lets a node open its identity where its options say.
+func withIdentity(o *start.Node, e Env, role identity.Role, cfg *node.Common) error {
+	agent, err := o.AgentConfig(e.Getenv)
 	if err != nil {
-		return cfg, err
+		return err
 	}
-	if files, err := withCerts(c, &cfg); err != nil || files {
+	if files, err := withCerts(o, cfg); err != nil || files {
 		if err == nil && agent != nil {
 			err = errors.New("--cert takes the identity from files, the agent's options from an agent that is started: give one of the two")
 		}
-		return cfg, err
+		return err
 	}
 	if agent != nil {
-		err = withAgent(&cfg, agent)
-		return cfg, err
+		return withAgent(cfg, agent)
 	}
-	if cfg.SocketPath, err = socketPath(c, e, role); err == nil && !n.Embedded() {
-		atHost(&cfg)
+	if cfg.SocketPath, err = o.Socket(e.Getenv, role); err == nil && !o.Embedded() {
+		atHost(cfg)
 	}
-	return cfg, err
+	return err
 }
 
 // own are the options that a role has for its container only, beside containerFlags.
-func own(role string) []string {
-	if role == "sl" {
+func own(role identity.Role) []string {
+	if role == identity.RoleSL {
 		return nil // -e is for the program too
 	}
 	return []string{"env"}
@@ -126,10 +122,4 @@ func logLevel(s string) (slog.Level, error) {
 		return level, fmt.Errorf("--log-level %s: want debug, info, warn or error", s)
 	}
 	return level, nil
-}
-
-// socketPath finds the Workload API: an embedded authority's socket for this role, or an agent's.
-func socketPath(c *cli.Context, e Env, role string) (string, error) {
-	n := start.Node{Identity: c.String("identity"), SocketPath: c.String("socket-path")}
-	return n.Socket(e.Getenv, identity.Role(role))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/node"
 )
@@ -79,17 +80,21 @@ func operatorIdentity(c *cli.Context, e Env) (identity.Provider, identity.Domain
 func openOperator(c *cli.Context, e Env, base node.Common) (identity.Provider, error) {
 	ctx, cancel := context.WithTimeout(c.Context, identityWait)
 	defer cancel()
-	files, err := withCerts(c, &base)
+	var o start.Node
+	if err := read(c, &o); err != nil {
+		return nil, err
+	}
+	files, err := withCerts(&o, &base)
 	if err != nil {
 		return nil, err
 	}
 	if files {
 		return base.OpenIdentity(ctx, identity.RoleSWCI, "")
 	}
-	if c.String("identity") == "" && c.String("socket-path") == "" && e.Getenv("SPIFFE_ENDPOINT_SOCKET") == "" {
+	if o.Identity == "" && o.SocketPath == "" && e.Getenv("SPIFFE_ENDPOINT_SOCKET") == "" {
 		return nil, errors.New("none is known: give --socket-path of a SPIFFE agent, --identity embedded[=DIR], or --cert and --key")
 	}
-	socket, err := socketPath(c, e, string(identity.RoleSWCI))
+	socket, err := o.Socket(e.Getenv, identity.RoleSWCI)
 	if err != nil {
 		return nil, err
 	}

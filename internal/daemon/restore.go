@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/restore"
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
 	"github.com/swarmd/swarmd/node"
@@ -23,7 +24,7 @@ func restoreCommand(e Env) *cli.Command {
 	c := described(restoreHelp, command("restore-sn", "make an SN's state directory from a backup, when all SNs or most of them are lost", append(operatorFlags(),
 		stringFlag("name", "name of the SN; that of a lost one may be used again (default: sn-<host>-<port>)"),
 		stringFlag("host-ip", "address or host name under which the other nodes will reach the SN (required)"),
-		portFlag("sn-p2p-port", 30303, "port for the traffic between SNs"),
+		portFlag("sn-p2p-port", start.P2PPort, "port for the traffic between SNs"),
 		stringFlag("state-dir", "directory to make, absent or empty (default: the one that run-sn takes for this name)"),
 		stringFlag("swarm-id", "refuse a backup of any swarm but this one"),
 	), nil))

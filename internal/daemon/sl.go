@@ -1,13 +1,13 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,8 +22,8 @@ import (
 func slCommand(e Env) *cli.Command {
 	flags := append(slices.Concat(commonFlags(), mlFlags()),
 		&cli.StringSliceFlag{Name: "sn-ip", EnvVars: env("sn-ip"), Usage: "HOST[:PORT] of an SN that this node registers with; repeatable, or several with commas between: any one of them may be down (required)"},
-		portFlag("sn-api-port", 30304, "API port of those SNs where --sn-ip names none"),
-		portFlag("sl-fs-port", 30305, "port of this node's file server, through which models are merged"),
+		portFlag("sn-api-port", start.APIPort, "API port of those SNs where --sn-ip names none"),
+		portFlag("sl-fs-port", start.FSPort, "port of this node's file server, through which models are merged"),
 		stringFlag("data-dir", "directory with the data; the program finds it as DATA_DIR"),
 		stringFlag("model-dir", "directory with the program, its working directory; MODEL_DIR"),
 		stringFlag("model-program", "the program to run, in the model directory (required unless --attach, --ml-cmd or --ml-entrypoint)"),
@@ -60,13 +60,18 @@ func slCommand(e Env) *cli.Command {
 	}))
 }
 
-// slConfig checks what the options mean to the node, in both runtimes, and is the node's configuration in this process.
+// slConfig is the node's configuration in this process.
 func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 	o, err := readSL(c, e)
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	base, err := common(c, e, "sl", "swarm.SL", c.Int("sl-fs-port"))
+	return slNode(c, e, o)
+}
+
+// slNode checks what the options mean to the node, in both runtimes, and is its configuration in this process.
+func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
+	base, err := common(c, e, &o.Node, identity.RoleSL, o.FSPort.Or(start.FSPort))
 	if err != nil {
 		return node.SLConfig{}, err
 	}
@@ -86,15 +91,18 @@ func slConfig(c *cli.Context, e Env) (node.SLConfig, error) {
 		return node.SLConfig{}, err
 	}
 	cfg := node.SLConfig{
-		Common: base, SNs: sns, FSPort: c.Int("sl-fs-port"),
+		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)),
 		DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach,
 		BridgeDir: o.InBridgeDir(e.Getenv, os.Geteuid() == 0 || inContainer(c)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
-		Linger: c.Duration("linger"), SessionTimeout: o.SessionTimeout, Stdout: e.Stdout, Getenv: e.Getenv,
+		Linger: time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
+	}
+	if o.Linger != nil {
+		cfg.Linger = time.Duration(*o.Linger)
 	}
 	if cfg.AllowPeers, err = allowedPeers(o); err != nil {
 		return node.SLConfig{}, err
 	}
-	if cfg.Patience, err = patience(c, e); err != nil {
+	if cfg.Patience, err = patience(o); err != nil {
 		return node.SLConfig{}, err
 	}
 	if ml == start.Process {
@@ -127,10 +135,10 @@ func withMLContainer(o *start.SL, e Env, cfg *node.SLConfig) error {
 
 // slSpec is the component of an SL.
 func slSpec(c *cli.Context, e Env) (component.Spec, error) {
-	if _, err := slConfig(c, e); err != nil {
-		return component.Spec{}, err
-	}
 	o, err := readSL(c, e)
+	if err == nil {
+		_, err = slNode(c, e, o)
+	}
 	if err != nil {
 		return component.Spec{}, err
 	}
@@ -158,7 +166,7 @@ func namedSNs(o *start.SL) ([]string, error) {
 			if sn = strings.TrimSpace(sn); sn == "" {
 				continue
 			}
-			addr, err := node.SNAddress(sn, int(cmp.Or(o.APIPort, start.APIPort)))
+			addr, err := node.SNAddress(sn, int(o.APIPort.Or(start.APIPort)))
 			if err != nil {
 				return nil, err
 			}

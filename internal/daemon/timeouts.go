@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,11 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/session"
 )
-
-// longestWait bounds what an option may ask for, as the swarm does.
-const longestWait = 7 * 24 * time.Hour
 
 // The five timeouts of training that a user can set; docs/reference/timeouts.md has them in a table. Everything else is
 // decided by progress.
@@ -49,32 +48,20 @@ func waitFlags() []cli.Flag {
 func patienceFlags() []cli.Flag {
 	return append(waitFlags(),
 		&cli.DurationFlag{Name: minPeersFlag, Usage: "fail when fewer than minPeers were there for so long (default: wait for ever)", EnvVars: env(minPeersFlag)},
-		&cli.DurationFlag{Name: lingerFlag, Value: 10 * time.Minute, Usage: "serve the final model to others for so long at most", EnvVars: env(lingerFlag)},
+		&cli.DurationFlag{Name: lingerFlag, Value: time.Duration(start.DefaultLinger), Usage: "serve the final model to others for so long at most", EnvVars: env(lingerFlag)},
 		&cli.DurationFlag{Name: sessionFlag, Usage: "stop a program that has opened no session by then (default: never)", EnvVars: env(sessionFlag)},
 		&cli.StringFlag{Name: adminFlag, Usage: "False: this node owns no part of a merge, it only sends and receives", DefaultText: "True", EnvVars: append(env(adminFlag), adminVariable)},
 	)
 }
 
 // patience reads an SL's timeouts.
-func patience(c *cli.Context, e Env) (session.Patience, error) {
-	var p session.Patience
+func patience(o *start.SL) (session.Patience, error) {
+	p := session.Patience{MinPeers: time.Duration(o.MinPeersTimeout)}
 	var err error
-	if p.QuorumWait, err = wait(c, e, quorumFlag, quorumSecondsFlag, quorumVariable); err != nil {
+	if p.QuorumWait, p.StallGrace, err = waits(o.Waits, o.Container.Env); err != nil {
 		return p, err
 	}
-	if p.StallGrace, err = wait(c, e, stallFlag, stallSecondsFlag, stallVariable); err != nil {
-		return p, err
-	}
-	p.MinPeers = c.Duration(minPeersFlag)
-	for _, name := range []string{minPeersFlag, sessionFlag, lingerFlag} {
-		if d := c.Duration(name); d < 0 || d > longestWait {
-			return p, fmt.Errorf("--%s %s: want a time such as 90s or 5m, a week at most", name, d)
-		}
-	}
-	admin := c.String(adminFlag)
-	if admin == "" {
-		admin = variable(c, e, adminVariable)
-	}
+	admin := cmp.Or(o.MakeMeAdmin, variable(o.Container.Env, adminVariable))
 	if admin == "" {
 		return p, nil
 	}
@@ -86,39 +73,21 @@ func patience(c *cli.Context, e Env) (session.Patience, error) {
 	return p, nil
 }
 
-// wait is a time by flag, else by the original's variable in seconds, which may be given to the program too; 0 if neither
-// says.
-func wait(c *cli.Context, e Env, flag, secondsFlag, name string) (time.Duration, error) {
-	d := c.Duration(flag)
-	if c.IsSet(flag) && d < time.Millisecond || d > longestWait {
-		return 0, fmt.Errorf("--%s %s: want a time such as 90s or 5m, a week at most", flag, d)
+// waits are two times by option, else by the original's variables in seconds, which may be given to the program too, in env; 0 if
+// neither says.
+func waits(w start.Waits, env []string) (quorum, stall time.Duration, err error) {
+	if quorum, err = w.QuorumWait.Seconds(quorumVariable, cmp.Or(w.QuorumSeconds, variable(env, quorumVariable))); err != nil {
+		return 0, 0, err
 	}
-	text := c.String(secondsFlag)
-	if text == "" {
-		text = variable(c, e, name)
-	}
-	if d > 0 || text == "" {
-		return d, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || time.Duration(n)*time.Second > longestWait {
-		return 0, fmt.Errorf("%s %q: want seconds, a week at most", name, text)
-	}
-	return time.Duration(n) * time.Second, nil
+	stall, err = w.StallGrace.Seconds(stallVariable, cmp.Or(w.StallSeconds, variable(env, stallVariable)))
+	return quorum, stall, err
 }
 
-// variable is one of the original's variables where its scripts put them: among those for the program.
-func variable(c *cli.Context, e Env, name string) string {
-	value := ""
-	if c.Command.Name == "run-sl" {
-		o, err := readSL(c, e)
-		if err != nil {
-			return ""
-		}
-		for _, kv := range o.Container.Env {
-			if v, ok := strings.CutPrefix(kv, name+"="); ok {
-				value = v
-			}
+// variable is the last value of a variable among those of a list.
+func variable(env []string, name string) (value string) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
 		}
 	}
 	return value

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -102,8 +103,10 @@ func TestTheOriginalsVariables(t *testing.T) {
 			e := environment(tt.env)
 			var got session.Patience
 			err := parse(t, e, append([]string{"run-sl"}, tt.args...), func(c *cli.Context) error {
-				var err error
-				got, err = patience(c, e)
+				o, err := readSL(c, e)
+				if err == nil {
+					got, err = patience(o)
+				}
 				return err
 			})
 			if tt.err != "" {
@@ -124,15 +127,15 @@ func TestWaitsOfAnSN(t *testing.T) {
 	t.Setenv("SL_LEADER_FAILURE_BASE_TIMEOUT", "120")
 	e := environment(nil)
 	err := parse(t, e, []string{"run-sn", "--full-quorum-wait=7s"}, func(c *cli.Context) error {
-		quorum, err := wait(c, e, quorumFlag, quorumSecondsFlag, quorumVariable)
-		if err != nil || quorum != 7*time.Second {
-			t.Errorf("quorum wait %s, %v", quorum, err)
+		var o start.SN
+		if err := read(c, &o); err != nil {
+			return err
 		}
-		stall, err := wait(c, e, stallFlag, stallSecondsFlag, stallVariable)
-		if err != nil || stall != 2*time.Minute {
-			t.Errorf("stall grace %s, %v", stall, err)
+		quorum, stall, err := waits(o.Waits, nil)
+		if quorum != 7*time.Second || stall != 2*time.Minute {
+			t.Errorf("quorum wait %s, stall grace %s", quorum, stall)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

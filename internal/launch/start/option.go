@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // The tags of a struct's fields are the one table of options: `option:"NAME"` or `option:"NAME,PLACE"`. Read fills the fields from what
@@ -80,10 +79,14 @@ func Read(into any, given func(name string) []string) error {
 
 // set takes one value of the option. Only lists take more than one.
 func (o option) set(text string) (err error) {
-	if u, ok := o.value.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return u.UnmarshalText([]byte(text))
+	v := o.value
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
 	}
-	switch p := o.value.Addr().Interface().(type) {
+	switch p := v.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		return p.UnmarshalText([]byte(text))
 	case *Agent:
 		if *p == nil {
 			*p = Agent{}
@@ -97,11 +100,6 @@ func (o option) set(text string) (err error) {
 		*p, err = strconv.ParseBool(text)
 	case *int:
 		*p, err = strconv.Atoi(text)
-	case *time.Duration:
-		*p, err = time.ParseDuration(text)
-	case **time.Duration:
-		*p = new(time.Duration)
-		**p, err = time.ParseDuration(text)
 	default:
 		return fmt.Errorf("options of type %T are not known", p)
 	}
@@ -121,10 +119,8 @@ func (o option) texts() []string {
 		return nil
 	case []string:
 		return v
-	case *time.Duration:
-		return []string{v.String()}
 	default:
-		return []string{fmt.Sprint(v)}
+		return []string{fmt.Sprint(reflect.Indirect(o.value))}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -19,7 +18,7 @@ func samples(o option) []string {
 		return []string{"a b", "c=d,e"}
 	case bool:
 		return []string{"true"}
-	case time.Duration, *time.Duration:
+	case Wait, Limit, *Limit:
 		return []string{"1m30s"}
 	case Words:
 		return []string{`python3 -u 'my "prog".py' --lr=0.1`}
@@ -103,6 +102,12 @@ func TestValues(t *testing.T) {
 		{new(CPUs), "100000", "100000"},
 		{new(CPUs), "NaN", ""},
 		{new(CPUs), "0", ""},
+		{new(Wait), "90s", "1m30s"},
+		{new(Wait), "0s", ""},
+		{new(Wait), "169h", ""},
+		{new(Limit), "0s", "0s"},
+		{new(Limit), "-1s", ""},
+		{new(Limit), "x", ""},
 		{new(Count), "1", "1"},
 		{new(Count), "0", ""},
 		{new(Words), `a "b c"  'd'`, `a 'b c' d`},
@@ -115,7 +120,7 @@ func TestValues(t *testing.T) {
 			}
 			continue
 		}
-		got := option{value: reflect.ValueOf(tt.into).Elem()}.texts()
+		got := option{value: reflect.ValueOf(tt.into)}.texts()
 		if err != nil || len(got) != 1 || got[0] != tt.again {
 			t.Errorf("%T %q: %v, %q; want %q", tt.into, tt.text, err, got, tt.again)
 		}

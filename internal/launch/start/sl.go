@@ -21,6 +21,9 @@ const (
 	Docker  = "docker"  // in a container of its own
 )
 
+// DefaultLinger is for how long an SL serves the final model to others at most, unless told otherwise.
+const DefaultLinger = 10 * Limit(time.Minute)
+
 // SL is a Swarm Learning node with its ML program.
 type SL struct {
 	Node
@@ -40,10 +43,10 @@ type SL struct {
 	AllowPeers    []string `option:"allow-peer"` // patterns of SPIFFE IDs
 	ExpectedPeers int      `option:"expected-peers"`
 	Waits
-	MinPeersTimeout time.Duration  `option:"min-peers-timeout"`
-	Linger          *time.Duration `option:"linger"` // nil: ten minutes
-	SessionTimeout  time.Duration  `option:"session-timeout"`
-	MakeMeAdmin     string         `option:"make-me-admin"`
+	MinPeersTimeout Limit  `option:"min-peers-timeout"`
+	Linger          *Limit `option:"linger"` // nil: DefaultLinger
+	SessionTimeout  Limit  `option:"session-timeout"`
+	MakeMeAdmin     string `option:"make-me-admin"`
 }
 
 // ML is the ML program's container.
@@ -71,7 +74,7 @@ type ML struct {
 }
 
 // NodeName is the SL's name: the given one, else sl-HOST-PORT.
-func (o *SL) NodeName() string { return o.Node.NodeName(engine.RoleSL, o.FSPort.or(FSPort)) }
+func (o *SL) NodeName() string { return o.Node.NodeName(engine.RoleSL, o.FSPort.Or(FSPort)) }
 
 // InBridgeDir returns the SL's bridge directory, where root says that the daemon runs as root. Scopes must not share one, as they may
 // have nodes of one name.
@@ -145,7 +148,7 @@ func (o *SL) Component(env Env) (component.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Ports = []component.Port{{Number: int(o.FSPort.or(FSPort))}}
+	s.Ports = []component.Port{{Number: int(o.FSPort.Or(FSPort))}}
 	s.Platform, _ = o.InPlatform()
 	s.EngineSocket = runtime == Docker && !o.Attach
 	s.Spill = s.EngineSocket

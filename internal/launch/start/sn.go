@@ -1,8 +1,6 @@
 package start
 
 import (
-	"time"
-
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
@@ -23,20 +21,20 @@ type SN struct {
 
 // Waits are the timeouts that SNs and SLs share: an SL asks for them, an SN has them for those who ask for nothing.
 type Waits struct {
-	QuorumWait    time.Duration `option:"full-quorum-wait"`
-	StallGrace    time.Duration `option:"stall-grace"`
-	QuorumSeconds string        `option:"full-quorum-seconds"`    // the original's
-	StallSeconds  string        `option:"leader-failure-seconds"` // the original's
+	QuorumWait    Wait   `option:"full-quorum-wait"`
+	StallGrace    Wait   `option:"stall-grace"`
+	QuorumSeconds string `option:"full-quorum-seconds"`    // the original's
+	StallSeconds  string `option:"leader-failure-seconds"` // the original's
 }
 
 // Component is the container of the SN. The paths of this host in it are checked.
 func (o *SN) Component(env Env) (component.Spec, error) {
-	port := o.P2PPort.or(P2PPort)
+	port := o.P2PPort.Or(P2PPort)
 	s, err := o.component(engine.RoleSN, o.NodeName(engine.RoleSN, port), o, env)
 	if err != nil {
 		return s, err
 	}
-	s.Ports = []component.Port{{Number: int(port)}, {Number: int(o.APIPort.or(APIPort))}, {Number: int(o.FSPort.or(FSPort))}}
+	s.Ports = []component.Port{{Number: int(port)}, {Number: int(o.APIPort.Or(APIPort))}, {Number: int(o.FSPort.Or(FSPort))}}
 	return s, o.identify(&s, env)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docker/go-units"
 
@@ -27,7 +28,8 @@ func (p *Port) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (p Port) or(otherwise Port) Port {
+// Or is the port, or if it is not given another.
+func (p Port) Or(otherwise Port) Port {
 	if p == 0 {
 		return otherwise
 	}
@@ -87,6 +89,51 @@ func (c *Count) UnmarshalText(text []byte) error {
 	}
 	*c = Count(n)
 	return nil
+}
+
+// longest bounds what an option may ask for, as the swarm does.
+const longest = 7 * 24 * time.Hour
+
+// Wait is a time that something is waited for; 0: the default.
+type Wait time.Duration
+
+// UnmarshalText reads a time such as 90s, a millisecond at least.
+func (w *Wait) UnmarshalText(text []byte) (err error) {
+	*w, err = duration[Wait](text, time.Millisecond)
+	return err
+}
+
+func (w Wait) String() string { return time.Duration(w).String() }
+
+// Limit is a time after which something ends; 0: never, or at once.
+type Limit time.Duration
+
+// UnmarshalText reads a time such as 90s.
+func (l *Limit) UnmarshalText(text []byte) (err error) {
+	*l, err = duration[Limit](text, 0)
+	return err
+}
+
+func (l Limit) String() string { return time.Duration(l).String() }
+
+func duration[T ~int64](text []byte, least time.Duration) (T, error) {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < least || d > longest {
+		return 0, errors.New("want a time such as 90s or 5m, a week at most")
+	}
+	return T(d), nil
+}
+
+// Seconds is the wait, or if it is not given that of one of the original's variables, which counts in seconds.
+func (w Wait) Seconds(variable, text string) (time.Duration, error) {
+	if w > 0 || text == "" {
+		return time.Duration(w), nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || time.Duration(n)*time.Second > longest {
+		return 0, fmt.Errorf("%s %q: want seconds, a week at most", variable, text)
+	}
+	return time.Duration(n) * time.Second, nil
 }
 
 // Words are a command, or arguments of one.
