@@ -11,6 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/crypto/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 const (
@@ -49,7 +51,7 @@ func createNodeKey(path string) (crypto.PrivKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create node key: %w", err)
 	}
-	if err := WriteNewFile(path, raw, 0o600); err != nil {
+	if err := atomicfile.New(path, raw, 0o600); err != nil {
 		return nil, fmt.Errorf("create node key: %w", err)
 	}
 	return key, nil

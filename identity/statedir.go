@@ -8,7 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -24,7 +28,7 @@ const swarmIDLen = 32
 type StateDir struct {
 	// Path is the directory.
 	Path string
-	lock *Lock
+	lock *filelock.Lock
 }
 
 type owner struct {
@@ -42,8 +46,8 @@ func OpenStateDir(path, name string, role Role) (*StateDir, error) {
 		return nil, err
 	}
 	d := &StateDir{Path: path}
-	lock, err := TakeLock(filepath.Join(path, lockFile))
-	if errors.Is(err, ErrLocked) {
+	lock, err := filelock.Take(filepath.Join(path, lockFile))
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("state directory %s is in use by another process%s: stop it, or use --state-dir or --name", path, d.holder())
 	}
 	if err != nil {
@@ -63,7 +67,7 @@ func (d *StateDir) claim(name string, role Role) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		raw, err = json.Marshal(owner{Name: name, Role: role})
 		if err == nil {
-			err = WriteNewFile(path, append(raw, '\n'), 0o600)
+			err = atomicfile.New(path, append(raw, '\n'), 0o600)
 		}
 	}
 	if err != nil {
@@ -77,9 +81,7 @@ func (d *StateDir) claim(name string, role Role) error {
 		return fmt.Errorf("state directory %s belongs to node %s (role %s), not to %s (role %s): use --state-dir or --name", d.Path, o.Name, o.Role, name, role)
 	}
 	// Only a help for the reader of the next one's error, so failing to write it is no reason to stop.
-	if err := d.lock.file.Truncate(0); err == nil {
-		_, _ = fmt.Fprintf(d.lock.file, "%d\n", os.Getpid())
-	}
+	_ = d.lock.Note(strconv.Itoa(os.Getpid()) + "\n")
 	return nil
 }
 
@@ -151,7 +153,7 @@ func PinSwarmID(dir, id string) error {
 	case id:
 		return nil
 	case "":
-		if err := WriteNewFile(filepath.Join(dir, swarmIDFile), []byte(id+"\n"), 0o600); err != nil {
+		if err := atomicfile.New(filepath.Join(dir, swarmIDFile), []byte(id+"\n"), 0o600); err != nil {
 			return fmt.Errorf("pin swarm ID: %w", err)
 		}
 		return nil

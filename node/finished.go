@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/client"
 )
 
@@ -53,10 +54,7 @@ func (p *process) finished() (out finishedRun) {
 func (p *process) noteFinished(contract string, run uint64) {
 	b, err := json.Marshal(finishedRun{Contract: contract, Run: run, Program: p.print()})
 	if err == nil {
-		err = os.WriteFile(p.finishedPath()+".new", b, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(p.finishedPath()+".new", p.finishedPath())
+		err = atomicfile.Replace(p.finishedPath(), b, 0o600)
 	}
 	if err != nil {
 		p.cfg.Log.Warn("keep that this node has finished its training", "err", err)

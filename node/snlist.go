@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/client"
 )
 
@@ -101,5 +102,5 @@ func (l snList) write(swarmID string, sns []client.SN) error {
 	if err != nil {
 		return err
 	}
-	return identity.ReplaceFile(l.path, append(raw, '\n'), 0o600)
+	return atomicfile.Replace(l.path, append(raw, '\n'), 0o600)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
 
@@ -295,7 +296,7 @@ func (c Config) intend(r ledger.Recovery, begun bool, self Voter, remains *conse
 	}
 	raw, err := json.Marshal(in)
 	if err == nil {
-		err = identity.ReplaceFile(filepath.Join(c.Dir, intentFile), append(raw, '\n'), 0o600)
+		err = atomicfile.Replace(filepath.Join(c.Dir, intentFile), append(raw, '\n'), 0o600)
 	}
 	if err != nil {
 		return r, fmt.Errorf("write the recovery down: %w", err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 type place struct {
 	dir, part string
 	whole     bool // it was made, and only moving it up is left
-	lock      *identity.Lock
+	lock      *filelock.Lock
 	made      bool // the directory is new
 }
 
@@ -50,7 +52,7 @@ func open(dir string) (*place, error) {
 			}
 		}
 	}
-	if p.lock, err = identity.TakeLock(filepath.Join(dir, lockName)); err != nil {
+	if p.lock, err = filelock.Take(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("state directory %s: %w", dir, err)
 	}
 	return p, nil
@@ -78,7 +80,7 @@ func (p *place) abandon() error { return os.RemoveAll(p.part) }
 // finish moves what was made to where it belongs.
 func (p *place) finish() error {
 	whole := filepath.Join(p.dir, wholeName)
-	if err := errors.Join(syncDir(p.part), os.Rename(p.part, whole), syncDir(p.dir)); err != nil {
+	if err := errors.Join(atomicfile.SyncDir(p.part), os.Rename(p.part, whole), atomicfile.SyncDir(p.dir)); err != nil {
 		return fmt.Errorf("end restoring: %w", err)
 	}
 	return p.moveUp(whole)
@@ -100,7 +102,7 @@ func (p *place) moveUp(whole string) error {
 			return fmt.Errorf("end restoring: %w", err)
 		}
 	}
-	return errors.Join(os.Remove(whole), syncDir(p.dir))
+	return errors.Join(os.Remove(whole), atomicfile.SyncDir(p.dir))
 }
 
 // finished ends what an interrupted command left, which was whole, and says what it is.
@@ -111,14 +113,6 @@ func (p *place) finished(cfg Config) (Result, error) {
 	_ = p.lock.Close() // it is only a lock, and Found takes it
 	found, err := recovery.Found(context.Background(), recovery.Config{Dir: p.dir, Source: cfg.Source, Log: cfg.Log, Host: cfg.Host, P2PPort: cfg.P2PPort})
 	return Result{Result: found}, err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Check returns why a node must not start from a state directory: one is being made there, or was interrupted.

@@ -15,12 +15,12 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
-	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/consensus/ledgerfile"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/segments"
 	"github.com/swarmd/swarmd/consensus/watchdog"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 // retainSnapshots bounds the snapshots on disk: the newest and one before it, in case the newest does not read.
@@ -65,15 +65,15 @@ func Open(dir string, log *slog.Logger) (Stores, Closers, error) {
 }
 
 // lockDir makes sure that no other process uses dir: the log's own lock would wait for it in silence.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+func lockDir(dir string) (*filelock.Lock, error) {
+	lock, err := filelock.Take(filepath.Join(dir, "lock"))
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, fmt.Errorf("raft directory %s is in use by another process: stop that one or choose another --state-dir", dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock raft directory: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock raft directory %s: %w: another swarmd uses it; stop that one or choose another --state-dir", dir, err), f.Close())
-	}
-	return f, nil
+	return lock, nil
 }
 
 // Closers closes its parts in order.

@@ -22,6 +22,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 // Names and defaults of the files that are made.
@@ -302,7 +303,7 @@ func encodeCerts(certs ...*x509.Certificate) []byte {
 
 // writeNew writes a file that must not exist yet.
 func writeNew(path string, data []byte, mode fs.FileMode) error {
-	err := identity.WriteNewFile(path, data, mode)
+	err := atomicfile.New(path, data, mode)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w (%s)", ErrCAExists, path)
 	}
@@ -317,7 +318,7 @@ func (i *Issued) Write(certPath, keyPath string) error {
 		data []byte
 		mode fs.FileMode
 	}{{keyPath, i.KeyPEM, 0o600}, {certPath, i.CertPEM, 0o644}} {
-		if err := identity.ReplaceFile(f.path, f.data, f.mode); err != nil {
+		if err := atomicfile.Replace(f.path, f.data, f.mode); err != nil {
 			return fmt.Errorf("write certificate: %w", err)
 		}
 	}

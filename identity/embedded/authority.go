@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -187,8 +188,8 @@ func ensureSafeDir(dir string) error {
 }
 
 func lockDir(dir string) (func(), error) {
-	lock, err := identity.TakeLock(filepath.Join(dir, lockFile))
-	if errors.Is(err, identity.ErrLocked) {
+	lock, err := filelock.Take(filepath.Join(dir, lockFile))
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("authority: another one already serves %s: use it, stop it, or use another directory", dir)
 	}
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 const (
@@ -112,11 +114,7 @@ func createCA(path string, domain spiffeid.TrustDomain, now time.Time) (*authori
 	}
 	out := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	out = append(out, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})...)
-	tmp := path + ".new" // no other authority runs here: the caller holds the directory's lock
-	if err := os.WriteFile(tmp, out, 0o600); err != nil {
-		return nil, fmt.Errorf("create authority's CA: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := atomicfile.Replace(path, out, 0o600); err != nil {
 		return nil, fmt.Errorf("create authority's CA: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -59,7 +60,7 @@ type Agent struct {
 	socket  string
 	dataDir string
 	logFile string // the user sends the agent's log there, "": to swarmd's
-	lock    *identity.Lock
+	lock    *filelock.Lock
 	cancel  context.CancelFunc
 	done    chan struct{}
 	refused chan struct{} // the server refuses the agent, or is another one: there is nothing to wait for
@@ -165,10 +166,10 @@ func newAgent(ctx context.Context, cfg AgentConfig) (_ *Agent, err error) {
 }
 
 // takeDir locks the directory, and waits for another process that has it.
-func (a *Agent) takeDir(ctx context.Context) (*identity.Lock, error) {
+func (a *Agent) takeDir(ctx context.Context) (*filelock.Lock, error) {
 	for said := false; ; said = true {
-		lock, err := identity.TakeLock(filepath.Join(a.cfg.StateDir, "lock"))
-		if !errors.Is(err, identity.ErrLocked) {
+		lock, err := filelock.Take(filepath.Join(a.cfg.StateDir, "lock"))
+		if !errors.Is(err, filelock.ErrLocked) {
 			return lock, err
 		}
 		if !said {

@@ -16,8 +16,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
-
-	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 const (
@@ -179,7 +178,7 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 	}
 	if len(bundle) > 0 && !a.trusts() {
 		path := filepath.Join(cfg.StateDir, "bootstrap.pem")
-		if err := identity.ReplaceFile(path, bundle, 0o600); err != nil {
+		if err := atomicfile.Replace(path, bundle, 0o600); err != nil {
 			return nil, err
 		}
 		add("trustBundle", path)
@@ -194,7 +193,7 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := identity.ReplaceFile(conf, []byte(text), 0o600); err != nil {
+		if err := atomicfile.Replace(conf, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 		domain = first(domain, DefaultTrustDomain)

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 // DefaultTrustDomain is the trust domain of a swarm that names none.
@@ -87,7 +87,7 @@ func writeConf(dir, trustDomain string) (string, error) {
 	}
 	text := fmt.Sprintf(defaultConf, filepath.Join(dir, "api.sock"), trustDomain, data,
 		filepath.Join(data, "datastore.sqlite3"), filepath.Join(data, "keys.json"))
-	if err := identity.ReplaceFile(path, []byte(text), 0o600); err != nil {
+	if err := atomicfile.Replace(path, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write SPIRE server configuration: %w", err)
 	}
 	return path, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spiffe/spire-api-sdk/proto/spire/api/types"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 // AgentPath returns the path of the agent that hands out the identities of a role, /swarm/<role>-agent, or of one node,
@@ -275,7 +276,7 @@ func (r *record) save() error {
 	if err != nil {
 		return fmt.Errorf("write record of entries: %w", err)
 	}
-	if err := identity.ReplaceFile(r.path, append(raw, '\n'), 0o600); err != nil {
+	if err := atomicfile.Replace(r.path, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write record of entries: %w", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -239,12 +240,12 @@ func explainPort(err error, port int) error {
 
 // lockDir makes the directory, closed to others since it holds the keys of the whole trust domain, and locks it, so that no
 // two servers write into it.
-func lockDir(dir string) (*identity.Lock, error) {
+func lockDir(dir string) (*filelock.Lock, error) {
 	if err := identity.PrivateDir(dir); err != nil {
 		return nil, err
 	}
-	lock, err := identity.TakeLock(filepath.Join(dir, "lock"))
-	if errors.Is(err, identity.ErrLocked) {
+	lock, err := filelock.Take(filepath.Join(dir, "lock"))
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("state directory %s is in use by another process: stop it, or use another --state-dir", dir)
 	}
 	return lock, err

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 // makeDir makes the directory, or takes over what a dead daemon left, with or without its weight files, and returns it
@@ -36,7 +37,7 @@ func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
 	case err != nil:
 	case int(stat.Uid) != os.Geteuid():
 		err = fmt.Errorf("it belongs to user %d: name another one with --bridge-dir", stat.Uid)
-	case unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil:
+	case filelock.TakeOpen(f) != nil:
 		err = errors.New("another daemon uses it: name another one with --bridge-dir")
 	default:
 		err = f.Chmod(mode)

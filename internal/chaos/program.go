@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/bridge/program"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/merge"
@@ -40,11 +41,7 @@ func (o order) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	part := filepath.Join(dir, orderFile+".part")
-	if err := os.WriteFile(part, raw, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(part, filepath.Join(dir, orderFile))
+	return atomicfile.ReplaceUnsynced(filepath.Join(dir, orderFile), raw, 0o600)
 }
 
 func readOrder(dir string) (o order, err error) {
@@ -187,11 +184,7 @@ func (t *trainer) take(res program.Result, final bool) error {
 		return errors.Join(err, t.tell(event{What: "wrong", Round: res.Round, Digest: t.digest, Detail: err.Error()}))
 	}
 	if path := modelFile(t.dir, t.digest); !exists(path) {
-		part := path + "." + t.peer
-		if err := os.WriteFile(part, model, 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(part, path); err != nil {
+		if err := atomicfile.ReplaceUnsynced(path, model, 0o600); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 // fileName is of the file in a state directory that holds a later epoch than the first.
@@ -43,7 +44,7 @@ func Write(dir string, p Pin) error {
 	if p.Epoch <= 1 {
 		return nil
 	}
-	if err := identity.ReplaceFile(filepath.Join(dir, fileName), []byte(p.String()+"\n"), 0o600); err != nil {
+	if err := atomicfile.Replace(filepath.Join(dir, fileName), []byte(p.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pin epoch: %w", err)
 	}
 	return nil

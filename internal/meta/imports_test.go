@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "identity/pattern", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "identity/pattern", "internal/atomicfile", "internal/filelock", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/nonce", "internal/plain", "internal/rpc/refused", "internal/session/begun", "internal/space", "internal/userdirs",
 	}},

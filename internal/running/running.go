@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
@@ -91,18 +92,7 @@ func write(path string, e Entry) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the error says more
-	}
-	return err
+	return atomicfile.Replace(path, append(b, '\n'), 0o600)
 }
 
 // List returns the components of a scope whose processes run, by role and name; "" is every scope. Entries whose process is gone are removed;

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 const (
@@ -113,7 +115,7 @@ func (j *Journal) put(change func(r *Record)) {
 		return
 	}
 	if err == nil {
-		err = replaceFile(j.path, b)
+		err = atomicfile.ReplaceUnsynced(j.path, b, 0o600) // the program does not outlive the machine
 	}
 	if err == nil {
 		j.written, j.failing = b, false
@@ -125,13 +127,4 @@ func (j *Journal) put(change func(r *Record)) {
 		j.failing = true
 		j.log.Error("keep the record of this node's session; should the daemon die now, its program ends with it", "file", j.path, "err", err)
 	}
-}
-
-// replaceFile puts a file in place in one step. There is one writer, so the temporary file has a name that the next one reuses.
-func replaceFile(path string, b []byte) error {
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return os.Rename(tmp, path)
 }

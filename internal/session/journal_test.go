@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,17 +47,19 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	j := session.OpenJournal(filepath.Join(dir, "session.json"), slog.New(slog.NewTextHandler(&said, nil)))
+	path := filepath.Join(dir, "session.json")
+	j := session.OpenJournal(path, slog.New(slog.NewTextHandler(&said, nil)))
 	j.Begin("1", "", "")
-	if err := os.MkdirAll(filepath.Join(dir, "session.json.new", "in the way"), 0o700); err != nil { // also root can't write there
-		t.Fatal(err)
+	for _, life := range []string{"2", "3"} {
+		if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil { // also root can't put a file in its place
+			t.Fatal(err)
+		}
+		j.Begin(life, "", "")
 	}
-	j.Begin("2", "", "")
-	j.Begin("3", "", "")
 	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
 		t.Errorf("said it %d times:\n%s", n, said.String())
 	}
-	if _, err := os.Stat(filepath.Join(dir, "session.json")); !os.IsNotExist(err) {
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("an old record stays: %v", err)
 	}
 }

@@ -3,15 +3,12 @@ package swci
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -105,8 +102,10 @@ func getLedger(ctx context.Context, s *Session, args Args) error {
 			return err
 		}
 		counted := &lineCounter{}
-		n, err := writeFile(out, args.Opts.Bool("force"), func(w io.Writer) (int64, error) {
-			return api.ReadLedger(ctx, io.MultiWriter(w, counted))
+		var n int64
+		err := writeFile(out, 0o644, args.Opts.Bool("force"), func(w io.Writer) (err error) {
+			n, err = api.ReadLedger(ctx, io.MultiWriter(w, counted))
+			return err
 		})
 		if err != nil {
 			return err
@@ -125,49 +124,6 @@ type lineCounter struct{ lines int }
 func (c *lineCounter) Write(p []byte) (int, error) {
 	c.lines += bytes.Count(p, []byte("\n"))
 	return len(p), nil
-}
-
-// writeFile has fn fill a new file, which is there whole or not at all.
-func writeFile(path string, force bool, fn func(io.Writer) (int64, error)) (n int64, err error) {
-	if _, err := os.Lstat(path); err == nil && !force {
-		return 0, exit.New(exit.Conflict, "give another --out, or --force to write over it", "%s exists", path)
-	}
-	// A name that nobody can foresee, and made anew: in a folder of others' it must not be a link that is written through.
-	part := fmt.Sprintf("%s.%s.part", path, rand.Text())
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(part))) }()
-	n, err = fn(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return n, err
-	}
-	if err := settle(part, path, force); err != nil {
-		return n, fmt.Errorf("write %s: %w", path, err)
-	}
-	return n, nil
-}
-
-// settle gives a whole file its name. Without force it takes no name that was taken meanwhile.
-func settle(part, path string, force bool) error {
-	if !force {
-		err := os.Link(part, path)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, fs.ErrExist):
-			return exit.New(exit.Conflict, "give another --out, or --force to write over it", "%s exists", path)
-		} // a file system without links
-	}
-	return os.Rename(part, path)
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // bundleJSON is `get bundle -o json`.
@@ -206,9 +162,9 @@ func getBundle(ctx context.Context, s *Session, args Args) error {
 		found.TrustDomains = append(found.TrustDomains, domain)
 	}
 	if out := args.Opts.String("out"); out != "-" {
-		_, err := writeFile(out, args.Opts.Bool("force"), func(w io.Writer) (int64, error) {
-			n, err := io.WriteString(w, text.String())
-			return int64(n), err
+		err := writeFile(out, 0o644, args.Opts.Bool("force"), func(w io.Writer) error {
+			_, err := io.WriteString(w, text.String())
+			return err
 		})
 		if err != nil {
 			return err

@@ -1,14 +1,11 @@
 package swci
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -204,7 +201,7 @@ func getOne(ctx context.Context, s *Session, args Args, api API, older int) erro
 		Final: m.GetFinal(), Layout: layout,
 	}}
 	out := first(args.Opts.String("out"), fmt.Sprintf("%s-round-%d.safetensors", name, m.GetRound()))
-	if err := writeAside(out, args.Opts.Bool("force"), func(f io.Writer) error { return job.run(ctx, f) }); err != nil {
+	if err := writeFile(out, 0o600, args.Opts.Bool("force"), func(f io.Writer) error { return job.run(ctx, f) }); err != nil {
 		return fmt.Errorf("get model of %q: %w", name, err)
 	}
 	if s.JSON {
@@ -244,40 +241,6 @@ func asked(round uint64, digest string) string {
 		return "a model whose digest begins with " + oneLine(digest)
 	}
 	return "a model"
-}
-
-// writeAside has a file written under a name of its own and puts it in place when it is whole.
-func writeAside(path string, force bool, write func(io.Writer) error) (err error) {
-	if _, err := os.Lstat(path); err == nil && !force {
-		return exit.New(exit.Conflict, "give another name with --out, or --force", "%s is there already", path)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".swarmctl-model-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := errors.Join(buffered.Flush(), f.Sync()); err != nil {
-		return err
-	}
-	if !force { // a link fails if the name was taken meanwhile
-		if err := os.Link(f.Name(), path); err == nil {
-			return errors.Join(os.Remove(f.Name()), f.Close())
-		} else if errors.Is(err, fs.ErrExist) {
-			return exit.New(exit.Conflict, "give another name with --out, or --force", "%s is there already", path)
-		}
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 func verifyModel(ctx context.Context, s *Session, args Args) error {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -76,17 +77,7 @@ func (c *Contexts) write(name string, data []byte) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return fmt.Errorf("make context folder: %w", err)
 	}
-	f, err := os.CreateTemp(c.dir, ".new-*")
-	if err != nil {
-		return fmt.Errorf("write context: %w", err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(c.dir, name))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := atomicfile.Replace(filepath.Join(c.dir, name), data, 0o600); err != nil {
 		return fmt.Errorf("write context: %w", err)
 	}
 	return nil

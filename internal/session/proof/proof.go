@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
 const (
@@ -111,35 +112,27 @@ const copyBuffer = 1 << 20
 
 // WriteFile writes what a reader has, and makes the folder for it. It does so under a temporary name first, so that a file with the right name
 // is whole; with sync it is on the disk when this returns.
-func WriteFile(path string, r io.Reader, sync bool) (err error) {
+func WriteFile(path string, r io.Reader, sync bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".model-*")
+	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
 	size := int64(copyBuffer)
 	if known, ok := r.(interface{ Size() int64 }); ok {
 		size = max(1, min(size, known.Size()))
 	}
-	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, size)); err != nil {
-		return err
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, size))
+	switch {
+	case err != nil:
+	case sync:
+		err = f.Replace()
+	default:
+		err = f.ReplaceUnsynced()
 	}
-	if sync {
-		if err := f.Sync(); err != nil {
-			return err
-		}
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return f.Close()
+	return errors.Join(err, f.Close())
 }
 
 // Write keeps a round beside its model; it does nothing for nil.

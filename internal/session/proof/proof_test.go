@@ -101,7 +101,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: it proves something", name)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".model-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".new-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -2,16 +2,15 @@
 package backupfile
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -56,27 +55,21 @@ func hint(err error) string {
 
 // Write has fetch write a backup, reads it back, and gives it the name path, readable for its owner alone. A file of that name is
 // replaced if it is an earlier backup of the same history, or with force.
-func Write(path string, force bool, fetch func(io.Writer) error) (File, error) {
+func Write(path string, force bool, fetch func(io.Writer) error) (_ File, err error) {
 	old, err := before(path, force)
 	if err != nil {
 		return File{}, err
 	}
-	// A name that nobody can foresee, and made anew: in a folder of others' it must not be a link that is written through.
-	part := fmt.Sprintf("%s.%s.part", path, rand.Text())
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {
 		return File{}, err
 	}
-	defer func() { _ = os.Remove(part) }() // gone already if all went well
-	err = fetch(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := fetch(f); err != nil {
 		return File{}, err
 	}
 	same := old == nil
-	b, err := read(part, func(head ledger.Head, _ []byte) error {
+	b, err := read(f.Name(), func(head ledger.Head, _ []byte) error {
 		same = same || head == old.Ledger
 		return nil
 	})
@@ -88,10 +81,15 @@ func Write(path string, force bool, fetch func(io.Writer) error) (File, error) {
 			return File{}, err
 		}
 	}
-	if err := settle(part, path, force || old != nil); err != nil {
+	if force || old != nil {
+		return b, f.Replace()
+	}
+	if err := f.New(); errors.Is(err, fs.ErrExist) { // it was made meanwhile
+		return File{}, exit.New(exit.Conflict, "give another name, or --force to write over it", "%s exists", path)
+	} else if err != nil {
 		return File{}, err
 	}
-	return b, syncDir(filepath.Dir(path))
+	return b, nil
 }
 
 // before returns the header of the backup that a file of this name is, nil if there is nothing to keep.
@@ -131,29 +129,4 @@ func follows(path string, h, old backup.Header, same bool) error {
 	}
 	return exit.New(exit.Conflict, "keep it and give another name; --force writes over it",
 		"%s has what this SN lacks: %d ledger records at index %d, the SN %d at index %d", path, old.Ledger.Length, old.Index, h.Ledger.Length, h.Index)
-}
-
-// settle gives a whole file its name. Unless it may replace one it takes no name that was taken meanwhile.
-func settle(part, path string, replace bool) error {
-	if !replace {
-		err := os.Link(part, path)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, fs.ErrExist):
-			return exit.New(exit.Conflict, "give another name, or --force to write over it", "%s exists", path)
-		} // a file system without links
-	}
-	return os.Rename(part, path)
-}
-
-// syncDir has a new name outlive a crash of the machine, where the file system can.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	_ = d.Sync() // some file systems can't
-	return nil
 }

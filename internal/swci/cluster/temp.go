@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -49,7 +51,7 @@ func own(dir string) (*os.File, error) {
 	}
 	_, err = f.WriteString(strconv.Itoa(os.Getpid()) + "\n") // for people
 	if err == nil {
-		err = lockFile(f)
+		err = filelock.TakeOpen(f)
 	}
 	if err == nil {
 		err = os.Rename(unnamed, filepath.Join(dir, ownerFile))
@@ -60,8 +62,6 @@ func own(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
-
-func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
 // remove takes the folder away.
 func (t tempDir) remove() {
@@ -112,7 +112,7 @@ func orphan(dir string) bool {
 	if info, err = f.Stat(); err != nil || !info.Mode().IsRegular() || !mine(info) {
 		return false
 	}
-	return lockFile(f) == nil
+	return filelock.TakeOpen(f) == nil
 }
 
 // mine tells whether a file belongs to this process's user.
