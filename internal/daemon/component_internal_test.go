@@ -58,7 +58,10 @@ func translated(t *testing.T, e Env, args ...string) (component.Spec, error) {
 		case "run-sl":
 			spec, err = slSpec(c, e)
 		case "run-spire-server":
-			spec, err = spireServerSpec(c, e)
+			var o start.SpireServer
+			if err = read(c, &o); err == nil {
+				spec, err = o.Component(startEnv(e))
+			}
 		default:
 			t.Fatalf("no component: %s", c.Command.Name)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity/spire"
-	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -31,7 +31,6 @@ func serverOptions() []cli.Flag {
 }
 
 func spireServerCommand(e Env) *cli.Command {
-	options := serverOptions()
 	flags := append([]cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "any configuration file of a SPIRE server (default: one is written into the state directory)"},
 		stringFlag("state-dir", "directory that keeps the server's configuration, data and API socket"),
@@ -45,7 +44,7 @@ func spireServerCommand(e Env) *cli.Command {
 		runtimeFlag(), envFlag("K=V in the container's environment, with --runtime docker (repeatable)"),
 		&cli.StringFlag{Name: "log-level", Aliases: []string{"logLevel"}, EnvVars: env("log-level"), Usage: "debug, info, warn or error"},
 		stringFlag("config-file", "YAML file with these options by name; the command line and the environment win over it"),
-	}, slices.Concat(options, containerFlags())...)
+	}, slices.Concat(serverOptions(), containerFlags())...)
 	cmd := command("run-spire-server", "run a SPIRE server with the swarm's registration entries", flags, func(c *cli.Context) error {
 		r, err := start.Runtime("runtime", c.String("runtime"), start.Process)
 		if err == nil && r == start.Process {
@@ -54,58 +53,45 @@ func spireServerCommand(e Env) *cli.Command {
 		if err != nil {
 			return err
 		}
-		return runSpireServer(c, e, passed(c, options))
+		var o start.SpireServer
+		if err := read(c, &o); err != nil {
+			return err
+		}
+		return runSpireServer(c, e, &o)
 	})
 	cmd.Description = "Every other option of `spire-server run` is passed on. An entry that an operator edits is left alone, one that is deleted is not made again."
 	return cmd
 }
 
-func runSpireServer(c *cli.Context, e Env, args []string) error {
+func runSpireServer(c *cli.Context, e Env, o *start.SpireServer) error {
 	// The server drops what is below its level by itself; the file may say which that is.
-	level, err := logLevel("debug")
-	if err == nil && c.String("log-level") != "" {
-		level, err = logLevel(c.String("log-level"))
-		args = append(args, "-logLevel", c.String("log-level"))
-	}
-	if err != nil {
-		return err
+	args, level := o.SPIRE.Args(), slog.LevelDebug
+	if o.LogLevel != "" {
+		var err error
+		if level, err = logLevel(o.LogLevel); err != nil {
+			return err
+		}
+		args = append(args, "-logLevel", o.LogLevel)
 	}
 	if inContainer(c) {
-		spec, err := spireServerSpec(c, e)
+		spec, err := o.Component(startEnv(e))
 		if err != nil {
 			return err
 		}
 		return runComponent(c, e, runsSpec(spec))
 	}
-	dir := c.String("state-dir")
+	dir := o.StateDir
 	if dir == "" {
+		var err error
 		if dir, err = userdirs.Of(e.Getenv).SPIREServer(); err != nil {
 			return err
 		}
 	}
 	log := newLogger(e.Stderr, "swarm.spire", level)
-	defer registered(e, engine.RoleSpireServer, spireServerName(c), "", dir, log)()
+	defer registered(e, engine.RoleSpireServer, o.NodeName(), "", dir, log)()
 	return spire.RunServer(c.Context, spire.ServerConfig{
-		ConfigFile: c.String("config"), StateDir: dir, TrustDomain: c.String("trust-domain"), Args: args,
-		Nodes: c.StringSlice("node"), FederatesWith: c.StringSlice("federates-with"), Log: log,
+		ConfigFile: o.Config, StateDir: dir, TrustDomain: o.TrustDomain, Args: args, Nodes: o.Nodes, FederatesWith: o.FederatesWith, Log: log,
 	})
-}
-
-// spireServerSpec is the component of a SPIRE server. Its port is published only by -p, as the original does.
-func spireServerSpec(c *cli.Context, e Env) (component.Spec, error) {
-	var o start.SpireServer
-	if err := read(c, &o); err != nil {
-		return component.Spec{}, err
-	}
-	return o.Component(startEnv(e))
-}
-
-// spireServerName is what state and registry know the server by.
-func spireServerName(c *cli.Context) string {
-	if name := c.String("name"); name != "" {
-		return name
-	}
-	return engine.RoleSpireServer
 }
 
 // serverSocket finds the API socket of a SPIRE server on this machine: that of run-spire-server if there is one, else

@@ -1,6 +1,8 @@
 package start
 
 import (
+	"reflect"
+
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
@@ -48,7 +50,12 @@ type SpireServer struct {
 	Name          string   `option:"name"`
 	LogLevel      string   `option:"log-level"`
 
-	// Options of SPIRE's own program.
+	SPIRE     SpireServerOptions
+	Container component.Options
+}
+
+// SpireServerOptions are options of SPIRE's own program, which are passed on.
+type SpireServerOptions struct {
 	BindAddress       string `option:"bindAddress"`
 	DataDir           string `option:"dataDir"`
 	ExpandEnv         bool   `option:"expandEnv"`
@@ -57,8 +64,16 @@ type SpireServer struct {
 	LogSourceLocation bool   `option:"logSourceLocation"`
 	ServerPort        string `option:"serverPort"`
 	SocketPath        string `option:"socketPath"`
+}
 
-	Container component.Options
+// Args are the options as `spire-server run` takes them.
+func (o SpireServerOptions) Args() (args []string) {
+	for _, x := range optionsOf(reflect.ValueOf(&o).Elem()) {
+		for _, text := range x.texts() {
+			args = append(args, "-"+x.name+"="+text)
+		}
+	}
+	return args
 }
 
 // NodeName is what state and registry know the server by.
