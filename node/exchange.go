@@ -26,8 +26,8 @@ const MergeProtocol = "/swarm/merge/1"
 // Network is how an SL reaches other SLs. Peers are named by their libp2p peer IDs, which the network proves; it holds
 // their SPIFFE IDs to the registered ones.
 type Network interface {
-	// OpenMerge opens a merge stream.
-	OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error)
+	// OpenMerge opens a merge stream, for bulk or not.
+	OpenMerge(ctx context.Context, to *swarmv1.Participant, bulk bool) (exchange.Stream, error)
 	// FetchModel writes a committed model of a holder to dst.
 	FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error
 }
@@ -82,8 +82,8 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	if job.Stash != nil {
 		slots.Stash = func(bytes int64) (exchange.Spool, error) { return job.Stash(bytes) }
 	}
-	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int) (exchange.Stream, error) {
-		return x.Network.OpenMerge(ctx, p.Participants[i])
+	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int, bulk bool) (exchange.Stream, error) {
+		return x.Network.OpenMerge(ctx, p.Participants[i], bulk)
 	})
 	x.sent.Add(result.SentBytes)
 	if err != nil {

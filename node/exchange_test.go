@@ -21,7 +21,7 @@ import (
 // unreachable is a network in which every peer refuses with a long text.
 type unreachable struct{ text string }
 
-func (n unreachable) OpenMerge(context.Context, *swarmv1.Participant) (exchange.Stream, error) {
+func (n unreachable) OpenMerge(context.Context, *swarmv1.Participant, bool) (exchange.Stream, error) {
 	return nil, errors.New(n.text)
 }
 

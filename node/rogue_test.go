@@ -91,7 +91,7 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 	go func() {
 		defer close(ended)
 		stolen := make(buffer, layout.Bytes())
-		_, _ = rogue.hub.Run(ctx, attempt, exchange.Slots{Name: "1", Local: stolen, Merged: stolen}, func(context.Context, int) (exchange.Stream, error) {
+		_, _ = rogue.hub.Run(ctx, attempt, exchange.Slots{Name: "1", Local: stolen, Merged: stolen}, func(context.Context, int, bool) (exchange.Stream, error) {
 			return nil, io.EOF // it owns everything: nothing is sent on streams that it opens
 		})
 	}()

@@ -26,8 +26,12 @@ type slNetwork struct {
 var _ Network = slNetwork{}
 
 // OpenMerge implements Network.
-func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error) {
-	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, n.host.DialAlone)
+func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant, bulk bool) (exchange.Stream, error) {
+	open := n.host.DialFit
+	if bulk {
+		open = n.host.DialAlone
+	}
+	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, open)
 	if err != nil { // never a nil *Stream in an interface
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 		if !ok || other.Proven != own {
 			t.Errorf("fetch from a node that is registered as %q: %v", registered, other)
 		}
-		if s, err := network.OpenMerge(t.Context(), to(registered)); !strings.Contains(errText(err), "sl-1 shows the SPIFFE ID "+own) || s != nil {
+		if s, err := network.OpenMerge(t.Context(), to(registered), true); !strings.Contains(errText(err), "sl-1 shows the SPIFFE ID "+own) || s != nil {
 			t.Errorf("merge with a node that is registered as %q: %v", registered, err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	if refused, ok := errors.AsType[*p2p.RefusedError](fetch(own)); !ok || !strings.Contains(refused.Error(), "no session of contract c here") {
 		t.Errorf("fetch: %v", refused)
 	}
-	s, err := network.OpenMerge(t.Context(), to(own))
+	s, err := network.OpenMerge(t.Context(), to(own), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	if _, err := s.Read(make([]byte, 1)); err == nil || time.Since(start) > 10*time.Second {
 		t.Errorf("a stream of a banned node was not cut: %v after %s", err, time.Since(start))
 	}
-	for what, err := range map[string]error{"fetch": fetch(own), "merge": errOf(network.OpenMerge(t.Context(), to(own)))} {
+	for what, err := range map[string]error{"fetch": fetch(own), "merge": errOf(network.OpenMerge(t.Context(), to(own), true))} {
 		if !strings.Contains(errText(err), "banned") {
 			t.Errorf("%s with a banned node: %v", what, err)
 		}
@@ -76,7 +76,7 @@ func TestStreamsBetweenSLs(t *testing.T) {
 		t.Errorf("a banned node is told %v", err)
 	}
 	bans.Take("", nil)
-	s, err = network.OpenMerge(t.Context(), to(own))
+	s, err = network.OpenMerge(t.Context(), to(own), true)
 	if err != nil {
 		t.Fatalf("after the ban was lifted: %v", err)
 	}

@@ -68,7 +68,7 @@ func TestStolenKeyDoesNotTakeTheNodesPlace(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	s, err := network.OpenMerge(t.Context(), to)
+	s, err := network.OpenMerge(t.Context(), to, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestStolenKeyDoesNotTakeTheNodesPlace(t *testing.T) {
 		<-refused
 		echo("a merge stream that is open while somebody comes with "+path, s)
 	}
-	again, err := network.OpenMerge(t.Context(), to)
+	again, err := network.OpenMerge(t.Context(), to, true)
 	if err != nil {
 		t.Fatalf("the registered node can't be reached: %v", err)
 	}

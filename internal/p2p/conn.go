@@ -180,7 +180,7 @@ func allow(p Policy, c *conn, id protocol.ID) error {
 }
 
 // Dial opens a stream of the protocol, over an existing connection with the peer if there is one. It fails within
-// five seconds if the peer does not answer. A *RefusedError in the error is the peer's own word; a
+// ten seconds if the peer does not answer, five if it can't be reached. A *RefusedError in the error is the peer's own word; a
 // *PeerMismatchError or *SwarmMismatchError says that somebody else answers.
 func (h *Host) Dial(ctx context.Context, to Addr, protocolName string) (*Stream, error) {
 	return h.DialFit(ctx, to, protocolName, func(Peer) error { return nil })
@@ -282,7 +282,7 @@ func (h *Host) connect(ctx context.Context, to Addr) (*conn, error) {
 }
 
 func (h *Host) connectOnce(ctx context.Context, to Addr) (*conn, error) {
-	raw, err := dialTCP(ctx, to.HostPort())
+	raw, err := dialTCP(ctx, to.HostPort(), reachTimeout)
 	if err != nil {
 		return nil, err
 	}

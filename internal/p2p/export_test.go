@@ -111,7 +111,7 @@ func NoneAlone(t testing.TB, h *Host, id peer.ID) {
 
 // HangOn dials a connection for one stream and proves a parent with the exporter value.
 func HangOn(ctx context.Context, h *Host, to Addr, exporter []byte) error {
-	raw, err := dialTCP(ctx, to.HostPort())
+	raw, err := dialTCP(ctx, to.HostPort(), reachTimeout)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func ReadWire(c net.Conn) (got string, lost bool) {
 
 // Silent dials a connection for one stream that shows no parent, until ctx ends.
 func Silent(ctx context.Context, h *Host, to Addr) error {
-	raw, err := dialTCP(ctx, to.HostPort())
+	raw, err := dialTCP(ctx, to.HostPort(), reachTimeout)
 	if err != nil {
 		return err
 	}

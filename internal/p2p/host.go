@@ -26,13 +26,16 @@ import (
 )
 
 const (
-	// dialTimeout bounds one Dial or Contact, whatever the caller's context allows.
-	dialTimeout = 5 * time.Second
+	// reachTimeout bounds connecting in TCP, and all of Probe and Contact.
+	reachTimeout = 5 * time.Second
+	// dialTimeout bounds one Dial, whatever the caller's context allows. A handshake takes milliseconds, but where a hundred nodes on one
+	// machine begin theirs together each takes as long as all, and one that is given up has cost the same and helped nobody.
+	dialTimeout = 10 * time.Second
 	// reuseTimeout bounds opening a stream on a connection that may be dead without our knowing; then Dial makes a
 	// new one.
 	reuseTimeout = 2 * time.Second
 	// acceptTimeout bounds the handshake of an incoming connection and the opening of an incoming stream.
-	acceptTimeout = 5 * time.Second
+	acceptTimeout = dialTimeout
 	// maxPerPeer bounds the connections of one node key: two hosts that dial each other at once, on two ports, need four.
 	maxPerPeer = 16
 )

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// keepAlive and pingTimeout: a peer that vanished without a word is found within their sum, by a host of few connections.
+	// keepAlive and pingTimeout: a peer that vanished without a word is found within their sum, by a host of few connections. Whoever waits
+	// for something has times of its own; this one is long, as a peer on a busy machine may have no processor time for its answer.
 	keepAlive   = 5 * time.Second
-	pingTimeout = 10 * time.Second
+	pingTimeout = 30 * time.Second
 	// fewConns is how many connections a host asks so often whether they live. With a hundred hosts on one machine, or in one
 	// swarm behind one slow host, the questions alone would be ten thousand in five seconds, and their answers would be late.
 	fewConns = 16
-	// slowest is how many times as long the connections of a host of very many are given.
-	slowest = 6
+	// slowest is how many times as rarely a host of very many asks, and slowestPing as long it waits.
+	slowest, slowestPing = 6, 2
 	// maxStreams bounds the open streams that one connection's peer has opened.
 	maxStreams = 256
 	// window is the most that a stream buffers for its reader: what a 1 Gbit/s link with 100 ms needs, and more.
@@ -54,7 +55,7 @@ func muxerAmong(n int64) *yamux.Transport {
 	cfg.MaxStreamWindowSize = window
 	cfg.MaxIncomingStreams = maxStreams
 	cfg.KeepAliveInterval = times * keepAlive
-	cfg.ConnectionWriteTimeout = times * pingTimeout
+	cfg.ConnectionWriteTimeout = min(times, slowestPing) * pingTimeout
 	return (*yamux.Transport)(&cfg)
 }
 

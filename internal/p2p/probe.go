@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	mss "github.com/multiformats/go-multistream"
@@ -79,9 +80,9 @@ func (h *Host) Contact(ctx context.Context, hostport string, role identity.Role)
 
 // contact does what libp2p's upgrader does, without knowing whom to expect.
 func (t *transport) contact(ctx context.Context, hostport string) (Peer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("no answer within %s: %w", dialTimeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s: %w", reachTimeout, context.DeadlineExceeded))
 	defer cancel()
-	raw, err := dialTCP(ctx, hostport)
+	raw, err := dialTCP(ctx, hostport, reachTimeout)
 	if err != nil {
 		return Peer{}, err
 	}
@@ -103,7 +104,10 @@ func (t *transport) contact(ctx context.Context, hostport string) (Peer, error) 
 	return c.remote.peer, nil
 }
 
-func dialTCP(ctx context.Context, hostport string) (net.Conn, error) {
+// dialTCP connects, within the given time at most.
+func dialTCP(ctx context.Context, hostport string, within time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s: %w", within, context.DeadlineExceeded))
+	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostport)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("%w: %w", ErrNothingListens, err)

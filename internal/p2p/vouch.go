@@ -29,10 +29,12 @@ const (
 	vouchName     = "swarm p2p parent 1"
 	vouchDialler  = "swarm p2p alone 1 dialler"
 	vouchAcceptor = "swarm p2p alone 1 acceptor"
-	// aloneTimeout bounds the whole of opening one, of the time that Dial has.
-	aloneTimeout = 2 * time.Second
+	// aloneReach bounds connecting in TCP, and aloneTimeout the whole of opening one, of the time that Dial has: what is left is for a
+	// stream over the parent.
+	aloneReach   = 2 * time.Second
+	aloneTimeout = 7 * time.Second
 	// adoptTimeout is how long an acceptor looks for the parent, within the dialler's aloneTimeout.
-	adoptTimeout = time.Second
+	adoptTimeout = 4 * time.Second
 	// maxAlone bounds the connections that hang on one parent.
 	maxAlone = 64
 )
@@ -81,7 +83,7 @@ func (h *Host) DialAlone(ctx context.Context, to Addr, protocolName string, fits
 func (h *Host) besides(ctx context.Context, parent *conn, to Addr, id protocol.ID) (*Stream, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, aloneTimeout, fmt.Errorf("no answer within %s: %w", aloneTimeout, context.DeadlineExceeded))
 	defer cancel()
-	raw, err := dialTCP(ctx, to.HostPort())
+	raw, err := dialTCP(ctx, to.HostPort(), aloneReach)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func node(i int) string { return fmt.Sprintf("sl-%d", i) }
 // dial opens a stream from the hub of one node to another by plan index; ids
 // maps plan index to hub.
 func (s *swarm) dial(self int, ids []int) exchange.Dial {
-	return func(ctx context.Context, j int) (exchange.Stream, error) {
+	return func(ctx context.Context, j int, _ bool) (exchange.Stream, error) {
 		to := ids[j]
 		if s.handshake != nil {
 			if err := s.handshake(ctx, self, to); err != nil {

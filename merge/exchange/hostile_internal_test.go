@@ -138,7 +138,7 @@ func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
 		_, _ = far.Write(said)
 		_ = far.CloseWrite()
 	}()
-	_, ran = h.Run(ctx, d.a, d.slots, func(context.Context, int) (Stream, error) {
+	_, ran = h.Run(ctx, d.a, d.slots, func(context.Context, int, bool) (Stream, error) {
 		near, far := newEnds() // If it is an owner too, the peer says nothing as such.
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		return near, nil
@@ -161,7 +161,7 @@ func (d *duel) visitPeer(t *testing.T, said []byte) error {
 }
 
 func (d *duel) visit(t *testing.T, h *Hub, said []byte) error {
-	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int) (Stream, error) {
+	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int, bool) (Stream, error) {
 		near, far := newEnds()
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		go func() {

@@ -24,8 +24,14 @@ var ErrDenied = errors.New("stream is denied")
 // ErrNotReady is returned by Serve when no plan came for a parked stream.
 var ErrNotReady = errors.New("no such attempt is planned here yet")
 
-// Dial opens a stream to a participant. It must end with its context.
-type Dial func(ctx context.Context, participant int) (Stream, error)
+// Dial opens a stream to a participant. It must end with its context. A stream for bulk carries [BulkBytes] or more each way.
+type Dial func(ctx context.Context, participant int, bulk bool) (Stream, error)
+
+// line is what idle streams are kept by: one that shares a connection is not for bulk.
+type line struct {
+	node string
+	bulk bool
+}
 
 // Hub joins incoming streams with the attempts of this node and keeps what
 // must outlive an attempt: progress and idle streams. It is safe for
@@ -36,7 +42,7 @@ type Hub struct {
 
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
-	idle      map[string][]*conn
+	idle      map[line][]*conn
 	parked    map[string]int // by node; no entry is 0
 	waiting   int            // sum of parked
 	closed    bool
@@ -72,7 +78,7 @@ func NewHub(cfg Config) *Hub {
 		cfg:       cfg,
 		opening:   newOpening(cfg.StallTimeout),
 		contracts: make(map[string]*contract),
-		idle:      make(map[string][]*conn),
+		idle:      make(map[line][]*conn),
 		parked:    make(map[string]int),
 		changed:   make(chan struct{}),
 	}
@@ -83,7 +89,7 @@ func NewHub(cfg Config) *Hub {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	idle := h.idle
-	h.idle, h.closed = make(map[string][]*conn), true
+	h.idle, h.closed = make(map[line][]*conn), true
 	for _, k := range h.contracts {
 		if k.run.over() {
 			k.progress.release()
@@ -335,24 +341,24 @@ func (h *Hub) findLocked(hi hello, from string) (*run, error) {
 	return r, nil
 }
 
-// takeIdle returns a stream to the node that is kept open, or nil.
-func (h *Hub) takeIdle(node string) *conn {
+// takeIdle returns a stream that is kept open, or nil.
+func (h *Hub) takeIdle(to line) *conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	conns := h.idle[node]
+	conns := h.idle[to]
 	if len(conns) == 0 {
 		return nil
 	}
 	c := conns[len(conns)-1]
-	h.idle[node] = conns[:len(conns)-1]
+	h.idle[to] = conns[:len(conns)-1]
 	return c
 }
 
-func (h *Hub) putIdle(node string, c *conn) {
+func (h *Hub) putIdle(to line, c *conn) {
 	h.mu.Lock()
-	keep := !h.closed && len(h.idle[node]) < maxIdle
+	keep := !h.closed && len(h.idle[to]) < maxIdle
 	if keep {
-		h.idle[node] = append(h.idle[node], c)
+		h.idle[to] = append(h.idle[to], c)
 	}
 	h.mu.Unlock()
 	if !keep {

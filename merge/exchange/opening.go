@@ -11,6 +11,10 @@ import (
 )
 
 const (
+	// BulkBytes is from how many bytes each way on a stream is for bulk: it earns the handshake of a connection for itself, which costs as
+	// much as some hundred KiB on one that is shared. Among a hundred nodes the shares of a model are small, and handshakes are many.
+	BulkBytes = 1 << 20
+
 	// A node opens so many streams at the same time at first, and at most.
 	firstOpening = 4
 	mostOpening  = 32
@@ -21,16 +25,17 @@ const (
 // So it begins with few, and goes on with more while they are quick: where they only wait for the network there may be many. Who
 // finds that peers do not answer in time opens fewer.
 type opening struct {
-	quick time.Duration // a handshake that takes no longer makes place for another
+	slow time.Duration // a handshake that takes longer leaves its place to nobody
 
 	mu     sync.Mutex
 	places int
 	taken  int
+	least  time.Duration   // that one took; 0: none was finished
 	queue  []chan struct{} // closed to give the place away; who came first is first
 }
 
 func newOpening(stall time.Duration) *opening {
-	return &opening{quick: stall / 5, places: firstOpening}
+	return &opening{slow: stall / 5, places: firstOpening}
 }
 
 // enter waits for a place.
@@ -60,12 +65,18 @@ func (o *opening) enter(ctx context.Context) error {
 func (o *opening) leave(took time.Duration, answered bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if answered && (o.least == 0 || took < o.least) {
+		o.least = took
+	}
+	alike := took <= 2*o.least // as quick as any: the network takes the time, not the cores
 	switch {
 	case !answered:
 		o.places = max(1, o.places/2)
-	case took > o.quick:
+	case took > o.slow && alike:
 		o.places = max(min(firstOpening, o.places), o.places-1)
-	case len(o.queue) > 0:
+	case took > o.slow:
+		o.places = max(1, o.places-1)
+	case len(o.queue) > 0 && (alike || took <= o.slow/4):
 		o.places = min(o.places+1, mostOpening)
 	}
 	o.taken--

@@ -54,7 +54,7 @@ func (r *run) visit(j int) {
 
 // open takes an idle stream to the owner or dials one.
 func (r *run) open(j int) (c *conn, reused bool, err error) {
-	if c := r.hub.takeIdle(r.Participants[j].Node); c != nil {
+	if c := r.hub.takeIdle(r.line(j)); c != nil {
 		return c, true, nil
 	}
 	var first time.Time // when this node began to dial
@@ -87,7 +87,12 @@ func (r *run) open(j int) (c *conn, reused bool, err error) {
 func (r *run) dialOnce(j int) (Stream, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.hub.cfg.StallTimeout)
 	defer cancel()
-	return r.dial(ctx, j)
+	return r.dial(ctx, j, r.line(j).bulk)
+}
+
+// line is what streams to the owner j are kept by.
+func (r *run) line(j int) line {
+	return line{r.Participants[j].Node, r.owned[j].bytes(r.Layout) >= BulkBytes}
 }
 
 // mayAnswer reports whether who did not answer may do so yet: this node is busy with handshakes, so they are slow, or the peer had
@@ -130,7 +135,7 @@ func (v *visitor) converse() (again bool) {
 	if err == nil && v.ctx.Err() == nil {
 		v.c.patient()
 		v.detach(v.c)
-		v.hub.putIdle(v.Participants[v.j].Node, v.c)
+		v.hub.putIdle(v.line(v.j), v.c)
 		return false
 	}
 	v.part(v.c)

@@ -238,7 +238,7 @@ type slNet struct {
 var _ node.Network = slNet{}
 
 // OpenMerge implements node.Network.
-func (s slNet) OpenMerge(ctx context.Context, to *swarmv1.Participant) (exchange.Stream, error) {
+func (s slNet) OpenMerge(ctx context.Context, to *swarmv1.Participant, _ bool) (exchange.Stream, error) {
 	c, err := s.dial(ctx, to.GetNode(), to.GetSpiffeId(), to.GetHost(), to.GetPeerId(), serviceMerge)
 	if err != nil { // never a nil *conn in an interface
 		return nil, err
