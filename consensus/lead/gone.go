@@ -11,6 +11,8 @@ const (
 	// silentTimeouts is how many heartbeat timeouts a participant that was declared dead for its silence may take part in an attempt whose
 	// others are late too. Their streams to it tell before that whether it is there: by their end, or by their stall time.
 	silentTimeouts = 3
+	// manyParticipants is from how many on one or the other is always late.
+	manyParticipants = 16
 	// lateParts is the part of the heartbeat timeout after which one is late: two heartbeats at least are missing.
 	lateParts = 2
 )
@@ -38,16 +40,17 @@ func (d *decider) gone() (nodes []string, why string) {
 	return nodes, why
 }
 
-// mayBeThere reports whether all who are gone are only silent, and not for long, while others who have not finished are late with their
-// heartbeats too. Silence tells something where the others are heard: of a hundred nodes on one host that is busy with merging some have too
-// little processor time for heartbeats, and to end the attempt of all for each of them would end every attempt.
+// mayBeThere reports whether all who are gone are only silent, and not for long, while others have not finished who are late with their
+// heartbeats too, or many. Silence tells something where the others are heard: of a hundred nodes on one host that is busy with merging some
+// have too little processor time for heartbeats, and to end the attempt of all for each of them would end every attempt.
 func (d *decider) mayBeThere(gone, pending []string) bool {
-	late := false
+	late, many := false, len(d.c.Plan.Participants) >= manyParticipants
 	for _, part := range d.c.Plan.Participants {
 		s, n := d.c.Sessions[part.Session], d.in.View.Nodes[part.Node]
 		switch {
 		case !slices.Contains(gone, part.Node):
-			late = late || slices.Contains(pending, part.Node) && d.in.Now.Sub(d.in.Reports[part.Session].At) > d.cfg.HeartbeatTimeout/lateParts
+			since := d.in.Now.Sub(d.in.Reports[part.Session].At)
+			late = late || slices.Contains(pending, part.Node) && (many || since > d.cfg.HeartbeatTimeout/lateParts)
 		case s == nil || s.State == state.SessionEnded || n == nil || n.Left():
 			return false
 		case d.in.Now.Sub(time.UnixMilli(n.LiveSinceMS)) >= silentTimeouts*d.cfg.HeartbeatTimeout:

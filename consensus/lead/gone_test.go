@@ -65,3 +65,26 @@ func TestWhoIsSilentMayBeMerging(t *testing.T) {
 		})
 	}
 }
+
+// TestAmongManySilenceEndsNoAttempt: with sixteen, also where all others are heard.
+func TestAmongManySilenceEndsNoAttempt(t *testing.T) {
+	for n, attempt := range map[int]uint64{15: 2, 16: 1} {
+		b := newTable(t, 2, n)
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		b.ready(1, all...)
+		b.follow()
+		b.apply(state.SetLive{Node: "sl-1", AtMS: b.now.UnixMilli()})
+		for i := range all {
+			r := b.reports[id(i)]
+			r.At = b.now
+			b.reports[id(i)] = r
+		}
+		b.follow()
+		if got := b.contract().Plan.Attempt; got != attempt {
+			t.Errorf("%d participants: attempt %d, want %d", n, got, attempt)
+		}
+	}
+}

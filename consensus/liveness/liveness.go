@@ -8,6 +8,13 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
+const (
+	// many is the number of nodes from which on silence of most of them says that the host or the link is busy, rather than that they
+	// are all gone; who is silent then counts as dead after busyTimes timeouts.
+	many      = 16
+	busyTimes = 3
+)
+
 // Tracker knows when each node was last heard. It is safe for concurrent use.
 type Tracker struct {
 	timeout time.Duration
@@ -46,6 +53,10 @@ func (l *Tracker) Changes(view *state.State, now time.Time) []state.SetLive {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var changes []state.SetLive
+	timeout := l.timeout
+	if l.busy(view, now) {
+		timeout *= busyTimes
+	}
 	for _, n := range view.NodesByRole("") {
 		if view.Banned(n.PeerID) != nil || n.Left() {
 			continue // dead by decision or by its own word, whatever is heard of it
@@ -58,7 +69,7 @@ func (l *Tracker) Changes(view *state.State, now time.Time) []state.SetLive {
 			}
 		}
 		heard, known := l.last[n.Name]
-		alive := n.Name == l.self || known && now.Sub(heard) <= l.timeout
+		alive := n.Name == l.self || known && now.Sub(heard) <= timeout
 		if n.Live && !alive && now.Sub(l.begin) >= 2*l.timeout || !n.Live && alive {
 			changes = append(changes, state.SetLive{Node: n.Name, Live: alive, AtMS: now.UnixMilli()})
 		}
@@ -70,4 +81,20 @@ func (l *Tracker) Changes(view *state.State, now time.Time) []state.SetLive {
 		}
 	}
 	return changes
+}
+
+// busy reports whether more than half of many nodes that live were heard too long ago for one that is well: more than half of the
+// timeout. The caller holds mu.
+func (l *Tracker) busy(view *state.State, now time.Time) bool {
+	live, late := 0, 0
+	for _, n := range view.NodesByRole("") {
+		if n.Name == l.self || !n.Live {
+			continue
+		}
+		live++
+		if heard, known := l.last[n.Name]; known && now.Sub(heard) > l.timeout/2 {
+			late++
+		}
+	}
+	return live >= many && 2*late > live
 }

@@ -78,3 +78,40 @@ func TestNothingHeardRevivesABannedNode(t *testing.T) {
 		t.Errorf("changes after the ban was lifted: %+v", got)
 	}
 }
+
+// TestManyThatAreLate: where most of many are late, silence counts three times as long; where few are, or there are few, it does not.
+func TestManyThatAreLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes, late int
+		dead        int // after so long a silence of one that any heartbeat timeout is over
+	}{
+		"most of many": {20, 11, 0},
+		"half of many": {20, 10, 10},
+		"all of few":   {15, 15, 15},
+	} {
+		s := state.New()
+		at := time.Unix(1000, 0)
+		l := liveness.New(5*time.Second, "sn-0")
+		l.Begin(at)
+		for i := range tt.nodes {
+			name := fmt.Sprintf("sl-%d", i)
+			s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: name, Role: "sl", PeerID: name}, TokenHash: strings.Repeat("1", 64), AtMS: 5})
+		}
+		if got := l.Changes(s, at); len(got) != 0 {
+			t.Fatalf("%s: %+v at the start", name, got)
+		}
+		later := at.Add(11 * time.Second)
+		for i := tt.late; i < tt.nodes; i++ {
+			l.Touch(fmt.Sprintf("sl-%d", i), later)
+		}
+		if got := l.Changes(s, later); len(got) != tt.dead {
+			t.Errorf("%s: %d are found dead, want %d", name, len(got), tt.dead)
+		}
+		for i := tt.late; i < tt.nodes; i++ {
+			l.Touch(fmt.Sprintf("sl-%d", i), later.Add(5*time.Second))
+		}
+		if got := l.Changes(s, later.Add(5*time.Second)); len(got) != tt.late {
+			t.Errorf("%s: %d are found dead in the end, want %d", name, len(got), tt.late)
+		}
+	}
+}
