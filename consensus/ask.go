@@ -10,8 +10,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/snlink"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // What SNs ask each other for consensus itself, as Connect calls with JSON bodies on their links.
@@ -132,7 +132,7 @@ func (g *Group) between() http.Handler {
 // serveLink answers another SN on a stream until that ends.
 func (g *Group) serveLink(conn net.Conn, peer Peer) {
 	defer func() { _ = conn.Close() }()
-	if peer.Role != raftnet.RoleSN {
+	if peer.Role != naming.RoleSN {
 		g.log.Warn("stream refused", "peer", peer.PeerID, "role", peer.Role)
 		return
 	}

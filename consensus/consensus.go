@@ -26,6 +26,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/consensus/watchdog"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/nonce"
 )
 
@@ -161,7 +162,7 @@ func Open(cfg Config) (*Group, error) {
 	}
 	cfg.Timing = cfg.Timing.withDefaults()
 	g := &Group{
-		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: raftnet.RoleSN},
+		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: naming.RoleSN},
 		heard: roster.New(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
 		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestEveryCommandIsForwardedOrNot: whoever adds a command decides here who may propose it. A follower passes on what the
@@ -17,9 +18,9 @@ func TestEveryCommandIsForwardedOrNot(t *testing.T) {
 	}{
 		{state.InitSwarm{}, false},
 		{state.RecordBundle{}, false},
-		{state.RegisterNode{Node: state.Node{Role: state.RoleSL}}, true},
-		{state.RegisterNode{Node: state.Node{Role: state.RoleSWOP}}, true},
-		{state.RegisterNode{Node: state.Node{Role: state.RoleSN}}, false},
+		{state.RegisterNode{Node: state.Node{Role: naming.RoleSL}}, true},
+		{state.RegisterNode{Node: state.Node{Role: naming.RoleSWOP}}, true},
+		{state.RegisterNode{Node: state.Node{Role: naming.RoleSN}}, false},
 		{state.ForgetNode{}, true},
 		{state.SetLive{}, false},
 		{state.LeaveNode{}, true},

@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // JoinRequest is what an SN that wants to be a server sends.
@@ -295,7 +296,7 @@ func (g *Group) serveJoin(conn net.Conn, peer Peer) {
 		switch {
 		case errors.Is(err, io.EOF):
 			return
-		case peer.Role != raftnet.RoleSN:
+		case peer.Role != naming.RoleSN:
 			resp = refuse("ROLE_REFUSED", fmt.Sprintf("role %q may not join consensus", peer.Role), "only SNs join; check the SPIFFE ID")
 		case err != nil:
 			resp = refuse("BAD_REQUEST", err.Error(), "update this node to the version of the others")
@@ -411,7 +412,7 @@ func (g *Group) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 		return banned
 	}
 	switch {
-	case peer.Role != raftnet.RoleSN || node.Role != raftnet.RoleSN:
+	case peer.Role != naming.RoleSN || node.Role != naming.RoleSN:
 		return &JoinRefusal{Reason: "ROLE_REFUSED", Message: "only SNs join consensus", Remedy: "check the SPIFFE ID"}
 	case err != nil:
 		return &JoinRefusal{Reason: "BAD_REQUEST", Message: err.Error()}

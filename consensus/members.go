@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // addServer adds or updates the server and reports whether it votes. A new one follows the log first, so that one that
@@ -60,7 +60,7 @@ func (g *Group) twin(name string) (voter string, shared bool) {
 	}
 	for _, v := range g.voters() {
 		if n := view.Nodes[string(v.ID)]; n != nil && n.Name != name && n.SPIFFEID == own.SPIFFEID {
-			return n.Name, strings.HasSuffix(own.SPIFFEID, "/swarm/"+raftnet.RoleSN)
+			return n.Name, strings.HasSuffix(own.SPIFFEID, "/swarm/"+naming.RoleSN)
 		}
 	}
 	return "", false

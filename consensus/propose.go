@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Bounds of the pause between two tries.
@@ -187,7 +188,7 @@ func (g *Group) proposeVetted(ctx context.Context, data []byte, c state.Command)
 		return applied{}, err
 	}
 	if forget, ok := c.(state.ForgetNode); ok {
-		if n := g.View().Nodes[forget.Node]; n != nil && n.Role == state.RoleSN {
+		if n := g.View().Nodes[forget.Node]; n != nil && n.Role == naming.RoleSN {
 			return g.proposeWithout(ctx, n.PeerID, c, data)
 		}
 	}

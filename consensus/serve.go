@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // maxInFlight bounds the requests that one SN may have open on one link; the next waits in the stream.
@@ -21,7 +21,7 @@ const maxInFlight = 32
 // serveForward answers the requests of one SN until its stream ends.
 func (g *Group) serveForward(conn net.Conn, peer Peer) {
 	defer func() { _ = conn.Close() }()
-	if peer.Role != raftnet.RoleSN {
+	if peer.Role != naming.RoleSN {
 		g.log.Warn("forward stream refused", "peer", peer.PeerID, "role", peer.Role)
 		return
 	}
@@ -121,7 +121,7 @@ var forwarded = map[string]bool{
 }
 
 func mayForward(c state.Command) bool {
-	if r, ok := c.(state.RegisterNode); ok && r.Node.Role == state.RoleSN {
+	if r, ok := c.(state.RegisterNode); ok && r.Node.Role == naming.RoleSN {
 		return false // it joins
 	}
 	return forwarded[c.Type()]

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
+
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // ErrNotAuthorized reports a peer whose SVID is genuine but not accepted here: its trust domain is foreign, its
@@ -24,13 +26,13 @@ type Role string
 // The roles of a swarm.
 const (
 	// RoleSN is a Swarm Network node: raft member and API server.
-	RoleSN Role = "sn"
+	RoleSN Role = naming.RoleSN
 	// RoleSL is a Swarm Learning node: trains beside its data.
-	RoleSL Role = "sl"
+	RoleSL Role = naming.RoleSL
 	// RoleSWOP is an operator node: executes tasks on its host.
-	RoleSWOP Role = "swop"
+	RoleSWOP Role = naming.RoleSWOP
 	// RoleSWCI is a user's command shell, swarmctl.
-	RoleSWCI Role = "swci"
+	RoleSWCI Role = naming.RoleSWCI
 )
 
 // Roles lists all roles in a fixed order. The caller owns the slice.
@@ -65,7 +67,7 @@ func ParseID(id spiffeid.ID) (ID, error) {
 		return ID{}, fmt.Errorf("parse SPIFFE ID: %q: %w", id, err)
 	}
 	if named {
-		if err := ValidName(name); err != nil {
+		if err := naming.CheckNode(name); err != nil {
 			return ID{}, fmt.Errorf("parse SPIFFE ID: %q: %w", id, err)
 		}
 	}

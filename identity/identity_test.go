@@ -10,6 +10,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 func TestParseID(t *testing.T) {
@@ -45,7 +46,7 @@ func FuzzParseID(f *testing.F) {
 	f.Add("spiffe://d/swarm/sn/x")
 	f.Fuzz(func(t *testing.T, s string) {
 		id, err := identity.ParseIDString(s)
-		if err == nil && (id.String() != s || id.NodeName() != "" && identity.ValidName(id.NodeName()) != nil) {
+		if err == nil && (id.String() != s || id.NodeName() != "" && naming.CheckNode(id.NodeName()) != nil) {
 			t.Errorf("parsed %q to %q", s, id)
 		}
 	})

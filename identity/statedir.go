@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/filelock"
 )
@@ -39,7 +40,7 @@ type owner struct {
 // OpenStateDir makes the directory if needed (0700), locks it, and checks that it belongs to this node, which it
 // records when the directory is new. The caller closes it. The lock dies with the process, however it ends.
 func OpenStateDir(path, name string, role Role) (*StateDir, error) {
-	if err := ValidName(name); err != nil {
+	if err := naming.CheckNode(name); err != nil {
 		return nil, fmt.Errorf("open state directory: %w", err)
 	}
 	if err := PrivateDir(path); err != nil {

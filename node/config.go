@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/session"
@@ -42,7 +43,7 @@ func (c Common) openIdentity(ctx context.Context, role identity.Role) (identity.
 
 func (c Common) validate() error {
 	var errs []error
-	if err := identity.ValidName(c.Name); err != nil {
+	if err := naming.CheckNode(c.Name); err != nil {
 		errs = append(errs, fmt.Errorf("--name: %w", err))
 	}
 	if c.SwarmID != "" {

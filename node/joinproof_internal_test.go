@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
@@ -54,7 +55,7 @@ func TestJoinIsProvenByNodeKeyAndSVID(t *testing.T) {
 	request := func(source identity.Source, by crypto.PrivKey) consensus.JoinRequest {
 		t.Helper()
 		register, err := prove(source, swarm, state.RegisterNode{
-			Node:      state.Node{Name: "x", Role: state.RoleSN, PeerID: peerID, Host: "10.0.0.1", P2PPort: 30303},
+			Node:      state.Node{Name: "x", Role: naming.RoleSN, PeerID: peerID, Host: "10.0.0.1", P2PPort: 30303},
 			TokenHash: strings.Repeat("a", 64), AtMS: 1,
 		})
 		if err != nil {

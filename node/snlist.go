@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/client"
 )
@@ -82,7 +83,7 @@ func checkSN(sn client.SN) error {
 		return fmt.Errorf("%.80q is no address of an SN", sn.Address)
 	}
 	if sn.Name != "" {
-		return identity.ValidName(sn.Name)
+		return naming.CheckNode(sn.Name)
 	}
 	return nil
 }

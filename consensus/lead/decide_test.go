@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -39,7 +40,7 @@ func newTableOf(t *testing.T, rules state.Rules, n int, with func(i int, o *stat
 	b.apply(state.CreateContract{Contract: contractName, Rules: rules})
 	for i := range n {
 		node := fmt.Sprintf("sl-%d", i)
-		b.apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: strings.Repeat("1", 64)})
+		b.apply(state.RegisterNode{Node: state.Node{Name: node, Role: naming.RoleSL, PeerID: node}, TokenHash: strings.Repeat("1", 64)})
 		o := state.OpenSession{
 			Session: id(i), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, AtMS: b.now.UnixMilli(),
 			Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 2},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestLeaderRemovesUnusedContracts: the sessions of one of two contracts have ended long ago.
@@ -23,7 +24,7 @@ func TestLeaderRemovesUnusedContracts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		apply(state.RegisterNode{Node: state.Node{Name: "sl-0", Role: state.RoleSL, PeerID: "key"}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
+		apply(state.RegisterNode{Node: state.Node{Name: "sl-0", Role: naming.RoleSL, PeerID: "key"}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 		for i, at := range []int64{time.Now().UnixMilli() - state.UnusedMS, time.Now().UnixMilli()} {
 			id, name := fmt.Sprintf("%032x", i), fmt.Sprintf("study-%d", i)
 			apply(state.OpenSession{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // leave says goodbye for a node.
@@ -61,7 +62,7 @@ func TestHeartbeatsAfterAGoodbyeChangeNothing(t *testing.T) {
 		if got := s.contract().Round(); got < round+5 { // Two seconds of training and the merge; no quorum wait.
 			t.Errorf("%d rounds in 20 s after the goodbye", got-round)
 		}
-		s.do(state.RegisterNode{Node: state.Node{Name: "sl-1", Role: state.RoleSL, PeerID: "key-sl-1"}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
+		s.do(state.RegisterNode{Node: state.Node{Name: "sl-1", Role: naming.RoleSL, PeerID: "key-sl-1"}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 		s.run(20 * time.Second)
 		if changes := commands[state.SetLive](s); len(changes) != 1 || changes[0].Live {
 			t.Errorf("liveness changes after its return and silence: %+v", changes)
@@ -82,7 +83,7 @@ func TestNobodyWaitsForWhoLeft(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newTable(t, 2, 0)
 			for i := range 3 {
-				b.apply(state.RegisterNode{Node: state.Node{Name: nodeName(i), Role: state.RoleSL, PeerID: nodeName(i)}, TokenHash: strings.Repeat("1", 64)})
+				b.apply(state.RegisterNode{Node: state.Node{Name: nodeName(i), Role: naming.RoleSL, PeerID: nodeName(i)}, TokenHash: strings.Repeat("1", 64)})
 				b.apply(state.OpenSession{
 					Session: id(i), Contract: contractName, Node: nodeName(i), SyncFrequency: 16, Weight: 1, ExpectedPeers: tt.expected,
 					Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 2},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // dies has the SNs find a node dead for long, and the leader decide.
@@ -209,7 +210,7 @@ func TestOwnersByRule(t *testing.T) {
 	})
 	for i := range 4 {
 		b.apply(state.RegisterNode{
-			Node:      state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(i)},
+			Node:      state.Node{Name: name(i), Role: naming.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(i)},
 			TokenHash: strings.Repeat("1", 64),
 		})
 	}
@@ -250,7 +251,7 @@ func TestSharedIDsAreExplained(t *testing.T) {
 	b := newTable(t, 2, 3)
 	for i := range 2 {
 		b.apply(state.RegisterNode{
-			Node: state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl"}, TokenHash: strings.Repeat("1", 64),
+			Node: state.Node{Name: name(i), Role: naming.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl"}, TokenHash: strings.Repeat("1", 64),
 		})
 	}
 	b.ready(1, 0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 const contractName = state.DefaultContract
@@ -134,7 +135,7 @@ func inSwarm(t *testing.T, n int, fn func(s *swarm)) {
 				Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: uint32(n)},
 			}
 			s.peers = append(s.peers, p)
-			s.do(state.RegisterNode{Node: state.Node{Name: p.node, Role: state.RoleSL, PeerID: "key-" + p.node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
+			s.do(state.RegisterNode{Node: state.Node{Name: p.node, Role: naming.RoleSL, PeerID: "key-" + p.node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 		}
 		s.newLeader()
 		fn(s)

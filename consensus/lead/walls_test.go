@@ -13,6 +13,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 func TestOpenWallsAreLoggedOnceOnEverySN(t *testing.T) {
@@ -32,7 +33,7 @@ func TestOpenWallsAreLoggedOnceOnEverySN(t *testing.T) {
 				go func() { done <- lead.New(lead.Config{}, log, slog.New(slog.NewTextHandler(words, nil))).Run(ctx) }()
 				open := func(n int, walls string) {
 					node := fmt.Sprintf("sl-%d", n)
-					apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: "key-" + node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
+					apply(state.RegisterNode{Node: state.Node{Name: node, Role: naming.RoleSL, PeerID: "key-" + node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 					apply(state.OpenSession{
 						Session: fmt.Sprintf("%032x", n), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, Walls: walls,
 						Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 9},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -18,7 +19,7 @@ func newWitnessed(t *testing.T, k, n int, minPeers uint32) *table {
 	b := newTableOf(t, state.Rules{Witnesses: uint32(k)}, n, func(_ int, o *state.OpenSession) { o.Terms.MinPeers = minPeers }) //nolint:gosec // small
 	for i := range n {
 		b.apply(state.RegisterNode{
-			Node:      state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(i)},
+			Node:      state.Node{Name: name(i), Role: naming.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(i)},
 			TokenHash: strings.Repeat("1", 64),
 		})
 	}
@@ -249,7 +250,7 @@ func TestWhoGetsAnIDOfItsOwn(t *testing.T) {
 		b := newTableOf(t, state.Rules{Witnesses: k}, 4, func(int, *state.OpenSession) {})
 		renew := func(id string) {
 			b.apply(state.RegisterNode{
-				Node:      state.Node{Name: name(1), Role: state.RoleSL, PeerID: name(1), SPIFFEID: id},
+				Node:      state.Node{Name: name(1), Role: naming.RoleSL, PeerID: name(1), SPIFFEID: id},
 				TokenHash: strings.Repeat("1", 64),
 			})
 		}
@@ -274,7 +275,7 @@ func TestTooFewForWitnesses(t *testing.T) {
 	b := newTableOf(t, state.Rules{Witnesses: 3}, 4, func(int, *state.OpenSession) {})
 	for i, of := range []int{0, 1, 1, 3} { // two nodes of one party
 		b.apply(state.RegisterNode{
-			Node:      state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(of)},
+			Node:      state.Node{Name: name(i), Role: naming.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(of)},
 			TokenHash: strings.Repeat("1", 64),
 		})
 	}
@@ -305,7 +306,7 @@ func TestManyOfOneParty(t *testing.T) {
 	for i := range all {
 		all[i] = i
 		b.apply(state.RegisterNode{
-			Node:      state.Node{Name: name(i), Role: state.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(max(0, i-99))},
+			Node:      state.Node{Name: name(i), Role: naming.RoleSL, PeerID: name(i), SPIFFEID: "spiffe://td/swarm/sl/" + name(max(0, i-99))},
 			TokenHash: strings.Repeat("1", 64),
 		})
 	}

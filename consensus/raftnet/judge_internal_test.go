@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestJudgeSender: a key that was named may only lead under a name that has another key, and only who follows nobody else.
@@ -40,7 +42,7 @@ func TestJudgeSender(t *testing.T) {
 				Leader:  func() string { return leader },
 				Named:   func(id string) bool { return id == "new" },
 			}}
-			from := Peer{PeerID: tt.id, Role: RoleSN}
+			from := Peer{PeerID: tt.id, Role: naming.RoleSN}
 			h := header(tt.name, tt.id)
 			for request, want := range map[raft.WithRPCHeader]bool{
 				&raft.AppendEntriesRequest{RPCHeader: h}:   tt.leads,

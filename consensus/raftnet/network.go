@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Protocol carries raft's own messages; only servers of the configuration speak it.
 const Protocol = "/swarm/raft/1"
-
-// RoleSN is the only role that takes part in consensus. It is repeated here, and not imported, because the
-// package judges what Network has proven and knows nothing of identities.
-const RoleSN = "sn"
 
 // MaxAddress bounds an address in bytes: a peer ID, a host name and a port.
 const MaxAddress = 512
@@ -80,7 +78,7 @@ func DialSN(ctx context.Context, n Network, address, protocol string) (net.Conn,
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	if p, ok := conn.(remotePeer); ok && p.RemotePeer().Role != RoleSN {
+	if p, ok := conn.(remotePeer); ok && p.RemotePeer().Role != naming.RoleSN {
 		return nil, errors.Join(fmt.Errorf("dial %s: role %q is not an sn", address, p.RemotePeer().Role), conn.Close())
 	}
 	return conn, nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // streamLayer gives raft's NetworkTransport its streams. It keeps every open one, both ways, so that a shutdown
@@ -39,7 +41,7 @@ func newStreamLayer(network Network, address string, allow func(Peer) bool, log 
 
 // handle passes one accepted stream to raft and returns when raft has closed it.
 func (s *streamLayer) handle(conn net.Conn, peer Peer) {
-	if peer.Role != RoleSN || !s.allow(peer) {
+	if peer.Role != naming.RoleSN || !s.allow(peer) {
 		s.log.Warn("raft stream refused", "peer", peer.PeerID, "role", peer.Role)
 		_ = conn.Close()
 		return

@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
@@ -191,7 +192,7 @@ func found(ctx context.Context, cfg Config, name string, stores store.Stores) (R
 	if err != nil {
 		return res, err
 	}
-	for _, n := range remains.State.NodesByRole(state.RoleSN) {
+	for _, n := range remains.State.NodesByRole(naming.RoleSN) {
 		if n.Name != name {
 			res.Forgot = append(res.Forgot, n.Name)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
@@ -82,7 +83,7 @@ func (s *survivor) write(voters []string) {
 			peer = s.peerID
 		}
 		commands = append(commands, state.RegisterNode{
-			Node:      state.Node{Name: name, Role: state.RoleSN, PeerID: peer, Host: "127.0.0.1", P2PPort: 30303, APIPort: 30304, FSPort: 30305},
+			Node:      state.Node{Name: name, Role: naming.RoleSN, PeerID: peer, Host: "127.0.0.1", P2PPort: 30303, APIPort: 30304, FSPort: 30305},
 			TokenHash: strings.Repeat("ab", 32), AtMS: 2,
 		})
 		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(name), Address: raft.ServerAddress(consensus.FormatAddress(peer, "127.0.0.1:30303"))})
@@ -194,14 +195,14 @@ func TestFound(t *testing.T) {
 	}
 	s.run(func(g *consensus.Group) {
 		view := g.View()
-		if got := g.Servers(); len(got) != 1 || !got[0].Voter || view.Epoch() != 2 || len(view.NodesByRole(state.RoleSN)) != 1 {
-			t.Errorf("servers %+v, epoch %d, SNs %d", got, view.Epoch(), len(view.NodesByRole(state.RoleSN)))
+		if got := g.Servers(); len(got) != 1 || !got[0].Voter || view.Epoch() != 2 || len(view.NodesByRole(naming.RoleSN)) != 1 {
+			t.Errorf("servers %+v, epoch %d, SNs %d", got, view.Epoch(), len(view.NodesByRole(naming.RoleSN)))
 		}
 		if err := g.LedgerComplete(); err != nil {
 			t.Error(err)
 		}
 		if _, err := g.Propose(t.Context(), state.RegisterNode{
-			Node: state.Node{Name: "sl-0", Role: state.RoleSL, PeerID: "idsl0"}, TokenHash: strings.Repeat("ab", 32), AtMS: 3,
+			Node: state.Node{Name: "sl-0", Role: naming.RoleSL, PeerID: "idsl0"}, TokenHash: strings.Repeat("ab", 32), AtMS: 3,
 		}); err != nil {
 			t.Error(err)
 		}

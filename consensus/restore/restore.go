@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
 
@@ -98,7 +99,7 @@ func Restore(ctx context.Context, cfg Config) (Result, error) {
 
 // sns are the SNs that a state names, as the voters that they may have been.
 func sns(s *state.State) (out []recovery.Voter) {
-	for _, n := range s.NodesByRole(state.RoleSN) {
+	for _, n := range s.NodesByRole(naming.RoleSN) {
 		out = append(out, recovery.Voter{Name: n.Name, PeerID: n.PeerID, Address: net.JoinHostPort(n.Host, strconv.Itoa(int(n.P2PPort)))})
 	}
 	return out

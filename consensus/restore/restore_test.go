@@ -23,6 +23,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
@@ -64,7 +65,7 @@ func newLostSwarm(t *testing.T) *lostSwarm {
 	commands := []state.Command{state.InitSwarm{SwarmID: swarmID, AtMS: 1}, state.BundleOf("hospital.example", ders, time.Now().UnixMilli())}
 	for _, name := range []string{"sn-0", "sn-1", "sn-2"} {
 		commands = append(commands, state.RegisterNode{
-			Node: state.Node{Name: name, Role: state.RoleSN, PeerID: "id" + strings.ReplaceAll(name, "-", ""), Host: "192.0.2.1", P2PPort: 30303}, TokenHash: strings.Repeat("0", 64), AtMS: 2,
+			Node: state.Node{Name: name, Role: naming.RoleSN, PeerID: "id" + strings.ReplaceAll(name, "-", ""), Host: "192.0.2.1", P2PPort: 30303}, TokenHash: strings.Repeat("0", 64), AtMS: 2,
 		})
 	}
 	commands = append(commands, state.CreateContract{Contract: "study", AtMS: 3})
@@ -143,8 +144,8 @@ func (l *lostSwarm) checks() {
 		l.t.Errorf("the log goes on from index %d: nodes may know a later one", remains.LastIndex)
 	}
 	s := remains.State
-	if s.Epoch() != 2 || len(s.NodesByRole(state.RoleSN)) != 0 || s.Contracts["study"] == nil {
-		l.t.Errorf("epoch %d, SNs %v, contracts %v", s.Epoch(), s.NodesByRole(state.RoleSN), s.ContractNames())
+	if s.Epoch() != 2 || len(s.NodesByRole(naming.RoleSN)) != 0 || s.Contracts["study"] == nil {
+		l.t.Errorf("epoch %d, SNs %v, contracts %v", s.Epoch(), s.NodesByRole(naming.RoleSN), s.ContractNames())
 	}
 	f, err := os.Open(l.path("ledger.jsonl"))
 	if err != nil {

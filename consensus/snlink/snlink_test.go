@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/snlink"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 const leader = "idb@b:30303"
@@ -60,7 +61,7 @@ func (p *pair) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 	a, b := net.Pipe()
 	p.ends = append(p.ends, a)
-	p.served.Go(func() { p.server.Serve(b, raftnet.Peer{PeerID: "ida", Role: raftnet.RoleSN}) })
+	p.served.Go(func() { p.server.Serve(b, raftnet.Peer{PeerID: "ida", Role: naming.RoleSN}) })
 	return a, nil
 }
 

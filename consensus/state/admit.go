@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // AdmitOperator is the policy that an operator admits each SN before it joins.
@@ -31,8 +32,8 @@ func (s *State) CheckAdmission(name, peerID string) error {
 	if a := s.Admitted[peerID]; a != nil && a.Name == name {
 		return nil
 	}
-	return reject(ReasonNotAdmitted, "an operator of the swarm admits it: swarmctl admit node "+clip(name, MaxNodeName)+" --peer-id "+clip(peerID, maxShort),
-		"no operator has admitted SN %s with node key %s", clip(name, MaxNodeName), clip(peerID, maxShort))
+	return reject(ReasonNotAdmitted, "an operator of the swarm admits it: swarmctl admit node "+clip(name, naming.MaxNode)+" --peer-id "+clip(peerID, maxShort),
+		"no operator has admitted SN %s with node key %s", clip(name, naming.MaxNode), clip(peerID, maxShort))
 }
 
 // admittedAs returns the admission under a name, or nil.
@@ -105,7 +106,7 @@ func (c AdmitNode) apply(s *State) (Result, error) {
 	}
 	if n := s.Nodes[c.Node]; n != nil && n.PeerID != c.PeerID {
 		return Result{}, reject(ReasonNameTaken, "start it under another --name, or: swarmctl forget node "+n.Name, "the name %s belongs to node key %s", n.Name, n.PeerID)
-	} else if n != nil && n.Role != RoleSN {
+	} else if n != nil && n.Role != naming.RoleSN {
 		return Result{}, reject(ReasonRoleChanged, "start it under another --name, or: swarmctl forget node "+n.Name, "node %s is registered as %s, not as an SN", n.Name, n.Role)
 	}
 	if other := s.holder(c.PeerID, c.Node); other != "" {
@@ -122,7 +123,7 @@ func (c AdmitNode) apply(s *State) (Result, error) {
 
 func (a *Admission) check() error {
 	switch {
-	case !ValidNodeName(a.Name):
+	case !naming.ValidNode(a.Name):
 		return reject(ReasonBadCommand, "use 1 to 63 of A-Z a-z 0-9 . _ -", "bad node name %q", clip(a.Name, 80))
 	case !validPeerID(a.PeerID):
 		return reject(ReasonBadCommand, "give the peer ID that the node tells", "bad peer ID of node %s", a.Name)

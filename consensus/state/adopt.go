@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // maxAhead bounds how far a round that is adopted may be ahead of the one that it proves: numbers must not run out.
@@ -117,7 +118,7 @@ func checkProven(p ledger.Round) error {
 	more := 0
 	for _, x := range p.Participants {
 		more += len(x.MoreShards)
-		ok = ok && ValidNodeName(x.Node) && len(x.PeerID) <= maxShort && len(x.Session) <= maxShort && len(x.SPIFFEID) <= maxSPIFFEID &&
+		ok = ok && naming.ValidNode(x.Node) && len(x.PeerID) <= maxShort && len(x.Session) <= maxShort && len(x.SPIFFEID) <= maxSPIFFEID &&
 			len(x.Signature) <= MaxSignature && more <= MaxRuns
 	}
 	if !ok {
@@ -150,7 +151,7 @@ func (c *Contract) Proves(s *State, p ledger.Round) error {
 		switch {
 		case signers[x.Node]:
 			return fmt.Errorf("%s signs twice", x.Node)
-		case n == nil || n.Role != RoleSL || n.PeerID != x.PeerID || s.Banned(n.PeerID) != nil:
+		case n == nil || n.Role != naming.RoleSL || n.PeerID != x.PeerID || s.Banned(n.PeerID) != nil:
 			return fmt.Errorf("%s has signed with a node key that is not its own, or is banned", x.Node)
 		case c.SessionOf(x.Node) == nil:
 			return fmt.Errorf("%s has signed and has no session", x.Node)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // MaxBans is how many node keys may be banned at a time: the list reaches every SL whenever it changes.
@@ -82,7 +83,7 @@ func (c BanNode) apply(s *State) (Result, error) {
 	}
 	name := s.holder(c.PeerID, "")
 	if n := s.Nodes[name]; n != nil {
-		if n.Role == RoleSN && s.othersThanBanned(n) == 0 {
+		if n.Role == naming.RoleSN && s.othersThanBanned(n) == 0 {
 			return Result{}, reject(ReasonLastSN, "start another SN first", "node %s is the only SN of the swarm", name)
 		}
 		if err := s.shutOut(n, c.AtMS); err != nil {
@@ -129,7 +130,7 @@ func oneLine(s string) bool {
 func (s *State) othersThanBanned(n *Node) int {
 	count := 0
 	for _, o := range s.Nodes {
-		if o.Role == RoleSN && o.Name != n.Name && s.Bans[o.PeerID] == nil {
+		if o.Role == naming.RoleSN && o.Name != n.Name && s.Bans[o.PeerID] == nil {
 			count++
 		}
 	}

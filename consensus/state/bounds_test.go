@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // hoarder opens sessions with the largest layout on terms that are never met.
@@ -93,7 +94,7 @@ func TestStateThatIsFull(t *testing.T) {
 	}
 	for _, c := range []state.Command{
 		state.CreateContract{Contract: "one-more"},
-		state.RegisterNode{Node: state.Node{Name: "late", Role: state.RoleSL, PeerID: "late", Host: "a"}, TokenHash: hexOf("1", 64)},
+		state.RegisterNode{Node: state.Node{Name: "late", Role: naming.RoleSL, PeerID: "late", Host: "a"}, TokenHash: hexOf("1", 64)},
 	} {
 		if _, _, err := s.Apply(c); state.ReasonOf(err) != state.ReasonStateFull {
 			t.Errorf("%s: %v", c.Type(), err)
@@ -145,7 +146,7 @@ func BenchmarkApply(b *testing.B) {
 			s := state.New()
 			for i := range contracts {
 				node := fmt.Sprintf("node-%d", i)
-				s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: node, Role: state.RoleSL, PeerID: node}, TokenHash: hexOf("1", 64)})
+				s, _, _ = s.Apply(state.RegisterNode{Node: state.Node{Name: node, Role: naming.RoleSL, PeerID: node}, TokenHash: hexOf("1", 64)})
 				for j := range 4 {
 					o := hoarder(i*1000+j, fmt.Sprintf("study-%d", i), node)
 					o.Terms.Layout = []byte("a")

@@ -16,13 +16,14 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // everyCommand has one command of each type with every field set.
 var everyCommand = []state.Command{
 	state.InitSwarm{SwarmID: "swarm-1", AtMS: 1},
 	state.RegisterNode{Node: state.Node{
-		Name: "sn-0", Role: state.RoleSN, SPIFFEID: "spiffe://a.example/swarm/sn/sn-0", PeerID: "12D3Koo", Host: "10.0.0.1",
+		Name: "sn-0", Role: naming.RoleSN, SPIFFEID: "spiffe://a.example/swarm/sn/sn-0", PeerID: "12D3Koo", Host: "10.0.0.1",
 		P2PPort: 30303, APIPort: 30304, FSPort: 30305, Runtime: "process", Sentinel: true,
 	}, TokenHash: hexOf("ab", 64), AtMS: 2},
 	state.ForgetNode{Node: "sl-0", AtMS: 3},
@@ -54,7 +55,7 @@ var everyCommand = []state.Command{
 	},
 	state.RecordBundle{TrustDomain: "a.example", Certificates: [][]byte{{1}, {2, 3}}, AtMS: 18},
 	state.RegisterNode{
-		Node:      state.Node{Name: "sl-0", Role: state.RoleSL, SPIFFEID: "spiffe://a.example/swarm/sl/sl-0", PeerID: "12D3Koo", Host: "10.0.0.1"},
+		Node:      state.Node{Name: "sl-0", Role: naming.RoleSL, SPIFFEID: "spiffe://a.example/swarm/sl/sl-0", PeerID: "12D3Koo", Host: "10.0.0.1"},
 		TokenHash: hexOf("ab", 64), AtMS: 19, Signature: []byte{1}, Chain: [][]byte{{2}, {3}},
 	},
 	state.CommitRound{
@@ -98,7 +99,7 @@ var everyCommand = []state.Command{
 	state.ExpireContract{Contract: "study", AtMS: 28},
 	// What others check by themselves.
 	state.RegisterNode{
-		Node: state.Node{Name: "sl-1", Role: state.RoleSL, SPIFFEID: "spiffe://s/swarm/sl/sl-1", PeerID: "peer-1", Host: "h"}, TokenHash: hexOf("b", 64), AtMS: 3,
+		Node: state.Node{Name: "sl-1", Role: naming.RoleSL, SPIFFEID: "spiffe://s/swarm/sl/sl-1", PeerID: "peer-1", Host: "h"}, TokenHash: hexOf("b", 64), AtMS: 3,
 		Signature: []byte{1}, Chain: [][]byte{{2}, {3}}, KeepProof: true,
 	},
 	state.CreateContract{Contract: "study", Rules: state.Rules{Allow: []string{"spiffe://s/swarm/sl/*"}}, AtMS: 5},
@@ -260,7 +261,7 @@ func TestPure(t *testing.T) {
 	allowed := []string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "io", "maps", "slices", "strings", "unicode/utf8",
 		"crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "iter", "math", "github.com/swarmd/swarmd/consensus/ledger",
-		"github.com/swarmd/swarmd/identity/pattern",
+		"github.com/swarmd/swarmd/identity/naming", "github.com/swarmd/swarmd/identity/pattern",
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 func TestUnusedContractsGo(t *testing.T) {
@@ -44,7 +45,7 @@ func TestUnusedContractsGo(t *testing.T) {
 // stand. Under a shared SPIFFE ID each node key counts.
 func TestClosesOfOneIdentityCountOnce(t *testing.T) {
 	register := func(name, id string) state.RegisterNode {
-		return state.RegisterNode{Node: state.Node{Name: name, Role: state.RoleSL, PeerID: "key-" + name, SPIFFEID: id}, TokenHash: hexOf("1", 64)}
+		return state.RegisterNode{Node: state.Node{Name: name, Role: naming.RoleSL, PeerID: "key-" + name, SPIFFEID: id}, TokenHash: hexOf("1", 64)}
 	}
 	for name, tt := range map[string]struct {
 		ids  [2]string

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // maxFetches is how many fetches of a run a contract remembers, the newest ones: so many are recorded once only.
@@ -44,7 +45,7 @@ func (f RecordFetch) apply(s *State) (Result, error) {
 	result := Result{Contract: c.Name, Run: c.Run}
 	n := s.Nodes[f.Node]
 	switch {
-	case n == nil || n.Role != RoleSL:
+	case n == nil || n.Role != naming.RoleSL:
 		return Result{}, reject(ReasonNodeUnknown, "", "no SL %q", Clip(f.Node, 80))
 	case !validHex(f.Digest, 64) || f.By == "" || len(f.By) > maxSPIFFEID || !printable(f.By) || len(f.Signature) == 0 || len(f.Signature) > MaxSignature:
 		return Result{}, reject(ReasonBadCommand, "", "bad digest, SPIFFE ID or signature of a fetch")

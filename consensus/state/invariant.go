@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Check returns what must never be true of a state, joined, or nil. A node that finds an error here must stop. It looks at all
@@ -45,7 +47,7 @@ func CheckChange(old, s *State) error {
 		if _, kept := s.Contracts[name]; !kept {
 			continue
 		}
-		if c == nil || c.Name != name || !ValidContractName(name) || c.Sessions == nil {
+		if c == nil || c.Name != name || !naming.ValidContract(name) || c.Sessions == nil {
 			errs = append(errs, fmt.Errorf("bad contract under %q", clip(name, 160)))
 		} else if err := s.checkContract(c); err != nil {
 			errs = append(errs, fmt.Errorf("contract %s: %w", name, err))
@@ -70,7 +72,7 @@ func (s *State) checkNode(name string, n *Node) error {
 		if _, there := s.Nodes[name]; there {
 			return fmt.Errorf("bad node under %q", clip(name, 80))
 		}
-	} else if n.Name != name || !ValidNodeName(name) || n.PeerID == "" || len(n.TokenHashes) > maxTokens || !n.checkLeft() {
+	} else if n.Name != name || !naming.ValidNode(name) || n.PeerID == "" || len(n.TokenHashes) > maxTokens || !n.checkLeft() {
 		return fmt.Errorf("bad node under %q", clip(name, 80))
 	}
 	if open := s.sums.use[name].Open; open > 0 && (n == nil || n.Left()) {

@@ -1,5 +1,7 @@
 package state
 
+import "github.com/swarmd/swarmd/identity/naming"
+
 // MaxLeaveReason bounds the words with which a node says goodbye, in bytes.
 const MaxLeaveReason = 256
 
@@ -34,7 +36,7 @@ func (c LeaveNode) apply(s *State) (Result, error) {
 	if old == nil {
 		return Result{}, reject(ReasonNodeUnknown, "", "no node %q", clip(c.Node, 80))
 	}
-	if old.Role == RoleSN {
+	if old.Role == naming.RoleSN {
 		return Result{}, reject(ReasonBadCommand, "stop it: the other SNs notice", "node %s is an SN, it can't leave in this way", old.Name)
 	}
 	if old.LeftReason != "" || len(old.TokenHashes) == 0 || old.TokenHashes[0] != c.TokenHash {
@@ -61,7 +63,7 @@ func validLeft(reason string) bool {
 
 // checkLeft holds that a node that left is not taken for one that is there.
 func (n *Node) checkLeft() bool {
-	return n.LeftReason == "" || validLeft(n.LeftReason) && !n.Live && n.Role != RoleSN
+	return n.LeftReason == "" || validLeft(n.LeftReason) && !n.Live && n.Role != naming.RoleSN
 }
 
 func nodeLeft(n *Node) error {

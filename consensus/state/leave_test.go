@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestCheckFindsBrokenGoodbyes breaks one thing of a node that left in a fresh copy.
 func TestCheckFindsBrokenGoodbyes(t *testing.T) {
 	tests := map[string]func(s *state.State){
 		"alive":          func(s *state.State) { s.Nodes["sl-0"].Live = true },
-		"an SN":          func(s *state.State) { s.Nodes["sl-0"].Role = state.RoleSN },
+		"an SN":          func(s *state.State) { s.Nodes["sl-0"].Role = naming.RoleSN },
 		"endless reason": func(s *state.State) { s.Nodes["sl-0"].LeftReason = strings.Repeat("r", state.MaxLeaveReason+1) },
 		"two lines":      func(s *state.State) { s.Nodes["sl-0"].LeftReason = "a\nb" },
 		"has a session": func(s *state.State) {

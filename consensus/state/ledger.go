@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Bounds of what commands carry for the ledger.
@@ -241,7 +242,7 @@ func roundBody(c CommitRound, s *State) ledger.Round {
 const (
 	roundRecord = 2 << 10 // contract, numbers and digests
 	// partRecord is a participant's: name, session, base64 of the signature, the shard's digest, numbers and names of fields.
-	partRecord = MaxNodeName + 32 + (MaxSignature+2)/3*4 + 64 + 200
+	partRecord = naming.MaxNode + 32 + (MaxSignature+2)/3*4 + 64 + 200
 	runRecord  = 64 // a further run of leaves
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // chained applies commands and returns the last state, the ledger's lines and the kinds of their records.
@@ -42,7 +43,7 @@ func chained(t *testing.T, commands ...state.Command) (s *state.State, lines [][
 
 func proven(name string) state.RegisterNode {
 	return state.RegisterNode{
-		Node:      state.Node{Name: name, Role: state.RoleSL, SPIFFEID: "spiffe://a.example/swarm/sl", PeerID: "key-" + name, Host: name},
+		Node:      state.Node{Name: name, Role: naming.RoleSL, SPIFFEID: "spiffe://a.example/swarm/sl", PeerID: "key-" + name, Host: name},
 		TokenHash: hexOf("ab", 64), AtMS: 5, Signature: []byte("signed"), Chain: [][]byte{[]byte("leaf")},
 	}
 }

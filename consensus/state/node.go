@@ -9,13 +9,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
-)
-
-// Roles of nodes.
-const (
-	RoleSN   = "sn"
-	RoleSL   = "sl"
-	RoleSWOP = "swop"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Node is one registered member of the swarm. Its name belongs to its node key until it is forgotten.
@@ -109,7 +103,7 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonKeyTaken, "give each node a state directory of its own, or: swarmctl forget node "+other,
 			"the node key of %s is registered as node %s already", c.Node.Name, other)
 	}
-	if c.Node.Role == RoleSN {
+	if c.Node.Role == naming.RoleSN {
 		if err := s.CheckAdmission(c.Node.Name, c.Node.PeerID); err != nil {
 			return Result{}, err
 		}
@@ -117,7 +111,7 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	if old == nil && len(s.Nodes) >= maxNodes {
 		return Result{}, reject(ReasonBadCommand, "forget nodes that are gone", "the swarm has %d nodes already", maxNodes)
 	}
-	if id := c.Node.SPIFFEID; id != "" && c.Node.Role != RoleSN && (old == nil || old.SPIFFEID != id) && s.ofID(id) >= MaxNodesOfID {
+	if id := c.Node.SPIFFEID; id != "" && c.Node.Role != naming.RoleSN && (old == nil || old.SPIFFEID != id) && s.ofID(id) >= MaxNodesOfID {
 		return Result{}, reject(ReasonQuota, "forget nodes that are gone, or give nodes entries of their own", "%d nodes are registered with SPIFFE ID %s already", MaxNodesOfID, clip(id, maxShort))
 	}
 	n := c.Node
@@ -169,9 +163,9 @@ func (s *State) holder(peerID, but string) string {
 func (c RegisterNode) check() error {
 	n := c.Node
 	switch {
-	case !ValidNodeName(n.Name):
+	case !naming.ValidNode(n.Name):
 		return reject(ReasonBadCommand, "use 1 to 63 of A-Z a-z 0-9 . _ -", "bad node name %q", clip(n.Name, 80))
-	case n.Role != RoleSN && n.Role != RoleSL && n.Role != RoleSWOP:
+	case n.Role != naming.RoleSN && n.Role != naming.RoleSL && n.Role != naming.RoleSWOP:
 		return reject(ReasonBadCommand, "", "bad role %q of node %s", clip(n.Role, 80), n.Name)
 	case !validPeerID(n.PeerID):
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)

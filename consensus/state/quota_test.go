@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // visit opens and ends a session of a node in a contract.
@@ -105,7 +106,7 @@ func TestLayoutsOfOneNodeAreBounded(t *testing.T) {
 func TestNodesOfOneSPIFFEIDAreBounded(t *testing.T) {
 	register := func(i int, id string) state.RegisterNode {
 		name := fmt.Sprintf("sl-%d", i)
-		return state.RegisterNode{Node: state.Node{Name: name, Role: state.RoleSL, PeerID: "key-" + name, SPIFFEID: id}, TokenHash: hexOf("1", 64)}
+		return state.RegisterNode{Node: state.Node{Name: name, Role: naming.RoleSL, PeerID: "key-" + name, SPIFFEID: id}, TokenHash: hexOf("1", 64)}
 	}
 	const shared = "spiffe://a.example/swarm/sl"
 	s := state.New()

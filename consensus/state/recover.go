@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // MaxRecoveries is how many recoveries a state keeps, for nodes that still follow an older epoch.
@@ -32,7 +33,7 @@ func (c RecoverSwarm) apply(s *State) (Result, error) {
 	case !goodRecovery(r) || len(r.Signature) == 0:
 		return Result{}, reject(ReasonBadCommand, "", "a recovery out of bounds")
 	}
-	for _, n := range s.NodesByRole(RoleSN) {
+	for _, n := range s.NodesByRole(naming.RoleSN) {
 		if n.Name != r.Node || n.PeerID != r.PeerID {
 			s.forgetNode(n.Name)
 		}
@@ -69,7 +70,7 @@ func (s *State) recoveryDigest() string {
 
 // goodRecovery holds the fields of a recovery to their bounds.
 func goodRecovery(r ledger.Recovery) bool {
-	return ValidNodeName(r.Node) && validPeerID(r.PeerID) && fits(maxSPIFFEID, r.By) && printable(r.By) && fits(maxShort, r.SwarmID) &&
+	return naming.ValidNode(r.Node) && validPeerID(r.PeerID) && fits(maxSPIFFEID, r.By) && printable(r.By) && fits(maxShort, r.SwarmID) &&
 		(r.Previous == "" || validHex(r.Previous, 64)) && (r.Had.Hash == "" || validHex(r.Had.Hash, 64)) &&
 		len(r.Signature) <= MaxSignature && len(r.Chain) <= MaxChain && total(r.Chain) <= MaxChainBytes
 }

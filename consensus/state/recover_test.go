@@ -7,6 +7,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestRecoverSwarm: the survivor alone is left of the SNs, SLs stay, and of many recoveries the newest are kept.
@@ -30,7 +31,7 @@ func TestRecoverSwarm(t *testing.T) {
 	}
 	must(state.InitSwarm{SwarmID: "swarm1", AtMS: 1, Founder: &state.Admission{Name: "sn-0", PeerID: "id0", AtMS: 1}})
 	must(state.AdmitNode{Node: "sn-1", PeerID: "id1", By: "spiffe://a.example/swarm/swci", AtMS: 1})
-	for i, role := range []string{state.RoleSN, state.RoleSN, state.RoleSL} {
+	for i, role := range []string{naming.RoleSN, naming.RoleSN, naming.RoleSL} {
 		must(state.RegisterNode{Node: state.Node{Name: fmt.Sprintf("%s-%d", role, i), Role: role, PeerID: fmt.Sprint("id", i)}, TokenHash: strings.Repeat("0", 64), AtMS: 1})
 	}
 	r := ledger.Recovery{SwarmID: "swarm1", Epoch: 2, Node: "sn-1", PeerID: "id1", By: "spiffe://a.example/swarm/swci", AskedMS: 5, Signature: []byte{1}}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 )
 
@@ -125,7 +126,7 @@ func checkPatterns(list []string, what string) error {
 		switch {
 		case err != nil:
 			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s", err)
-		case !p.Under("swarm", RoleSL):
+		case !p.Under("swarm", naming.RoleSL):
 			return reject(ReasonBadCommand, "write spiffe://DOMAIN/swarm/sl/NAME, with * for any name", "%s is no pattern of an SL's SPIFFE ID", p)
 		case i > 0 && list[i-1] >= text:
 			return reject(ReasonBadCommand, "give each pattern once", "pattern %s is not in its place", p)
@@ -175,7 +176,7 @@ func (r *Rules) checkRequired() error {
 		return reject(ReasonBadCommand, "", "%d nodes are required, at most %d can be", len(r.Required), MaxRequired)
 	}
 	for i, name := range r.Required {
-		if !ValidNodeName(name) || i > 0 && r.Required[i-1] >= name {
+		if !naming.ValidNode(name) || i > 0 && r.Required[i-1] >= name {
 			return reject(ReasonBadCommand, "give each node's name once", "bad required node %q", clip(name, 80))
 		}
 	}
@@ -274,7 +275,7 @@ func (s *State) ensureContract(name string, atMS int64) (known bool, err error) 
 }
 
 func checkContractName(name string) error {
-	if !ValidContractName(name) {
+	if !naming.ValidContract(name) {
 		return reject(ReasonBadCommand, "use 1 to 128 of A-Z a-z 0-9 . _ -", "bad contract name %q", clip(name, 160))
 	}
 	return nil

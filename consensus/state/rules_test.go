@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestRulesAreBounded: what no round could ever fulfil, or would fill the state, is refused.
@@ -62,7 +63,7 @@ func ruled(t *testing.T, rules state.Rules, least uint32, weights ...uint32) *st
 	do(state.CreateContract{Contract: state.DefaultContract, Rules: rules})
 	for i, w := range weights {
 		name := fmt.Sprintf("sl-%d", i)
-		do(state.RegisterNode{Node: state.Node{Name: name, Role: state.RoleSL, PeerID: name}, TokenHash: hexOf("1", 64)})
+		do(state.RegisterNode{Node: state.Node{Name: name, Role: naming.RoleSL, PeerID: name}, TokenHash: hexOf("1", 64)})
 		terms := terms("a", 1)
 		terms.Least = min(least, 1)
 		do(state.OpenSession{Session: hexOf(fmt.Sprint(i+1), 32), Contract: state.DefaultContract, Node: name, Terms: terms, SyncFrequency: 1, Weight: w})
@@ -278,7 +279,7 @@ func TestOnlyWhomTheRulesAllow(t *testing.T) {
 		{"spiffe://c.example/swarm/sl/two", false},
 		{"", false},
 	} {
-		node := state.Node{Name: fmt.Sprintf("sl-%d", i), Role: state.RoleSL, SPIFFEID: tt.id, PeerID: fmt.Sprintf("peer%d", i)}
+		node := state.Node{Name: fmt.Sprintf("sl-%d", i), Role: naming.RoleSL, SPIFFEID: tt.id, PeerID: fmt.Sprintf("peer%d", i)}
 		if err := apply(state.RegisterNode{Node: node, TokenHash: strings.Repeat("0", 64)}); err != nil {
 			t.Fatal(err)
 		}

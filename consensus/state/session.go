@@ -1,6 +1,10 @@
 package state
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/swarmd/swarmd/identity/naming"
+)
 
 // States of a session.
 const (
@@ -245,7 +249,7 @@ func (o OpenSession) check(s *State) error {
 	if n.Left() {
 		return nodeLeft(n)
 	}
-	if n.Role != RoleSL {
+	if n.Role != naming.RoleSL {
 		return reject(ReasonNotLearner, "", "node %s is no SL", o.Node)
 	}
 	return nil

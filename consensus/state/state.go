@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // DefaultContract exists in every swarm from the start.
@@ -134,7 +135,7 @@ func adds(c Command, old *State) bool {
 	case OpenSession, CreateContract:
 		return true
 	case RegisterNode:
-		return old.Nodes[c.Node.Name] == nil && c.Node.Role != RoleSN
+		return old.Nodes[c.Node.Name] == nil && c.Node.Role != naming.RoleSN
 	}
 	return false
 }

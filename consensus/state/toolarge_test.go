@@ -7,6 +7,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // crowd returns a swarm with a ledger whose contract "study" has n sessions, and the plan of all of them.
@@ -17,7 +18,7 @@ func crowd(t *testing.T, n int, key func(i int) string) (*state.State, state.Pla
 	plan := state.PlanRound{Contract: "study", Run: 1, Round: 1, Attempt: 1, AtMS: 4}
 	for i := range n {
 		name := fmt.Sprintf("%063d", i)
-		s = mustApply(t, s, state.RegisterNode{Node: state.Node{Name: name, Role: state.RoleSL, PeerID: key(i)}, TokenHash: hexOf("ab", 64), AtMS: 3})
+		s = mustApply(t, s, state.RegisterNode{Node: state.Node{Name: name, Role: naming.RoleSL, PeerID: key(i)}, TokenHash: hexOf("ab", 64), AtMS: 3})
 		s = mustApply(t, s, state.OpenSession{
 			Session: fmt.Sprintf("%032x", i), Contract: "study", Node: name, Terms: terms("a", 2), SyncFrequency: 1, Weight: 1, AtMS: 3,
 		})
@@ -71,7 +72,7 @@ func TestRecordThatIsTooLongIsARejection(t *testing.T) {
 // TestLargestRoundCanBeRecorded: whatever is planned can be committed.
 func TestLargestRoundCanBeRecorded(t *testing.T) {
 	s, plan := crowd(t, state.MaxParticipants, func(i int) string { return fmt.Sprintf("%0128d", i) })
-	late := mustApply(t, s, state.RegisterNode{Node: state.Node{Name: "late", Role: state.RoleSL, PeerID: "k"}, TokenHash: hexOf("ab", 64), AtMS: 3})
+	late := mustApply(t, s, state.RegisterNode{Node: state.Node{Name: "late", Role: naming.RoleSL, PeerID: "k"}, TokenHash: hexOf("ab", 64), AtMS: 3})
 	_, _, err := late.Apply(state.OpenSession{
 		Session: hexOf("ffff", 32), Contract: "study", Node: "late", Terms: terms("a", 2), SyncFrequency: 1, Weight: 1, AtMS: 3,
 	})
@@ -95,15 +96,15 @@ func TestRegistrationFitsKeyAndRole(t *testing.T) {
 		role, key, spiffeID string
 		taken               bool
 	}{
-		"escapes in the key":    {state.RoleSL, strings.Repeat("<", 100), "", false},
-		"a long key":            {state.RoleSL, strings.Repeat("k", 129), "", false},
-		"a key":                 {state.RoleSL, "12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp", "", true},
-		"SL with an SN's SVID":  {state.RoleSL, "k", "spiffe://a.example/swarm/sn/x", false},
-		"SL with an SNs' SVID":  {state.RoleSL, "k", "spiffe://a.example/swarm/sn", false},
-		"SN with an SL's SVID":  {state.RoleSN, "k", "spiffe://a.example/swarm/sl/x", false},
-		"a role that is longer": {state.RoleSL, "k", "spiffe://a.example/swarm/slx", false},
-		"SL with its SVID":      {state.RoleSL, "k", "spiffe://a.example/swarm/sl/x", true},
-		"no SPIFFE ID":          {state.RoleSL, "k", "", true},
+		"escapes in the key":    {naming.RoleSL, strings.Repeat("<", 100), "", false},
+		"a long key":            {naming.RoleSL, strings.Repeat("k", 129), "", false},
+		"a key":                 {naming.RoleSL, "12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp", "", true},
+		"SL with an SN's SVID":  {naming.RoleSL, "k", "spiffe://a.example/swarm/sn/x", false},
+		"SL with an SNs' SVID":  {naming.RoleSL, "k", "spiffe://a.example/swarm/sn", false},
+		"SN with an SL's SVID":  {naming.RoleSN, "k", "spiffe://a.example/swarm/sl/x", false},
+		"a role that is longer": {naming.RoleSL, "k", "spiffe://a.example/swarm/slx", false},
+		"SL with its SVID":      {naming.RoleSL, "k", "spiffe://a.example/swarm/sl/x", true},
+		"no SPIFFE ID":          {naming.RoleSL, "k", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state.New()

@@ -1,15 +1,17 @@
 package state
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/swarmd/swarmd/identity/naming"
+)
 
 // Bounds of what a command may carry. They keep the state small whatever is proposed.
 const (
-	MaxNodeName     = 63
-	MaxContractName = 128
-	MaxLayoutBytes  = 1 << 20
-	MaxMinPeers     = 1024
-	MaxWeight       = 100
-	MaxEndReason    = 256 // encoded
+	MaxLayoutBytes = 1 << 20
+	MaxMinPeers    = 1024
+	MaxWeight      = 100
+	MaxEndReason   = 256 // encoded
 	// MaxPlannedWeight bounds the weights of a plan under a cap, which are scaled up so that the cap rounds little.
 	MaxPlannedWeight = 10_000
 	MaxWalls         = 256 // of Session.Walls
@@ -30,32 +32,10 @@ const (
 	maxNodes     = 4096
 )
 
-// ValidNodeName tells whether name is 1 to 63 of [A-Za-z0-9._-] and begins with a letter or digit.
-func ValidNodeName(name string) bool { return validName(name, MaxNodeName) }
-
-// ValidContractName is ValidNodeName with up to 128 characters.
-func ValidContractName(name string) bool { return validName(name, MaxContractName) }
-
-func validName(name string, limit int) bool {
-	if name == "" || len(name) > limit || !alphanumeric(name[0]) {
-		return false
-	}
-	for i := range len(name) {
-		if b := name[i]; !alphanumeric(b) && b != '.' && b != '_' && b != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-func alphanumeric(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
-}
-
 // validPeerID tells whether id can be a libp2p peer ID, in either of its text forms.
 func validPeerID(id string) bool {
 	for i := range len(id) {
-		if b := id[i]; !alphanumeric(b) && b != '_' && b != '-' {
+		if b := id[i]; !naming.Alphanumeric(b) && b != '_' && b != '-' {
 			return false
 		}
 	}

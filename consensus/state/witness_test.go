@@ -6,6 +6,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // TestPlansWithWitnesses: a plan has the rule's number and tells parties apart, as the round's record does, and there is none with
@@ -19,7 +20,7 @@ func TestPlansWithWitnesses(t *testing.T) {
 	for i, path := range []string{"/swarm/sl", "/swarm/sl/sl-1", "/swarm/sl/sl-1"} {
 		node, session := fmt.Sprintf("sl-%d", i), hexOf(fmt.Sprint(i+1), 32)
 		s = mustApply(t, s, state.RegisterNode{
-			Node: state.Node{Name: node, Role: state.RoleSL, PeerID: "key" + node, SPIFFEID: "spiffe://td" + path}, TokenHash: hexOf("1", 64), AtMS: 1,
+			Node: state.Node{Name: node, Role: naming.RoleSL, PeerID: "key" + node, SPIFFEID: "spiffe://td" + path}, TokenHash: hexOf("1", 64), AtMS: 1,
 		})
 		s = mustApply(t, s, state.OpenSession{Session: session, Contract: "study", Node: node, Terms: terms("a", 1), SyncFrequency: 1, Weight: 1, AtMS: 1})
 		parts = append(parts, state.Participant{Session: session, Node: node, Weight: 1, Seq: 1})

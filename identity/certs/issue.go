@@ -22,6 +22,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
@@ -207,7 +208,7 @@ func (ca *CA) subject(template *x509.Certificate, cfg IssueConfig) error {
 		if _, err := RoleOfCN(cfg.CN); err != nil {
 			return err
 		}
-		if err := identity.ValidName(cfg.CN); err != nil {
+		if err := naming.CheckNode(cfg.CN); err != nil {
 			return fmt.Errorf("CN: %w", err)
 		}
 		template.Subject = pkix.Name{OrganizationalUnit: []string{"Swarm-Learning"}, CommonName: cfg.CN}

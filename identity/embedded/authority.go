@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/filelock"
 )
 
@@ -79,7 +80,7 @@ func New(cfg Config) (*Authority, error) {
 		a.sockets[string(r)] = []string{"/swarm/" + string(r)}
 	}
 	for name, paths := range cfg.Paths {
-		if err := identity.ValidName(name); err != nil {
+		if err := naming.CheckNode(name); err != nil {
 			return nil, fmt.Errorf("authority: socket: %w", err)
 		}
 		a.sockets[name] = paths

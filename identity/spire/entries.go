@@ -15,6 +15,7 @@ import (
 	"github.com/spiffe/spire-api-sdk/proto/spire/api/types"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
@@ -36,7 +37,7 @@ func ParseNode(s string) (identity.Role, string, error) {
 		return "", "", fmt.Errorf("%q: want ROLE or ROLE/NAME: %w", s, err)
 	}
 	if named {
-		if err := identity.ValidName(name); err != nil {
+		if err := naming.CheckNode(name); err != nil {
 			return "", "", fmt.Errorf("%q: %w", s, err)
 		}
 	}

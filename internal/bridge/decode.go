@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -177,13 +178,7 @@ func checkMethod(s string) error {
 
 // checkName holds the rule for names of contracts.
 func checkName(field, name string) error {
-	ok := name != "" && len(name) <= 128
-	for i := range len(name) {
-		c := name[i]
-		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		ok = ok && (alnum || i > 0 && (c == '.' || c == '_' || c == '-'))
-	}
-	if !ok {
+	if !naming.ValidContract(name) {
 		return fmt.Errorf("field %s: %q is not a name of 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit", field, clip(name))
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
@@ -61,7 +62,7 @@ func (s *swarm) start(name string) *sn {
 	srv := must(rpc.New(rpc.Config{
 		Name: name, Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(nil), Source: s.source("/swarm/sn"), Log: slog.New(slog.DiscardHandler),
 		Quorum: s.core.Quorum,
-		Health: func() *swarmv1.NodeHealth { return &swarmv1.NodeHealth{Name: name, Role: state.RoleSN, Healthy: true} },
+		Health: func() *swarmv1.NodeHealth { return &swarmv1.NodeHealth{Name: name, Role: naming.RoleSN, Healthy: true} },
 	}))(s.t)
 	s.core.Handle(rpc.KindReport, srv.LeadReport)
 	s.core.Handle(rpc.KindStatus, srv.LeadStatus)
@@ -72,7 +73,7 @@ func (s *swarm) start(name string) *sn {
 	out := &sn{addr: ln.Addr().String()}
 	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
 	must(s.core.Propose(s.t.Context(), state.RegisterNode{
-		Node: state.Node{Name: name, Role: state.RoleSN, PeerID: name, Host: "127.0.0.1", APIPort: port}, TokenHash: strings.Repeat("0", 64),
+		Node: state.Node{Name: name, Role: naming.RoleSN, PeerID: name, Host: "127.0.0.1", APIPort: port}, TokenHash: strings.Repeat("0", 64),
 	}))(s.t)
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -51,7 +52,7 @@ func slCommand(e Env) *cli.Command {
 				return err
 			}
 		}
-		defer registered(e, engine.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
+		defer registered(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
 		code, err := node.RunSL(c.Context, cfg)
 		if err != nil || code != 0 {
 			return &ExitError{Code: max(code, 1), Err: err}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
-	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
@@ -45,7 +45,7 @@ func snCommand(e Env) *cli.Command {
 		if err != nil {
 			return err
 		}
-		defer registered(e, engine.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
+		defer registered(e, naming.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
 		return node.RunSN(c.Context, cfg)
 	}))
 }

@@ -12,7 +12,7 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "identity/pattern", "internal/atomicfile", "internal/filelock", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/nonce", "internal/plain", "internal/rpc/refused", "internal/session/begun", "internal/space", "internal/userdirs",
 	}},
@@ -64,8 +64,9 @@ var offline = []string{"consensus/backup", "consensus/ledger", "consensus/ledger
 var pure = map[string][]string{
 	"consensus/state": {
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
-		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/pattern", "math",
+		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/naming", "identity/pattern", "math",
 	},
+	"identity/naming":  {"fmt"},
 	"identity/pattern": {"fmt", "slices", "strings"},
 	"consensus/ledger": {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"merge": {

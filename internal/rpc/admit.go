@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // AdmitNode lets a node key join as the SN of a name.
@@ -85,7 +86,7 @@ func (s *Server) askCandidates(ctx context.Context) []admission.Candidate {
 	}
 	var out []admission.Candidate
 	for _, c := range all[:min(len(all), admission.MaxCandidates)] {
-		if id, ok := asKey(c.PeerID); ok && id == c.PeerID && state.ValidNodeName(c.Name) {
+		if id, ok := asKey(c.PeerID); ok && id == c.PeerID && naming.ValidNode(c.Name) {
 			c.SPIFFEID, c.Host = spoken(c.SPIFFEID, maxShortText), spoken(c.Host, maxShortText)
 			out = append(out, c)
 		}

@@ -15,6 +15,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // BanNode shuts a node key out: that of a registered node, or one that is given as peer ID.
@@ -171,7 +172,7 @@ func bansDigest(ids []string) string {
 
 // checkPassedOn holds a forwarded report to its sender: only the SN that it names may pass it on.
 func checkPassedOn(view *state.State, sn, peerID string) error {
-	if n := view.Nodes[sn]; n == nil || n.Role != state.RoleSN || n.PeerID != peerID {
+	if n := view.Nodes[sn]; n == nil || n.Role != naming.RoleSN || n.PeerID != peerID {
 		return fmt.Errorf("%w: the report was not passed on by SN %.64q, as it says", ErrRoleDenied, sn)
 	}
 	return nil

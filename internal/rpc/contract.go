@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // ListContracts returns all contracts, sorted by name.
@@ -28,7 +29,7 @@ func (s *Server) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.L
 // answers from here, and that is what is waited for.
 func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
 	name := req.Msg.GetContract()
-	if !state.ValidContractName(name) {
+	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
 	within, cancel := context.WithTimeout(ctx, proposeTimeout)
@@ -79,7 +80,7 @@ func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1
 // DeleteContract removes a contract.
 func (s *Server) DeleteContract(ctx context.Context, req *connect.Request[swarmv1.DeleteContractRequest]) (*connect.Response[swarmv1.DeleteContractResponse], error) {
 	name := req.Msg.GetContract()
-	if !state.ValidContractName(name) {
+	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
 	res, err := s.order(ctx, req.Msg)
@@ -92,7 +93,7 @@ func (s *Server) DeleteContract(ctx context.Context, req *connect.Request[swarmv
 // CreateContract sets a contract's rules.
 func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
 	name := req.Msg.GetContract()
-	if !state.ValidContractName(name) {
+	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
 	rules, err := rulesFromProto(req.Msg.GetRules())

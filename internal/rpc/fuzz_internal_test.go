@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // wire encodes a seed.
@@ -71,7 +72,7 @@ func shown(t *testing.T, s string, limit int) {
 
 // FuzzNode registers what a node tells of itself: what the state takes can be read back.
 func FuzzNode(f *testing.F) {
-	f.Add(wire(f, &swarmv1.Node{Name: "sl-0", Role: state.RoleSL, SpiffeId: "spiffe://d/swarm/sl", PeerId: "p", Host: "h", ApiPort: 30304, Runtime: "docker"}))
+	f.Add(wire(f, &swarmv1.Node{Name: "sl-0", Role: naming.RoleSL, SpiffeId: "spiffe://d/swarm/sl", PeerId: "p", Host: "h", ApiPort: 30304, Runtime: "docker"}))
 	f.Add(wire(f, &swarmv1.Node{Name: "\x00", Host: strings.Repeat("<", 300), P2PPort: 65536}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := &swarmv1.Node{}

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/health"
 )
 
@@ -79,7 +80,7 @@ func (s *Server) askLeader(ctx context.Context) ([]*swarmv1.NodeHealth, error) {
 // ownHealth is this SN's health.
 func (s *Server) ownHealth() *swarmv1.NodeHealth {
 	if s.cfg.Health == nil {
-		return &swarmv1.NodeHealth{Name: s.cfg.Name, Role: state.RoleSN, Reason: "this SN does not watch its health"}
+		return &swarmv1.NodeHealth{Name: s.cfg.Name, Role: naming.RoleSN, Reason: "this SN does not watch its health"}
 	}
 	return s.cfg.Health()
 }
@@ -111,7 +112,7 @@ func tellLeft(h *swarmv1.NodeHealth, n *state.Node) {
 
 // reporters are the nodes that send heartbeats to the leader, sorted by role and name.
 func reporters(view *state.State) []*state.Node {
-	return append(view.NodesByRole(state.RoleSL), view.NodesByRole(state.RoleSWOP)...)
+	return append(view.NodesByRole(naming.RoleSL), view.NodesByRole(naming.RoleSWOP)...)
 }
 
 // healths is the leader's memory of what nodes said of their health. Safe for concurrent use.

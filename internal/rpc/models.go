@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // KindModels is the kind of message that asks the leader which models are held; [Server.LeadModels] answers it. The payload is
@@ -23,7 +24,7 @@ const KindModels = "models"
 // ListModels asks the leader, who alone hears what nodes hold.
 func (s *Server) ListModels(ctx context.Context, req *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
 	name := req.Msg.GetContract()
-	if !state.ValidContractName(name) {
+	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)

@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 const (
@@ -53,7 +54,7 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	_, _ = rand.Read(token) // never fails, by its contract
 	register := state.RegisterNode{
 		Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS(), Signature: req.Msg.GetSvidSignature(),
-		KeepProof: node.Role == state.RoleSL,
+		KeepProof: node.Role == naming.RoleSL,
 	}
 	for _, cert := range caller.Chain {
 		register.Chain = append(register.Chain, cert.Raw)
@@ -72,7 +73,7 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	}
 	view := s.cfg.Core.View()
 	s.cfg.Log.InfoContext(ctx, "registered node", "node", node.Name, "role", node.Role, "caller", caller.ID.String(), "peer_id", node.PeerID)
-	return connect.NewResponse(&swarmv1.RegisterResponse{SwarmId: view.SwarmID, Token: token, Sns: s.nodes(view, state.RoleSN)}), nil
+	return connect.NewResponse(&swarmv1.RegisterResponse{SwarmId: view.SwarmID, Token: token, Sns: s.nodes(view, naming.RoleSN)}), nil
 }
 
 // prove returns the node that a registration proves: the nonce is ours and fresh, the node key signs nonce and

@@ -7,7 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 const (
@@ -34,7 +34,7 @@ func (s *Server) GetProofs(_ context.Context, req *connect.Request[swarmv1.GetPr
 // refusedFromProto takes the nodes that one says it refuses, of which too many, and what is no name, count for nothing.
 func refusedFromProto(names []string) (out []string) {
 	for _, name := range names[:min(len(names), maxRefusedNodes)] {
-		if state.ValidNodeName(name) {
+		if naming.ValidNode(name) {
 			out = append(out, name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/session/statement"
 	"github.com/swarmd/swarmd/merge"
@@ -63,7 +64,7 @@ func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.Report
 	view := s.cfg.Core.View()
 	tellBans(view, req.Msg.GetBansSeen(), res)
 	proven.Behind(view, req.Msg, res)
-	if n := view.Nodes[speaker(ctx)]; n != nil && n.Role == state.RoleSL && n.Proof == nil {
+	if n := view.Nodes[speaker(ctx)]; n != nil && n.Role == naming.RoleSL && n.Proof == nil {
 		res.Register = true // a state of before proofs were kept
 	}
 	return connect.NewResponse(res), nil
@@ -86,7 +87,7 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	}
 	for _, x := range m.GetSessions() {
 		switch {
-		case len(x.GetSession()) > maxShortText, !state.ValidContractName(x.GetContract()),
+		case len(x.GetSession()) > maxShortText, !naming.ValidContract(x.GetContract()),
 			len(x.GetReady().GetBaseDigest()) > maxShortText, x.GetReady().GetWeight() > state.MaxWeight,
 			len(x.GetDone().GetModelDigest()) > maxShortText, len(x.GetDone().GetShardDigests()) > maxShards,
 			len(x.GetDone().GetUpdateSquares()) > maxShards, len(x.GetDone().GetSeals()) > maxShards,

@@ -11,6 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/delta"
 )
 
@@ -205,7 +206,7 @@ func (s *Server) viewAt() (*state.State, uint64) {
 // SN stops.
 func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
 	name := req.Msg.GetContract()
-	if !state.ValidContractName(name) {
+	if !naming.ValidContract(name) {
 		return badContractName(name)
 	}
 	if err := s.see(ctx, func(view *state.State, _ uint64) bool { return view.Contracts[name] != nil }); err != nil {

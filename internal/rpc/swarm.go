@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
 
@@ -16,7 +17,7 @@ import (
 func (s *Server) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
 	view := s.cfg.Core.View()
 	leader, _, _ := s.cfg.Core.Leader()
-	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, state.RoleSN), Leader: leader, Epoch: pinOf(view).String()}
+	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, naming.RoleSN), Leader: leader, Epoch: pinOf(view).String()}
 	for _, r := range view.Recoveries {
 		raw, err := json.Marshal(r)
 		if err != nil {
@@ -32,7 +33,7 @@ func pinOf(view *state.State) epoch.Pin { return epoch.Of(view.SwarmID, view.Rec
 
 // nodes shows the nodes of a role that are not banned, or all for "", sorted by role and name.
 func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {
-	roles := []string{state.RoleSL, state.RoleSN, state.RoleSWOP}
+	roles := []string{naming.RoleSL, naming.RoleSN, naming.RoleSWOP}
 	if role != "" {
 		roles = []string{role}
 	}
@@ -44,7 +45,7 @@ func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {
 			if p.Banned = view.Banned(n.PeerID) != nil; p.Banned && role != "" {
 				continue
 			}
-			p.Leader = n.Role == state.RoleSN && n.Name == leader
+			p.Leader = n.Role == naming.RoleSN && n.Name == leader
 			out = append(out, p)
 		}
 	}

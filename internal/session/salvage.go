@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/session/proof"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -29,7 +29,7 @@ func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64,
 	contract, base := filepath.Dir(name), filepath.Base(name)
 	run, m, ok := parse(base)
 	st := store{modelDir}
-	if !ok || !state.ValidContractName(contract) || noteOf(contract, run, m) != name {
+	if !ok || !naming.ValidContract(contract) || noteOf(contract, run, m) != name {
 		return 0, errNoNote
 	}
 	path := st.path(contract, run, m)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -143,7 +144,7 @@ func certIssue(_ context.Context, s *Session, args Args) error {
 		role, name, named := strings.Cut(who, "/")
 		r, err := identity.ParseRole(strings.ToLower(role))
 		if err == nil && named {
-			err = identity.ValidName(name)
+			err = naming.CheckNode(name)
 		}
 		if err != nil {
 			return &exit.Error{Status: exit.Usage, Err: fmt.Errorf("%q: %w", who, err), Hint: "ROLE/NAME, such as sl/hospital-a"}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 	"github.com/swarmd/swarmd/internal/epoch"
@@ -162,12 +163,8 @@ func (c *Contexts) Remove(name string, pid int) error {
 }
 
 func validContextName(name string) error {
-	ok := name != "" && len(name) <= 63 && name[0] != '.' && name[0] != '-'
-	for _, r := range name {
-		ok = ok && (r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-	}
-	if !ok {
-		return exit.New(exit.Usage, "use 1 to 63 of A-Z a-z 0-9 . _ -", "context name %q is not valid", name)
+	if !naming.ValidNode(name) {
+		return exit.New(exit.Usage, "use 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter or digit", "context name %q is not valid", name)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
@@ -142,7 +143,7 @@ func boxError(err error) error {
 // boxSpec translates run-swci's options into its container.
 func (s *Session) boxSpec(o *cli.Context) (component.Spec, error) {
 	spec := component.Spec{
-		Role: engine.RoleSWCI, Scope: engine.Scope(s.Env.Getenv), Version: buildVersion().Version, Stateless: true,
+		Role: naming.RoleSWCI, Scope: engine.Scope(s.Env.Getenv), Version: buildVersion().Version, Stateless: true,
 		Program: []string{"swarmctl"}, Args: []string{"run-swci", "--runtime=process"},
 		// The container's root can't be written, and what swarmctl keeps ends with it anyway.
 		Vars: []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=" + first(s.Env.Getenv("TERM"), "xterm")},

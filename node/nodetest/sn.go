@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/rpc"
 )
 
@@ -106,7 +107,7 @@ func (prover) Prove(r consensus.JoinRequest) (consensus.JoinRequest, error) { re
 func (p prover) Check(_ string, r consensus.JoinRequest) (consensus.Peer, error) {
 	for _, o := range p.swarm.order {
 		if o.id.peerID == r.Register.Node.PeerID {
-			return consensus.Peer{PeerID: o.id.peerID, Role: state.RoleSN, SPIFFEID: o.id.spiffe, SwarmID: r.SwarmID}, nil
+			return consensus.Peer{PeerID: o.id.peerID, Role: naming.RoleSN, SPIFFEID: o.id.spiffe, SwarmID: r.SwarmID}, nil
 		}
 	}
 	return consensus.Peer{}, errors.New("no such node")
@@ -114,7 +115,7 @@ func (p prover) Check(_ string, r consensus.JoinRequest) (consensus.Peer, error)
 
 // start begins a life: it opens everything and enters the swarm in the background.
 func (n *sn) start(found bool) error {
-	n.host = n.swarm.Network.attach(n.id, state.RoleSN)
+	n.host = n.swarm.Network.attach(n.id, naming.RoleSN)
 	log := n.swarm.log.With("on", n.id.name)
 	var leader *lead.Leader
 	var server *rpc.Server
@@ -160,7 +161,7 @@ func (n *sn) enter(ctx context.Context, group *consensus.Group, found bool) erro
 	token := sha256.Sum256([]byte(n.id.name))
 	register := state.RegisterNode{
 		Node: state.Node{
-			Name: n.id.name, Role: state.RoleSN, SPIFFEID: n.id.spiffe, PeerID: n.id.peerID, Host: n.id.name,
+			Name: n.id.name, Role: naming.RoleSN, SPIFFEID: n.id.spiffe, PeerID: n.id.peerID, Host: n.id.name,
 			P2PPort: portP2P, APIPort: portAPI, FSPort: portFS, Runtime: "process", Sentinel: n == n.swarm.order[0],
 		},
 		TokenHash: hex.EncodeToString(token[:]), AtMS: time.Now().UnixMilli(),

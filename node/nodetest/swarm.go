@@ -18,6 +18,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
@@ -108,10 +109,10 @@ func New(t testing.TB, cfg Config) *Swarm {
 	s.taps = newTaps(func(name string) contribution { return s.sl(name).last().last() })
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
-		s.order = append(s.order, newSN(s, s.identity(state.RoleSN, i)))
+		s.order = append(s.order, newSN(s, s.identity(naming.RoleSN, i)))
 	}
 	for i := range cfg.SLs {
-		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(state.RoleSL, i), disk: new(disk)})
+		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(naming.RoleSL, i), disk: new(disk)})
 	}
 	for i, n := range s.order {
 		s.must(n.start(i == 0))
@@ -121,7 +122,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 	}
 	s.Until("all SNs to vote", func() bool {
 		for _, n := range s.order {
-			if len(n.group.View().NodesByRole(state.RoleSN)) < cfg.SNs {
+			if len(n.group.View().NodesByRole(naming.RoleSN)) < cfg.SNs {
 				return false
 			}
 		}
@@ -286,7 +287,7 @@ func (s *Swarm) Restart(name string) {
 // JoinSN starts a new SN that knows no other than one to join through.
 func (s *Swarm) JoinSN(via string) string {
 	s.t.Helper()
-	n := newSN(s, s.identity(state.RoleSN, len(s.order)))
+	n := newSN(s, s.identity(naming.RoleSN, len(s.order)))
 	n.via = s.sn(via)
 	s.order = append(s.order, n)
 	s.must(n.start(false))

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
-	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 // Where everybody may write, another user can have put a link in the way of an SL's bridge directory.
@@ -26,7 +26,7 @@ func TestForeignLinkToTheBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	sl := b.shell("sl-1", `mkdir "$0"`, func(s *component.Spec) {
-		s.Role, s.EngineSocket, s.BridgeDir = engine.RoleSL, true, filepath.Join(link, "sl-1")
+		s.Role, s.EngineSocket, s.BridgeDir = naming.RoleSL, true, filepath.Join(link, "sl-1")
 		s.Args = append(s.Args, s.BridgeDir)
 	})
 	if err := os.Lchown(link, 4242, 4242); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -24,7 +25,7 @@ func TestLabelsOfImages(t *testing.T) {
 		}
 		return image, c.ID
 	}
-	image, id := build(engine.RoleSN)
+	image, id := build(naming.RoleSN)
 	defer b.drop(id)
 	if code, err := b.run(b.shell("sn-1", "exit 3", nil)); err != nil || code != 3 {
 		t.Fatalf("exit code %d, %v", code, err)

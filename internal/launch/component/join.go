@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
@@ -95,7 +96,7 @@ func (l *launcher) addressOf(found *container.InspectResponse) (string, error) {
 func (l *launcher) tellAgent(given *spire.AgentConfig) {
 	s, agent := &l.spec, l.spec.Agent
 	file := path.Join(s.stateDir(), joinFile)
-	if s.Role != engine.RoleSWCI {
+	if s.Role != naming.RoleSWCI {
 		var vars []string
 		if agent.GenJoinToken != nil {
 			vars = append(vars, "SWARM_JOIN_FILE="+file)

@@ -14,13 +14,14 @@ import (
 	"github.com/docker/go-connections/nat"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
 func spec(change func(*component.Spec)) component.Spec {
 	s := component.Spec{
-		Options: component.Options{Name: "sn1", Detach: true}, Role: engine.RoleSN, Node: "sn1", Scope: "s", Version: "v1",
+		Options: component.Options{Name: "sn1", Detach: true}, Role: naming.RoleSN, Node: "sn1", Scope: "s", Version: "v1",
 		Args: []string{"run-sn"}, HostIP: "10.0.0.1", Ports: []component.Port{{Number: 30303}, {Number: 30304}},
 	}
 	if change != nil {
@@ -134,11 +135,11 @@ func TestPlanOptions(t *testing.T) {
 		"host agent": {func(s *component.Spec) { s.SocketPath = "unix:///run/spire/a.sock" }, func(p component.Plan) bool {
 			return p.Host.Mounts[1].Source == "/run/spire" && has(p.Config.Env, "SPIFFE_ENDPOINT_SOCKET=unix:///run/spire/a.sock")
 		}},
-		"sl with its program inside": {func(s *component.Spec) { s.Role, s.BridgeDir = engine.RoleSL, "/dev/shm/swarmd/sn1" }, func(p component.Plan) bool {
+		"sl with its program inside": {func(s *component.Spec) { s.Role, s.BridgeDir = naming.RoleSL, "/dev/shm/swarmd/sn1" }, func(p component.Plan) bool {
 			return len(p.Host.Binds) == 0 && p.Host.ShmSize == 1<<30 && len(p.Host.CapAdd) == 0
 		}},
 		"sl": {func(s *component.Spec) {
-			s.Role, s.EngineSocket, s.BridgeDir, s.Spill, s.Platform = engine.RoleSL, true, "/dev/shm/swarmd/sn1", true, "PYT"
+			s.Role, s.EngineSocket, s.BridgeDir, s.Spill, s.Platform = naming.RoleSL, true, "/dev/shm/swarmd/sn1", true, "PYT"
 			s.Mounts = []component.Mount{{Source: "/model", Target: engine.ModelDir}}
 		}, func(p component.Plan) bool {
 			return p.User == "0:0" && slices.Equal(p.Host.CapAdd, []string{"CHOWN", "DAC_OVERRIDE"}) &&
@@ -228,7 +229,7 @@ func TestNames(t *testing.T) {
 		component.StateVolume(engine.DefaultScope, "sl1"):       "swarmd-sl1",
 		component.StateVolume("team", "sl1"):                    "swarmd-team-sl1",
 		component.SpillVolume("", "sl1"):                        "swarmd-sl1-spill",
-		component.StateDir(engine.RoleSL, "sl1"):                "/var/lib/swarmd/sl1",
+		component.StateDir(naming.RoleSL, "sl1"):                "/var/lib/swarmd/sl1",
 		component.StateDir(engine.RoleSpireServer, "my-server"): "/var/lib/swarmd/spire-server",
 	} {
 		if got != want {

@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
@@ -79,7 +80,7 @@ func image() string {
 // shell is a component that is a script.
 func (b *bench) shell(node, script string, change func(*component.Spec)) component.Spec {
 	s := component.Spec{
-		Options: component.Options{Attach: true, Image: enginetest.TestImage}, Role: engine.RoleSN, Node: node, Scope: b.scope,
+		Options: component.Options{Attach: true, Image: enginetest.TestImage}, Role: naming.RoleSN, Node: node, Scope: b.scope,
 		Program: []string{"sh", "-c"}, Args: []string{script},
 	}
 	if change != nil {
@@ -160,7 +161,7 @@ func TestAttached(t *testing.T) {
 func TestAttachedInput(t *testing.T) {
 	b := newBench(t)
 	s := b.shell("", "read a; echo got $a; cat", func(s *component.Spec) {
-		s.Stateless, s.Interactive, s.Remove, s.Role = true, true, true, engine.RoleSWCI
+		s.Stateless, s.Interactive, s.Remove, s.Role = true, true, true, naming.RoleSWCI
 	})
 	code, err := component.Run(t.Context(), b.engine, s, b.io(strings.NewReader("one\ntwo\n")))
 	if err != nil || code != 0 || b.out.String() != "got one\ntwo\n" {
@@ -271,7 +272,7 @@ func TestRefusals(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	b := newBench(t)
 	name := b.scope + "-net"
-	if _, err := b.engine.NetworkCreate(t.Context(), name, network.CreateOptions{Labels: map[string]string{engine.LabelRole: engine.RoleSN, engine.LabelScope: b.scope}}); err != nil {
+	if _, err := b.engine.NetworkCreate(t.Context(), name, network.CreateOptions{Labels: map[string]string{engine.LabelRole: naming.RoleSN, engine.LabelScope: b.scope}}); err != nil {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()

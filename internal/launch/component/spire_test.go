@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -34,7 +35,7 @@ func (b *bench) sn(node, network, hostIP string, given map[string]string) compon
 		b.t.Fatal(err)
 	}
 	agent.NodeName = node
-	s := b.swarmd(engine.RoleSN, node, network, "run-sn", "--name", node, "--host-ip", hostIP, "--sentinel-ip", hostIP, "-genJoinToken")
+	s := b.swarmd(naming.RoleSN, node, network, "run-sn", "--name", node, "--host-ip", hostIP, "--sentinel-ip", hostIP, "-genJoinToken")
 	s.Agent = agent
 	return s
 }
@@ -46,7 +47,7 @@ func TestSpire(t *testing.T) {
 	b := newBench(t)
 	enginetest.NeedImage(t, b.engine, image(), "scripts/images swarmd")
 	net := b.scope + "-net"
-	if _, err := b.engine.NetworkCreate(t.Context(), net, network.CreateOptions{Labels: map[string]string{engine.LabelRole: engine.RoleSN, engine.LabelScope: b.scope}}); err != nil {
+	if _, err := b.engine.NetworkCreate(t.Context(), net, network.CreateOptions{Labels: map[string]string{engine.LabelRole: naming.RoleSN, engine.LabelScope: b.scope}}); err != nil {
 		t.Fatal(err)
 	}
 	// Started together: the node's launcher waits for the server.
@@ -110,7 +111,7 @@ func TestSpire(t *testing.T) {
 		name := b.scope + "-sl1"
 		bridge := "/dev/shm/swarmd/" + name
 		s := b.sn("sl1", net, name, map[string]string{})
-		s.Role, s.Platform, s.EngineSocket, s.BridgeDir, s.Spill = engine.RoleSL, "PYT", true, bridge, true
+		s.Role, s.Platform, s.EngineSocket, s.BridgeDir, s.Spill = naming.RoleSL, "PYT", true, bridge, true
 		s.Args = []string{"run-sl", "--runtime=process", "--name=sl1", "--host-ip=" + name, "--sn-ip=" + b.scope + "-sn1", "--attach", "--bridge-dir=" + bridge, "-genJoinToken"}
 		id := b.detached(s)
 		b.await("the bridge", func() bool {
@@ -129,7 +130,7 @@ func TestSpire(t *testing.T) {
 	})
 	t.Run("swci", func(t *testing.T) {
 		s := b.sn("", net, "", map[string]string{})
-		s.Role, s.Stateless, s.Program, s.Attach, s.Detach, s.Remove, s.Name = engine.RoleSWCI, true, []string{"swarmctl"}, true, false, true, ""
+		s.Role, s.Stateless, s.Program, s.Attach, s.Detach, s.Remove, s.Name = naming.RoleSWCI, true, []string{"swarmctl"}, true, false, true, ""
 		s.Args = []string{"list", "nodes", "--sn=" + b.scope + "-sn1:30304"}
 		before := len(b.out.String())
 		code, err := b.run(s)

@@ -19,12 +19,8 @@ const (
 	LabelLife     = "io.swarmd.life"     // random, of one life of an ML program: names its record in the state directory
 )
 
-// Roles of containers, volumes and networks, the values of LabelRole.
+// Roles of containers, volumes and networks beside those of nodes, the values of LabelRole.
 const (
-	RoleSN          = "sn"
-	RoleSL          = "sl"
-	RoleSWOP        = "swop"
-	RoleSWCI        = "swci"
 	RoleSpireServer = "spire-server"
 	RoleML          = "ml"    // an ML program
 	RoleProbe       = "probe" // a check that lasts a second

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
@@ -74,7 +75,7 @@ type ML struct {
 }
 
 // NodeName is the SL's name: the given one, else sl-HOST-PORT.
-func (o *SL) NodeName() string { return o.Node.NodeName(engine.RoleSL, o.FSPort.Or(FSPort)) }
+func (o *SL) NodeName() string { return o.Node.NodeName(naming.RoleSL, o.FSPort.Or(FSPort)) }
 
 // InBridgeDir returns the SL's bridge directory, where root says that the daemon runs as root. Scopes must not share one, as they may
 // have nodes of one name.
@@ -144,7 +145,7 @@ func (o *SL) Component(env Env) (component.Spec, error) {
 	if err != nil {
 		return component.Spec{}, err
 	}
-	s, err := o.component(engine.RoleSL, o.NodeName(), o, env)
+	s, err := o.component(naming.RoleSL, o.NodeName(), o, env)
 	if err != nil {
 		return s, err
 	}

@@ -3,6 +3,7 @@ package start
 import (
 	"reflect"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
@@ -32,7 +33,7 @@ type Waits struct {
 // Component is the container of the SN. The paths of this host in it are checked.
 func (o *SN) Component(env Env) (component.Spec, error) {
 	port := o.P2PPort.Or(P2PPort)
-	s, err := o.component(engine.RoleSN, o.NodeName(engine.RoleSN, port), o, env)
+	s, err := o.component(naming.RoleSN, o.NodeName(naming.RoleSN, port), o, env)
 	if err != nil {
 		return s, err
 	}

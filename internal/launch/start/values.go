@@ -11,7 +11,7 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -193,7 +193,7 @@ func checkEnv(option string, given []string) error {
 }
 
 func checkNames(node, container string) error {
-	if err := identity.ValidName(node); err != nil {
+	if err := naming.CheckNode(node); err != nil {
 		return fmt.Errorf("--name: %w", err)
 	}
 	return checkName("name", container)

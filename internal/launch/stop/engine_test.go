@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 	"github.com/swarmd/swarmd/internal/launch/stop"
@@ -123,24 +124,24 @@ func TestContainersAreStoppedAndRemoved(t *testing.T) {
 	process(t, "polite", "sl", "host-sl", "PYT")
 	ids := map[string]string{}
 	for name, b := range map[string]box{
-		"swci":   {role: engine.RoleSWCI, scope: scope, host: container.HostConfig{AutoRemove: true}},
-		"pyt":    {role: engine.RoleSL, node: "a", platform: "PYT", scope: scope, command: strict, host: container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "always"}}},
-		"tf":     {role: engine.RoleSL, node: "b", platform: "TF", scope: scope, state: "exited"},
+		"swci":   {role: naming.RoleSWCI, scope: scope, host: container.HostConfig{AutoRemove: true}},
+		"pyt":    {role: naming.RoleSL, node: "a", platform: "PYT", scope: scope, command: strict, host: container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "always"}}},
+		"tf":     {role: naming.RoleSL, node: "b", platform: "TF", scope: scope, state: "exited"},
 		"ml":     {role: engine.RoleML, node: "a", platform: "PYT", scope: scope, command: deaf},
 		"probe":  {role: engine.RoleProbe, node: "a", platform: "PYT", scope: scope, state: "created"},
-		"sn":     {role: engine.RoleSN, node: "sn-0", scope: scope, state: "paused"},
+		"sn":     {role: naming.RoleSN, node: "sn-0", scope: scope, state: "paused"},
 		"spire":  {role: engine.RoleSpireServer, scope: scope},
 		"newer":  {role: "newer", node: "x", scope: scope},
-		"theirs": {role: engine.RoleSL, node: "a", platform: "PYT", scope: scope + "-other"},
+		"theirs": {role: naming.RoleSL, node: "a", platform: "PYT", scope: scope + "-other"},
 		"plain":  {scope: "-"},
 		"norole": {scope: scope},
 	} {
 		ids[name] = b.make(t, e)
 	}
-	makeVolume(t, e, "vol-"+scope, map[string]string{engine.LabelScope: scope, engine.LabelRole: engine.RoleSL, engine.LabelNode: "a", engine.LabelPlatform: "PYT"})
-	makeVolume(t, e, "vol-"+scope+"-spill", map[string]string{engine.LabelScope: scope, engine.LabelRole: engine.RoleSL, engine.LabelNode: "b", engine.LabelPlatform: "TF"})
+	makeVolume(t, e, "vol-"+scope, map[string]string{engine.LabelScope: scope, engine.LabelRole: naming.RoleSL, engine.LabelNode: "a", engine.LabelPlatform: "PYT"})
+	makeVolume(t, e, "vol-"+scope+"-spill", map[string]string{engine.LabelScope: scope, engine.LabelRole: naming.RoleSL, engine.LabelNode: "b", engine.LabelPlatform: "TF"})
 	makeVolume(t, e, "theirs-"+scope, map[string]string{engine.LabelScope: scope})
-	n, err := e.NetworkCreate(t.Context(), "net-"+scope, network.CreateOptions{Labels: map[string]string{engine.LabelScope: scope, engine.LabelRole: engine.RoleSN}})
+	n, err := e.NetworkCreate(t.Context(), "net-"+scope, network.CreateOptions{Labels: map[string]string{engine.LabelScope: scope, engine.LabelRole: naming.RoleSN}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func makeVolume(t *testing.T, e *engine.Engine, name string, labels map[string]s
 func TestVolumeInUseByAStrangerIsNamed(t *testing.T) {
 	e, scope := enginetest.Engine(t), enginetest.Scope(t)
 	runDir(t)
-	labels := map[string]string{engine.LabelScope: scope, engine.LabelRole: engine.RoleSN, engine.LabelNode: "sn-0"}
+	labels := map[string]string{engine.LabelScope: scope, engine.LabelRole: naming.RoleSN, engine.LabelNode: "sn-0"}
 	makeVolume(t, e, "used-"+scope, labels)
 	makeVolume(t, e, "free-"+scope, labels)
 	stranger := box{scope: "-", state: "created", host: container.HostConfig{
@@ -280,11 +281,11 @@ func TestStopOnPodman(t *testing.T) {
 	runDir(t)
 	const scope = "podman"
 	ids := map[string]string{
-		"sl":     box{role: engine.RoleSL, node: "a", platform: "PYT", scope: scope}.make(t, e),
-		"theirs": box{role: engine.RoleSL, node: "a", platform: "PYT", scope: "other", state: "created"}.make(t, e),
+		"sl":     box{role: naming.RoleSL, node: "a", platform: "PYT", scope: scope}.make(t, e),
+		"theirs": box{role: naming.RoleSL, node: "a", platform: "PYT", scope: "other", state: "created"}.make(t, e),
 		"plain":  box{scope: "-", state: "created"}.make(t, e),
 	}
-	makeVolume(t, e, "podman-vol", map[string]string{engine.LabelScope: scope, engine.LabelRole: engine.RoleSL, engine.LabelNode: "a"})
+	makeVolume(t, e, "podman-vol", map[string]string{engine.LabelScope: scope, engine.LabelRole: naming.RoleSL, engine.LabelNode: "a"})
 	out, err := call(t, e, scope, 10*time.Second)
 	if err != nil {
 		t.Fatalf("%q, %v", out, err)

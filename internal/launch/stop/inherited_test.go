@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
@@ -27,7 +28,7 @@ func TestLabelsOfImagesAreNotOurs(t *testing.T) {
 		}
 		ids[name] = c.ID
 	}
-	sn := enginetest.Labelled(t, e, map[string]string{engine.LabelRole: engine.RoleSN, engine.LabelScope: scope, engine.LabelNode: "sn-0"})
+	sn := enginetest.Labelled(t, e, map[string]string{engine.LabelRole: naming.RoleSN, engine.LabelScope: scope, engine.LabelNode: "sn-0"})
 	ml := map[string]string{engine.LabelRole: engine.RoleML, engine.LabelScope: scope, engine.LabelNode: "a", engine.LabelLife: "one"}
 	committed := enginetest.Labelled(t, e, ml)
 	add("theirs", sn, nil)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -92,13 +93,13 @@ func (o Options) Wants(role, platform string) bool {
 		return role != ""
 	}
 	switch role {
-	case engine.RoleSWCI:
+	case naming.RoleSWCI:
 		return o.SWCI
-	case engine.RoleSWOP:
+	case naming.RoleSWOP:
 		return o.SWOP
-	case engine.RoleSL, engine.RoleML, engine.RoleProbe:
+	case naming.RoleSL, engine.RoleML, engine.RoleProbe:
 		return o.SL || o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")
-	case engine.RoleSN:
+	case naming.RoleSN:
 		return o.SN
 	case engine.RoleSpireServer:
 		return o.SpireServer
@@ -108,19 +109,19 @@ func (o Options) Wants(role, platform string) bool {
 
 // order is that in which roles are stopped: first who uses, then who is used.
 func order() []string {
-	return []string{engine.RoleSWCI, engine.RoleSWOP, engine.RoleSL, engine.RoleSN, engine.RoleSpireServer}
+	return []string{naming.RoleSWCI, naming.RoleSWOP, naming.RoleSL, naming.RoleSN, engine.RoleSpireServer}
 }
 
 // title is a role in words.
 func title(role string) string {
 	switch role {
-	case engine.RoleSWCI:
+	case naming.RoleSWCI:
 		return "SWCI"
-	case engine.RoleSWOP:
+	case naming.RoleSWOP:
 		return "SWOP"
-	case engine.RoleSL:
+	case naming.RoleSL:
 		return "SL"
-	case engine.RoleSN:
+	case naming.RoleSN:
 		return "SN"
 	case engine.RoleSpireServer:
 		return "SPIRE server"
@@ -137,7 +138,7 @@ func (o Options) selected() string {
 	var names []string
 	for _, role := range order() {
 		switch {
-		case role == engine.RoleSL && !o.SL && (o.SLPYT || o.SLTF):
+		case role == naming.RoleSL && !o.SL && (o.SLPYT || o.SLTF):
 			if o.SLPYT {
 				names = append(names, "PyTorch SL")
 			}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/running"
@@ -52,7 +53,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	for _, role := range order() {
 		items := r.processes(entries, role)
-		if role == engine.RoleSL {
+		if role == naming.RoleSL {
 			// The daemons end their programs themselves; what they leave behind comes after them.
 			r.all(ctx, append(items, r.containers(ctx, role)...))
 			items = r.containers(ctx, engine.RoleML, engine.RoleProbe)

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // Handler answers what is sent to the leader.
@@ -55,7 +56,7 @@ func found(first state.InitSwarm, leader string) (*Core, error) {
 	c := &Core{view: state.New(), changed: make(chan struct{}), leader: leader, handlers: map[string]Handler{}}
 	for _, cmd := range []state.Command{
 		first,
-		state.RegisterNode{Node: state.Node{Name: leader, Role: state.RoleSN, PeerID: leader}, TokenHash: strings.Repeat("0", 64)},
+		state.RegisterNode{Node: state.Node{Name: leader, Role: naming.RoleSN, PeerID: leader}, TokenHash: strings.Repeat("0", 64)},
 	} {
 		if _, err := c.Propose(context.Background(), cmd); err != nil {
 			return nil, err
@@ -196,7 +197,7 @@ func (c *Core) SendToLeader(ctx context.Context, kind string, payload []byte) ([
 	if proto.Unmarshal(payload, report) == nil && report.GetSn() != "" {
 		leader = report.GetSn()
 	}
-	return fn(ctx, consensus.Peer{PeerID: leader, Role: state.RoleSN}, payload)
+	return fn(ctx, consensus.Peer{PeerID: leader, Role: naming.RoleSN}, payload)
 }
 
 // Lead remembers what it is told. Safe for concurrent use.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
@@ -42,7 +43,7 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		return err
 	}
 	defer e.Close()
-	_, err = e.NetworkCreate(ctx, c.scope, network.CreateOptions{Labels: map[string]string{engine.LabelRole: engine.RoleSN, engine.LabelScope: c.scope}})
+	_, err = e.NetworkCreate(ctx, c.scope, network.CreateOptions{Labels: map[string]string{engine.LabelRole: naming.RoleSN, engine.LabelScope: c.scope}})
 	if err != nil {
 		return engine.Explain(fmt.Errorf("make network %s: %w", c.scope, err))
 	}
