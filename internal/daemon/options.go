@@ -63,8 +63,8 @@ func common(c *cli.Context, e Env, o *start.Node, role identity.Role, port start
 	if err != nil {
 		return node.Common{}, err
 	}
-	if o.Host == "" {
-		return node.Common{}, errors.New("mandatory parameter --host-ip not specified; give the address under which other nodes reach this one")
+	if err := o.CheckHost(); err != nil {
+		return node.Common{}, err
 	}
 	cfg := node.Common{
 		Name: o.NodeName(role, port), Host: o.Host, SwarmID: o.SwarmID, TrustDomains: o.TrustDomains, StateDir: o.StateDir,

@@ -76,10 +76,6 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	sns, err := namedSNs(o)
-	if err != nil {
-		return node.SLConfig{}, err
-	}
 	ml, err := mlRuntime(c, o)
 	if err == nil {
 		err = o.Check(ml)
@@ -87,14 +83,18 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 	if err != nil {
 		return node.SLConfig{}, err
 	}
-	platform, err := o.InPlatform()
+	sns, err := namedSNs(o)
+	if err != nil {
+		return node.SLConfig{}, err
+	}
+	platform, err := o.PlatformName()
 	if err != nil {
 		return node.SLConfig{}, err
 	}
 	cfg := node.SLConfig{
 		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)),
 		DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach,
-		BridgeDir: o.InBridgeDir(e.Getenv, os.Geteuid() == 0 || inContainer(c)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
+		BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
 		Linger: time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
 	}
 	if o.Linger != nil {
@@ -173,9 +173,6 @@ func namedSNs(o *start.SL) ([]string, error) {
 			}
 			sns = append(sns, addr)
 		}
-	}
-	if len(sns) == 0 {
-		return nil, errors.New("mandatory parameter --sn-ip not specified; give the address of an SN")
 	}
 	return sns, nil
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -65,8 +64,8 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 	if err != nil {
 		return node.SNConfig{}, err
 	}
-	if o.SentinelHost == "" {
-		return node.SNConfig{}, errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
+	if err := o.Check(); err != nil {
+		return node.SNConfig{}, err
 	}
 	if err := node.CheckHost("sentinel-ip", o.SentinelHost); err != nil {
 		return node.SNConfig{}, err

@@ -50,7 +50,7 @@ func (o *SL) MLContainer(env Env) (*container.Spec, error) {
 		return nil, err
 	}
 	in := env.Getenv(InContainer) != ""
-	s.Node, s.Scope, s.BridgeDir = o.NodeName(), scope(env), o.InBridgeDir(env.Getenv, in || isRoot())
+	s.Node, s.Scope, s.BridgeDir = o.NodeName(), scope(env), o.BridgePath(env.Getenv, in || isRoot())
 	if in {
 		s.Spill = component.SpillVolume(s.Scope, s.Node)
 		return s, nil
@@ -73,7 +73,7 @@ func (o *SL) mlSpec(env Env) (*container.Spec, error) {
 		Memory: int64(m.Memory), ShmSize: int64(m.ShmSize), CPUs: float64(m.CPUs), DataDir: o.DataDir, ModelDir: o.ModelDir,
 	}
 	var err error
-	if s.Platform, err = o.InPlatform(); err != nil {
+	if s.Platform, err = o.PlatformName(); err != nil {
 		return nil, err
 	}
 	if s.Image == "" {

@@ -66,6 +66,14 @@ func (n *Node) NodeName(role identity.Role, port Port) string {
 	return fmt.Sprintf("%s-%s-%d", role, strings.NewReplacer(":", "-").Replace(n.Host), port)
 }
 
+// CheckHost finds a node that has no address.
+func (n *Node) CheckHost() error {
+	if n.Host == "" {
+		return errors.New("mandatory parameter --host-ip not specified; give the address under which other nodes reach this one")
+	}
+	return nil
+}
+
 // Embedded reports whether identities come from the embedded authority.
 func (n *Node) Embedded() bool {
 	kind, _, _ := strings.Cut(n.Identity, "=")
@@ -165,6 +173,9 @@ func (n *Node) identify(s *component.Spec, env Env) error {
 
 // component is the container of a node, without its ports and its identity. options is the struct that the node is part of.
 func (n *Node) component(role, node string, options any, env Env) (component.Spec, error) {
+	if err := n.CheckHost(); err != nil {
+		return component.Spec{}, err
+	}
 	s, err := newSpec(role, node, n.Name, n.Container, env)
 	if err != nil {
 		return s, err

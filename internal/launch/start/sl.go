@@ -77,9 +77,9 @@ type ML struct {
 // NodeName is the SL's name: the given one, else sl-HOST-PORT.
 func (o *SL) NodeName() string { return o.Node.NodeName(naming.RoleSL, o.FSPort.Or(FSPort)) }
 
-// InBridgeDir returns the SL's bridge directory, where root says that the daemon runs as root. Scopes must not share one, as they may
+// BridgePath returns the SL's bridge directory, given or by default; root says that the daemon runs as root. Scopes must not share one, as they may
 // have nodes of one name.
-func (o *SL) InBridgeDir(getenv func(string) string, root bool) string {
+func (o *SL) BridgePath(getenv func(string) string, root bool) string {
 	if o.BridgeDir != "" {
 		return o.BridgeDir
 	}
@@ -93,8 +93,8 @@ func (o *SL) InBridgeDir(getenv func(string) string, root bool) string {
 	return filepath.Join(home, node)
 }
 
-// InPlatform returns PYT or TF.
-func (o *SL) InPlatform() (string, error) {
+// PlatformName returns PYT or TF, the latter where no platform is given.
+func (o *SL) PlatformName() (string, error) {
 	switch p := strings.ToUpper(o.Platform); p {
 	case "":
 		return "TF", nil
@@ -120,7 +120,10 @@ func Runtime(option, given, otherwise string) (string, error) {
 
 // Check finds what is wrong with an SL whose program runs in a runtime, but for paths.
 func (o *SL) Check(runtime string) error {
-	if _, err := o.InPlatform(); err != nil {
+	if strings.Trim(strings.Join(o.SNs, ""), ", ") == "" {
+		return errors.New("mandatory parameter --sn-ip not specified; give the address of an SN")
+	}
+	if _, err := o.PlatformName(); err != nil {
 		return err
 	}
 	if err := errors.Join(checkEnv("env", o.Container.Env), checkEnv("ml-e", o.ML.Env)); err != nil {
@@ -150,13 +153,13 @@ func (o *SL) Component(env Env) (component.Spec, error) {
 		return s, err
 	}
 	s.Ports = []component.Port{{Number: int(o.FSPort.Or(FSPort))}}
-	s.Platform, _ = o.InPlatform()
+	s.Platform, _ = o.PlatformName()
 	s.EngineSocket = runtime == Docker && !o.Attach
 	s.Spill = s.EngineSocket
 	if err := o.identify(&s, env); err != nil {
 		return s, err
 	}
-	if s.BridgeDir, err = filepath.Abs(o.InBridgeDir(env.Getenv, true)); err != nil {
+	if s.BridgeDir, err = filepath.Abs(o.BridgePath(env.Getenv, true)); err != nil {
 		return s, err
 	}
 	s.Args = append(s.Args, "--bridge-dir="+s.BridgeDir, "--ml-runtime="+runtime)

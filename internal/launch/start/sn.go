@@ -1,6 +1,7 @@
 package start
 
 import (
+	"errors"
 	"reflect"
 
 	"github.com/swarmd/swarmd/identity/naming"
@@ -30,8 +31,19 @@ type Waits struct {
 	StallSeconds  string `option:"leader-failure-seconds"` // the original's
 }
 
+// Check finds an SN that knows no Sentinel.
+func (o *SN) Check() error {
+	if o.SentinelHost == "" {
+		return errors.New("mandatory parameter --sentinel-ip not specified; give the Sentinel's address, or this node's own to make it the Sentinel")
+	}
+	return nil
+}
+
 // Component is the container of the SN. The paths of this host in it are checked.
 func (o *SN) Component(env Env) (component.Spec, error) {
+	if err := o.Check(); err != nil {
+		return component.Spec{}, err
+	}
 	port := o.P2PPort.Or(P2PPort)
 	s, err := o.component(naming.RoleSN, o.NodeName(naming.RoleSN, port), o, env)
 	if err != nil {

@@ -1,0 +1,96 @@
+package start_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/start"
+)
+
+// none is an environment without variables.
+var none = start.Env{Getenv: func(string) string { return "" }, Version: "1"}
+
+// program makes a model directory with a program.
+func program(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func sl(model string) start.SL {
+	return start.SL{
+		Node: start.Node{Host: "h", Agent: start.Agent{"serverAddress": "spire", "joinToken": "hush", "insecureBootstrap": "true"}},
+		SNs:  []string{"sn1"}, ModelDir: model, Program: "train.py",
+		ML: start.ML{Memory: 8 << 30, Cmd: start.Words{"a b", "c"}, User: "7:8", Env: []string{"K=hush"}},
+	}
+}
+
+// TestComponentOfTypedOptions holds what a caller without a command line gets: the container that the same options on one make.
+func TestComponentOfTypedOptions(t *testing.T) {
+	model := program(t)
+	o := sl(model)
+	got, err := o.Component(none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Agent = nil
+	want := component.Spec{
+		Role: "sl", Node: "sl-h-30305", Platform: "TF", Scope: "default", Version: "1", HostIP: "h",
+		Args: []string{
+			"run-sl", "--runtime=process", "--host-ip=h", "--insecureBootstrap=true", "--serverAddress=spire", "--ml-cmd='a b' c", "--ml-e=K", "--ml-memory=8g",
+			"--sn-ip=sn1", "--bridge-dir=/dev/shm/swarmd/sl-h-30305", "--ml-runtime=docker", "--ml-user=7:8", "--model-dir=" + model, "--model-program=train.py",
+		},
+		Vars:  []string{"SWARM_IN_CONTAINER=1", "SWARM_SPIRE_JOIN_TOKEN=hush", "SWARM_ML_E_K=hush"},
+		Ports: []component.Port{{Number: 30305}}, Mounts: []component.Mount{{Source: model, Target: "/platform/swarmml/model"}},
+		BridgeDir: "/dev/shm/swarmd/sl-h-30305", Spill: true, EngineSocket: true,
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	ml, err := o.MLContainer(none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ml.Node != "sl-h-30305" || ml.Memory != 8<<30 || ml.User != "7:8" || ml.ModelDir != model || !slices.Equal(ml.Cmd, []string{"a b", "c"}) {
+		t.Errorf("the program's container: %+v", ml)
+	}
+}
+
+// TestComponentIsChecked holds that such a caller meets the checks of paths and of walls, too.
+func TestComponentIsChecked(t *testing.T) {
+	model := program(t)
+	for want, change := range map[string]func(*start.SL){
+		"--model-dir: /none: bad path":           func(o *start.SL) { o.ModelDir = "/none" },
+		"leads out of the model directory":       func(o *start.SL) { o.Program = "../train.py" },
+		"--model-program not specified":          func(o *start.SL) { o.Program, o.ML.Cmd = "", nil },
+		"could speak for the node":               func(o *start.SL) { o.StateDir = filepath.Join(model, "state") },
+		"--ml-memory 1m: engines take 6m":        func(o *start.SL) { o.ML.Memory = 1 << 20 },
+		"--gpu 0;1: want all":                    func(o *start.SL) { o.GPUs = "0;1" },
+		"--ml-runtime podman: want":              func(o *start.SL) { o.ML.Runtime = "podman" },
+		"--env A: want K=V":                      func(o *start.SL) { o.Container.Env = []string{"A"} },
+		"--host-ip not specified":                func(o *start.SL) { o.Host = "" },
+		"--sn-ip not specified":                  func(o *start.SL) { o.SNs = nil },
+		"--name: ":                               func(o *start.SL) { o.Name = "a/b" },
+		"labels that begin with io.swarmd.":      func(o *start.SL) { o.Container.Labels = []string{"io.swarmd.role=x"} },
+		"no identity: give":                      func(o *start.SL) { o.Agent = nil },
+		"--cert: none.pem: bad file":             func(o *start.SL) { o.Cert = "none.pem" },
+		"--identity embedded needs none: give":   func(o *start.SL) { o.Identity = "embedded" },
+		"--socket-path names one that runs":      func(o *start.SL) { o.SocketPath = "/s" },
+		"--ml-name x/y: no name for a container": func(o *start.SL) { o.ML.Name = "x/y" },
+	} {
+		o := sl(model)
+		change(&o)
+		if _, err := o.Component(none); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
