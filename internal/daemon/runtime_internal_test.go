@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
-	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 )
 
@@ -101,30 +100,6 @@ func TestProcessWithAContainersProgram(t *testing.T) {
 	err = parse(t, e, append(strings.Fields(args), "--data-dir=none"), func(c *cli.Context) error { _, err := slConfig(c, e); return err })
 	if err == nil || !strings.Contains(err.Error(), "--data-dir: none: bad path: it does not exist") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestSplitWords(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                        nil,
-		"  ":                      nil,
-		"python3 train.py":        {"python3", "train.py"},
-		" a\tb\nc ":               {"a", "b", "c"},
-		`a "b c" 'd "e' f\ g`:     {"a", "b c", `d "e`, "f g"},
-		`""`:                      {""},
-		`--lr="0 1"x`:             {"--lr=0 1x"},
-		`"a\"b\\c\d" 'e\f' \\`:    {`a"b\c\d`, `e\f`, `\`},
-		`sh -c 'echo $HOME # x;'`: {"sh", "-c", "echo $HOME # x;"},
-	} {
-		got, err := start.SplitWords(text)
-		if diff := cmp.Diff(got, want); err != nil || diff != "" {
-			t.Errorf("%q: %v %s", text, err, diff)
-		}
-	}
-	for _, bad := range []string{`"a`, `a 'b`, `a\`} {
-		if got, err := start.SplitWords(bad); err == nil {
-			t.Errorf("%q: got %q", bad, got)
-		}
 	}
 }
 

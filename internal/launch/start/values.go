@@ -13,6 +13,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/shellwords"
 )
 
 // Port is a TCP port; 0: the default.
@@ -142,7 +143,7 @@ type Words []string
 // UnmarshalText divides text into words as a shell does: at blanks, except between single or double quotes and behind a backslash.
 // Nothing is expanded.
 func (w *Words) UnmarshalText(text []byte) error {
-	list, err := SplitWords(string(text))
+	list, err := shellwords.Split(string(text))
 	*w = list
 	return err
 }

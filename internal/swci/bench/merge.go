@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/internal/bridge/program"
@@ -70,20 +71,12 @@ type Result struct {
 
 // ParseSize reads a size such as 100MiB, 1GiB, 64MB or a number of bytes, and rounds it down to whole float32 values.
 func ParseSize(s string) (int64, error) {
-	units := []struct {
-		suffix string
-		bytes  float64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}, {"", 1}}
-	for _, u := range units {
-		number, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(f*u.bytes >= 4) || f*u.bytes > maxSize {
-			break
-		}
-		return int64(f*u.bytes) / 4 * 4, nil
+	parse := units.FromHumanSize
+	if strings.HasSuffix(s, "iB") {
+		parse = units.RAMInBytes // counts in 1024s whatever the unit is
+	}
+	if n, err := parse(s); err == nil && n >= 4 && n <= maxSize {
+		return n / 4 * 4, nil
 	}
 	return 0, exit.New(exit.Usage, "write it like 100MiB; at least 4 bytes, at most 64GiB", "size %q is not valid", s)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -134,7 +135,7 @@ func (s *Shell) execute(ctx context.Context, line string) error {
 	before := s.interruptible(cancel)
 	defer func() { s.interruptible(before) }()
 	out := &indented{w: s.cfg.Out}
-	words, err := Words(line)
+	words, err := shellwords.Split(line)
 	if err == nil {
 		err = s.cfg.Run(own, words, out)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,43 +232,4 @@ func TestAnIdlePipeIsLeftWhenTheContextEnds(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the shell reads on")
 	}
-}
-
-func TestWords(t *testing.T) {
-	for line, want := range map[string][]string{
-		"":                       nil,
-		"  a \t b ":              {"a", "b"},
-		`a "b c" 'd "e'`:         {"a", "b c", `d "e`},
-		`a\ b "\"" '\' "" x"y"z`: {"a b", `"`, `\`, "", "xyz"},
-		"a#b":                    {"a#b"},
-	} {
-		got, err := shell.Words(line)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
-		}
-	}
-	for _, line := range []string{`"`, `'a`, `a\`} {
-		if got, err := shell.Words(line); err == nil {
-			t.Errorf("%q: %q, want an error", line, got)
-		}
-	}
-}
-
-func FuzzWords(f *testing.F) {
-	f.Add(`a "b c" \d 'e'`)
-	f.Fuzz(func(t *testing.T, line string) {
-		words, err := shell.Words(line)
-		if err != nil {
-			return
-		}
-		// Words, quoted again, are the same words.
-		var quoted []string
-		for _, w := range words {
-			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
-		}
-		again, err := shell.Words(strings.Join(quoted, " "))
-		if err != nil || !slices.Equal(words, again) {
-			t.Errorf("%q: %q, then %q %v", line, words, again, err)
-		}
-	})
 }

@@ -1,13 +1,14 @@
-package start
+// Package shellwords divides text into words as a shell does.
+package shellwords
 
 import (
 	"errors"
 	"strings"
 )
 
-// SplitWords divides text into words as a shell does: at blanks, except between single or double quotes and behind a
+// Split divides text into words as a POSIX shell does: at blanks and line feeds, except between single or double quotes and behind a
 // backslash. Nothing is expanded.
-func SplitWords(text string) ([]string, error) {
+func Split(text string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	var quote rune // 0 outside of quotes
@@ -39,8 +40,11 @@ func SplitWords(text string) ([]string, error) {
 			inWord = true
 		}
 	}
-	if quote != 0 || escaped {
+	if quote != 0 {
 		return nil, errors.New("a quote is not closed")
+	}
+	if escaped {
+		return nil, errors.New("nothing follows the last backslash")
 	}
 	if inWord {
 		words = append(words, word.String())
