@@ -1,21 +1,14 @@
 package consensus
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// KindCandidates is what SNs ask the leader for with SendToLeader: the SNs that wait for an operator to admit them. Empty payload;
-// answer: []admission.Candidate as JSON.
-const KindCandidates = "candidates"
-
-func (g *Group) leadCandidates(context.Context, Peer, []byte) ([]byte, error) {
-	return json.Marshal(g.asking.List())
-}
+// Candidates are the SNs that wait for an operator to admit them, as the leader remembers them; elsewhere there are none.
+func (g *Group) Candidates() []admission.Candidate { return g.asking.List() }
 
 // judgeAdmission remembers an SN that no operator has admitted, where operators do. Whatever else keeps it from registering is
 // told first, since an operator could not help it.

@@ -2,7 +2,6 @@ package consensus_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,18 +38,14 @@ func (s *swarm) admit(on, name, peerID string) {
 	}
 }
 
-// candidates are who waits, as any server is told.
+// candidates are who waits, as the leader that a server knows remembers them.
 func (s *swarm) candidates(on string) []admission.Candidate {
 	s.t.Helper()
-	raw, err := s.servers[on].SendToLeader(s.within(30*time.Second), consensus.KindCandidates, nil)
-	var out []admission.Candidate
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
+	name, _, ok := s.servers[on].Leader()
+	if !ok || s.servers[name] == nil {
+		s.t.Fatalf("%s knows no leader", on)
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return out
+	return s.servers[name].Candidates()
 }
 
 // asks has a server join until it is let in or refused.

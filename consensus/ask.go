@@ -9,7 +9,9 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/raft"
 
+	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/identity/naming"
 )
@@ -76,7 +78,7 @@ func ask[Req, Res any](ctx context.Context, links *snlink.Links, address, proced
 func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx context.Context, from Peer, req *Req) (*Res, error)) {
 	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[Req]) (*connect.Response[Res], error) {
 		res, err := fn(ctx, snlink.PeerOf(ctx), req.Msg)
-		if errors.Is(err, ErrNotLeader) {
+		if errors.Is(err, ErrNotLeader) || errors.Is(err, ErrShutdown) {
 			return nil, connect.NewError(connect.CodeFailedPrecondition, err)
 		}
 		if err != nil {
@@ -111,6 +113,14 @@ func (g *Group) between() http.Handler {
 		}
 		return &nothing{}, nil
 	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		api := g.api.Load()
+		if api == nil || g.raft.State() != raft.Leader {
+			http.Error(w, ErrNotLeader.Error(), http.StatusMisdirectedRequest)
+			return
+		}
+		(*api).ServeHTTP(w, r)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer := snlink.PeerOf(r.Context())
 		if !g.allow(peer) { // also on a link that was opened before its sender was removed
@@ -141,4 +151,53 @@ func (g *Group) serveLink(conn net.Conn, peer Peer) {
 	}
 	defer g.leave(conn)
 	g.server.Serve(conn, peer)
+}
+
+// ServeAPI has h answer the requests of other SNs while this server leads. [PeerOf] tells h who asks. With the status 421 it sends who
+// asks back to look for the leader.
+func (g *Group) ServeAPI(h http.Handler) { g.api.Store(&h) }
+
+// PeerOf returns the SN that sent a request, as the network has proven it; nobody for the context of another request.
+func PeerOf(ctx context.Context) Peer { return snlink.PeerOf(ctx) }
+
+// WithPeer is the context of a request that an SN has sent.
+func WithPeer(ctx context.Context, p Peer) context.Context { return snlink.WithPeer(ctx, p) }
+
+// WithLeader calls try until it succeeds or fails for a reason that another try can't mend: with nil while this server leads, else
+// with a way to the leader's API. It tries again while there is no leader, the link to it breaks, or try returns ErrNotLeader, until ctx
+// ends, and then returns ErrNoLeader. Where there has been no leader for five election timeouts and fewer voters than a majority
+// answer, it returns at once; see Quorum. So what try does must bear being done twice.
+func (g *Group) WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error {
+	return g.retry(ctx, func(ctx context.Context, leader string) error {
+		if leader != g.cfg.Address {
+			return try(ctx, toLeader{g.links.To(leader)})
+		}
+		if g.raft.State() != raft.Leader {
+			return ErrNotLeader
+		}
+		return try(ctx, nil)
+	})
+}
+
+// toLeader is the way to an SN that may not lead any more.
+type toLeader struct{ way http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l toLeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := l.way.RoundTrip(r)
+	if err == nil && res.StatusCode == http.StatusMisdirectedRequest {
+		_ = res.Body.Close()
+		return nil, ErrNotLeader
+	}
+	return res, err
+}
+
+// dial opens a link to another SN.
+func (g *Group) dial(ctx context.Context, address string) (net.Conn, error) {
+	if id, _, err := ParseAddress(address); err == nil {
+		if err := g.View().CheckBan(id); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", address, err)
+		}
+	}
+	return raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolRPC)
 }

@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,67 +13,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// kindBan is the request by which any SN has the leader ban a node key; its payload is the encoded command.
-const kindBan = "ban"
-
 // probeTimeout bounds the question whether an SN is there.
 const probeTimeout = 2 * time.Second
-
-// banned is the leader's answer to kindBan.
-type banned struct {
-	Index  uint64       `json:"index"`
-	Result state.Result `json:"result"`
-}
-
-// Ban has a node key banned, and if it is an SN's takes that SN out of the configuration first, so that it never counts
-// for the quorum while nobody speaks to it. A leader that is to be banned hands over leadership before. It is refused,
-// with state.ReasonQuorum, if the SNs that remain could not agree without the banned one. It tries again while there is
-// no leader until ctx ends, as Propose does. A server does not ban itself, since nobody would tell it what came of it: that
-// is ErrElsewhere.
-func (g *Group) Ban(ctx context.Context, c state.BanNode) (state.Result, error) {
-	if _, _, err := g.View().Apply(c); err != nil && c.PeerID == g.self.PeerID {
-		return state.Result{}, err
-	}
-	if c.PeerID == g.self.PeerID {
-		return state.Result{}, ErrElsewhere
-	}
-	payload, err := state.EncodeCommand(c)
-	if err != nil {
-		return state.Result{}, fmt.Errorf("ban: %w", err)
-	}
-	answer, err := g.SendToLeader(ctx, kindBan, payload)
-	if err != nil {
-		return state.Result{}, err
-	}
-	var b banned
-	if err := json.Unmarshal(answer, &b); err != nil {
-		return state.Result{}, fmt.Errorf("ban: %w: %w", errFrame, err)
-	}
-	return b.Result, g.wait(ctx, b.Index)
-}
-
-// leadBan is Ban on the leader.
-func (g *Group) leadBan(ctx context.Context, _ Peer, payload []byte) ([]byte, error) {
-	c, err := state.DecodeCommand(payload)
-	if err != nil {
-		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: err.Error()}
-	}
-	if !g.IsLeader() {
-		return nil, ErrNotLeader
-	}
-	if payload, c, err = g.vetted(payload, c); err != nil {
-		return nil, err
-	}
-	ban, ok := c.(state.BanNode)
-	if !ok {
-		return nil, &RemoteError{Reason: state.ReasonBadCommand, Message: c.Type() + " bans nobody"}
-	}
-	a, err := g.proposeWithout(ctx, ban.PeerID, ban, payload)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(banned{Index: a.index, Result: a.result})
-}
 
 // proposeWithout proposes what ends a node key's membership, whose encoded form is data, when its server is out of the
 // configuration: in the other order a crash in between would leave a voter that nobody speaks to.
@@ -216,7 +156,6 @@ func (g *Group) cutOff(out func(peerID string) bool) {
 		g.log.Warn("this node is banned from the swarm", "node", g.cfg.Name)
 	}
 	g.trans.CloseOf(out)
-	g.frames.dropOf(out)
 	g.links.DropOf(func(address string) bool {
 		id, _, err := ParseAddress(address)
 		return err == nil && out(id)

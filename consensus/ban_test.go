@@ -3,7 +3,6 @@ package consensus_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,10 +38,7 @@ func TestBannedServerIsExpelledAndStaysOut(t *testing.T) {
 				if who == "leader" {
 					victim = leader
 				}
-				if _, err := s.servers[victim].Ban(s.within(time.Second), ban(victim)); !errors.Is(err, consensus.ErrElsewhere) {
-					t.Errorf("%s bans itself: %v", victim, err)
-				}
-				if _, err := s.servers[via].Ban(s.within(20*time.Second), ban(victim)); err != nil {
+				if _, err := s.servers[via].Propose(s.within(20*time.Second), ban(victim)); err != nil {
 					t.Fatal(err)
 				}
 				rest := others(all, victim)
@@ -60,7 +56,7 @@ func TestBannedServerIsExpelledAndStaysOut(t *testing.T) {
 				if !errors.Is(err, consensus.ErrNoLeader) || s.servers[rest[0]].View().Nodes["sl-1"] != nil {
 					t.Errorf("a banned server proposes: %v", err)
 				}
-				if _, err := s.servers[rest[0]].Ban(s.within(5*time.Second), ban(victim)); err != nil {
+				if _, err := s.servers[rest[0]].Propose(s.within(5*time.Second), ban(victim)); err != nil {
 					t.Errorf("again: %v", err)
 				}
 				if _, err := s.servers[rest[1]].Propose(s.within(5*time.Second), state.UnbanNode{PeerID: "id" + victim}); err != nil {
@@ -77,7 +73,7 @@ func TestBannedServerMayNotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t)
 		s.form("a", "b")
-		if _, err := s.servers["b"].Ban(s.within(10*time.Second), ban("c")); err != nil {
+		if _, err := s.servers["b"].Propose(s.within(10*time.Second), ban("c")); err != nil {
 			t.Fatal(err)
 		}
 		err := s.start("c").Join(s.within(30*time.Second), []string{address("a")}, joinRequest("c"))
@@ -122,7 +118,7 @@ func TestBanThatWouldCostTheMajorityIsRefused(t *testing.T) {
 				if victim == leader && len(followers) > 0 {
 					via = followers[len(followers)-1]
 				}
-				_, err := s.servers[via].Ban(s.within(20*time.Second), ban(victim))
+				_, err := s.servers[via].Propose(s.within(20*time.Second), ban(victim))
 				if got := state.ReasonOf(err); got != tt.want || (err == nil) != (tt.want == "") {
 					t.Fatalf("reason %q (%v), want %q", got, err, tt.want)
 				}
@@ -143,7 +139,7 @@ func TestBanByOtherMeansExpels(t *testing.T) {
 		all := []string{"a", "b", "c"}
 		s.form(all...)
 		leader := s.leader(all...).name
-		if _, err := s.servers[leader].Propose(s.within(10*time.Second), ban(leader)); err != nil {
+		if err := consensus.ProposeBare(s.servers[leader].Group, ban(leader)); err != nil {
 			t.Fatal(err)
 		}
 		rest := others(all, leader)
@@ -153,30 +149,30 @@ func TestBanByOtherMeansExpels(t *testing.T) {
 	})
 }
 
-// TestForwardStreamsAreOfMembersOnly: an SN that is not of the configuration proposes and asks nothing.
-func TestForwardStreamsAreOfMembersOnly(t *testing.T) {
+// TestMembersOnlyAreAnswered: an SN that is not of the configuration asks for nothing, on no way.
+func TestMembersOnlyAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t)
 		s.form("a", "b", "c")
 		leader := s.leader("a", "b", "c")
-		stranger := s.net.node(consensus.Peer{PeerID: "idx", Role: "sn"})
-		conn, err := stranger.Dial(t.Context(), address(leader.name), consensus.ProtocolForward)
-		if err != nil {
-			t.Fatal(err)
+		stranger := s.linksOf(s.net.node(consensus.Peer{PeerID: "idx", Role: "sn"}))
+		if err := consensus.AskStats(s.within(10*time.Second), stranger, address(leader.name)); err == nil {
+			t.Error("a stranger was told how far the log is")
 		}
-		defer conn.Close()
-		if got := askRaw(t, conn, registerSL("sl-0")); got == nil || leader.View().Nodes["sl-0"] != nil {
-			t.Errorf("a stranger was answered (%v), or proposed", got)
+		if _, err := proposeBy(s.within(10*time.Second), stranger.To(address(leader.name)), registerSL("sl-0")); err == nil || leader.View().Nodes["sl-0"] != nil {
+			t.Errorf("a stranger reached the API (%v), or proposed", err)
+		}
+		learner := s.linksOf(s.net.node(consensus.Peer{PeerID: "idy", Role: "sl"}))
+		if err := consensus.AskStats(s.within(10*time.Second), learner, address(leader.name)); err == nil {
+			t.Error("an SL was told how far the log is")
 		}
 		// The same words of a member are taken: b's own node, which the network proves.
-		member := s.net.nodes["id"+others([]string{"a", "b", "c"}, leader.name)[0]]
-		conn, err = member.Dial(t.Context(), address(leader.name), consensus.ProtocolForward)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if err := askRaw(t, conn, registerSL("sl-0")); err != nil || leader.View().Nodes["sl-0"] == nil {
+		member := s.linksOf(s.net.nodes["id"+others([]string{"a", "b", "c"}, leader.name)[0]])
+		if err := consensus.AskStats(s.within(10*time.Second), member, address(leader.name)); err != nil {
 			t.Errorf("a member was not answered: %v", err)
+		}
+		if _, err := proposeBy(s.within(10*time.Second), member.To(address(leader.name)), registerSL("sl-0")); err != nil || leader.View().Nodes["sl-0"] == nil {
+			t.Errorf("a member did not reach the API: %v", err)
 		}
 	})
 }
@@ -206,17 +202,6 @@ func TestStolenNodeKeyIsNoMember(t *testing.T) {
 	})
 }
 
-// askRaw proposes on a forward stream and returns why no answer came.
-func askRaw(t *testing.T, conn net.Conn, c state.Command) error {
-	t.Helper()
-	b, err := state.EncodeCommand(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	return consensus.AskRaw(conn, b)
-}
-
 // TestJoinDoesNotHoldUpOthersForEver: who waits for the configuration to be free gives up with its context.
 func TestJoinDoesNotHoldUpOthersForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +212,7 @@ func TestJoinDoesNotHoldUpOthersForEver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
-		if _, err := s.servers["a"].Ban(ctx, ban("x")); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.servers["a"].Propose(ctx, ban("x")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ban: %v", err)
 		}
 		if took := time.Since(start); took != 3*time.Second {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,7 @@ type Config struct {
 	// OnHeard, if given, is called on the leader every Timing.Update with the names of the servers that it has heard
 	// from since the last call, itself included. It must not block.
 	OnHeard func(names []string)
-	// Vet, if given, judges on the leader each command that is proposed through Propose or Ban on any server, and returns the
+	// Vet, if given, judges on the leader each command that is proposed through Propose, and returns the
 	// one to propose in its place. It must not block.
 	Vet func(state.Command) (state.Command, error)
 	// Prover proves this server's joins, and on the leader checks others'.
@@ -124,7 +125,7 @@ type Group struct {
 	asking  *admission.Candidates
 	links   *snlink.Links
 	server  *snlink.Server
-	frames  *links
+	api     atomic.Pointer[http.Handler] // what the leader answers other SNs
 	heard   *roster.Roster
 	opened  time.Time
 	polls   *quorum.Poller
@@ -139,11 +140,10 @@ type Group struct {
 	hangUp func() (ended raft.Future, err error)
 	lead   leadership
 
-	mu       sync.Mutex
-	handlers map[string]func(context.Context, Peer, []byte) ([]byte, error)
-	streams  map[net.Conn]string // accepted streams with the peer ID of their sender; nil once shut down
-	rejoin   *rejoin
-	serving  sync.WaitGroup
+	mu      sync.Mutex
+	streams map[net.Conn]string // accepted streams with the peer ID of their sender; nil once shut down
+	rejoin  *rejoin
+	serving sync.WaitGroup
 
 	named   raftnet.Named // by the answers to joins
 	joining chan struct{} // capacity 1: taken by the leader while it changes the configuration
@@ -165,12 +165,10 @@ func Open(cfg Config) (*Group, error) {
 		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: naming.RoleSN},
 		heard: roster.New(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
 		failed: make(chan error, 1), stopped: make(chan struct{}),
-		handlers: map[string]func(context.Context, Peer, []byte) ([]byte, error){},
-		term:     new(atomic.Uint64), nonces: nonce.New(time.Now), asking: admission.New(time.Now),
+		term: new(atomic.Uint64), nonces: nonce.New(time.Now), asking: admission.New(time.Now),
 		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1), opened: time.Now(),
 	}
 	g.polls = quorum.NewPoller(pollFresh, g.poll)
-	g.handlers[kindBan], g.handlers[KindCandidates] = g.leadBan, g.leadCandidates
 	g.disk = watchdog.New(cfg.Timing.Disk)
 	g.hangUp = sync.OnceValues(g.hangUpNow)
 	if err := g.openStores(); err != nil {
@@ -255,20 +253,8 @@ func (g *Group) startRaft() error {
 			g.log.Warn("could not change how many entries of the raft log stay", "entries", entries)
 		}
 	})
-	dial := func(protocol string) func(ctx context.Context, address string) (net.Conn, error) {
-		return func(ctx context.Context, address string) (net.Conn, error) {
-			if id, _, err := ParseAddress(address); err == nil {
-				if err := g.View().CheckBan(id); err != nil {
-					return nil, fmt.Errorf("dial %s: %w", address, err)
-				}
-			}
-			return raftnet.DialSN(ctx, g.cfg.Network, address, protocol)
-		}
-	}
-	g.frames = newLinks(dial(ProtocolForward))
-	g.links, g.server = snlink.New(dial(ProtocolRPC)), snlink.NewServer(g.between(), g.log)
+	g.links, g.server = snlink.New(g.dial), snlink.NewServer(g.between(), g.log)
 	g.cfg.Network.Handle(ProtocolRaft, g.trans.Handle)
-	g.cfg.Network.Handle(ProtocolForward, g.serveForward)
 	g.cfg.Network.Handle(ProtocolRPC, g.serveLink)
 	g.cfg.Network.Handle(ProtocolJoin, g.serveJoin)
 	return nil
@@ -282,10 +268,10 @@ func (g *Group) fail(err error) {
 	}
 }
 
-// allow judges who may open a forward stream to this server; the role is checked already. Servers of the configuration
+// allow judges who may ask this server something; the role is checked already. Servers of the configuration
 // may, and the leader that this server follows, before it has its configuration. A stranger may while this server knows no
-// leader: it is new, or so far behind that it has not heard of those who joined since, and only a leader does what a forward
-// stream asks for.
+// leader: it is new, or so far behind that it has not heard of those who joined since, and only a leader does what changes
+// anything.
 func (g *Group) allow(p Peer) bool {
 	if !g.genuine(p) {
 		return false
@@ -340,7 +326,10 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 	g.rejoin = &rejoin{self: again} // a founder may be removed too
 	g.mu.Unlock()
 	for _, c := range first {
-		if _, err := g.Propose(ctx, c); err != nil {
+		if err := g.retry(ctx, func(ctx context.Context, _ string) error {
+			_, err := g.Propose(ctx, c) // ErrNotLeader until this server is elected
+			return err
+		}); err != nil {
 			return fmt.Errorf("bootstrap: propose %s: %w", c.Type(), err)
 		}
 	}
@@ -438,7 +427,6 @@ func (g *Group) hangUpNow() (ended raft.Future, err error) {
 	g.isLead.Store(false)
 	ended = g.raft.Shutdown()
 	g.closeStreams()
-	g.frames.close()
 	g.links.Close()
 	g.server.Close()
 	g.trans.CloseStreams()

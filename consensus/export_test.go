@@ -2,25 +2,10 @@ package consensus
 
 import (
 	"context"
-	"errors"
-	"net"
-	"sync"
 
 	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 )
-
-// AskRaw proposes an encoded command on a forward stream, and returns why it was not accepted.
-func AskRaw(conn net.Conn, command []byte) error {
-	if err := writeFrame(conn, new(sync.Mutex), frame{id: 1, kind: framePropose, body: command}); err != nil {
-		return err
-	}
-	f, err := readFrame(conn)
-	if err == nil && f.kind != frameOK {
-		err = errors.New(string(f.body))
-	}
-	return err
-}
 
 // AskPassedJoin sends, on the links of an SN, a join as if it were passed on from a peer.
 func AskPassedJoin(ctx context.Context, links *snlink.Links, address string, from Peer, r JoinRequest) (JoinResponse, error) {
@@ -37,16 +22,13 @@ func AskStats(ctx context.Context, links *snlink.Links, address string) error {
 	return err
 }
 
-// MayForward tells whether the leader takes a command from another SN.
-func MayForward(c state.Command) bool { return mayForward(c) }
-
 // HoldConfiguration takes the right to change the configuration until release is called.
 func HoldConfiguration(g *Group) (release func()) {
 	g.joining <- struct{}{}
 	return g.release
 }
 
-// Allows tells whether the group takes raft and forward streams of a peer.
+// Allows tells whether the group takes raft messages and requests of a peer.
 func Allows(g *Group, p Peer) bool { return g.allow(p) }
 
 // AskJoin sends one join and returns its answer.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,38 +269,75 @@ func TestDeadServerIsKeptWhenThreeVoteOnly(t *testing.T) {
 	})
 }
 
-func TestSendToLeader(t *testing.T) {
+func TestWithLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t)
 		s.form(three...)
 		leader := s.leader(three...)
 		for _, name := range three {
-			s.servers[name].HandleForward("echo", func(_ context.Context, from consensus.Peer, p []byte) ([]byte, error) {
-				if len(p) == 0 {
-					return nil, &consensus.RemoteError{Reason: "EMPTY", Message: "nothing to say"}
-				}
-				return []byte(name + "<" + from.PeerID + ":" + string(p)), nil
-			})
+			s.servers[name].ServeAPI(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				w.WriteHeader(http.StatusTeapot)
+				fmt.Fprintf(w, "%s<%s:%s", name, consensus.PeerOf(r.Context()).PeerID, b)
+			}))
 		}
+		big := strings.Repeat("x", 4<<20)
 		for _, name := range three {
-			got, err := s.servers[name].SendToLeader(s.within(time.Second), "echo", []byte("hi"))
-			if want := leader.name + "<id" + name + ":hi"; err != nil || string(got) != want {
-				t.Errorf("got %q, %v, want %q", got, err, want)
+			for _, body := range []string{"hi", "", big} {
+				got, tries := "", 0
+				err := s.servers[name].WithLeader(s.within(10*time.Second), func(ctx context.Context, way http.RoundTripper) error {
+					if tries++; tries < 3 {
+						return consensus.ErrNotLeader // another try is made
+					}
+					if way == nil {
+						got = name + "<id" + name + ":" + body
+						return nil
+					}
+					r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sn/echo", strings.NewReader(body))
+					if err != nil {
+						return err
+					}
+					res, err := way.RoundTrip(r)
+					if err != nil {
+						return err
+					}
+					defer res.Body.Close()
+					if res.StatusCode != http.StatusTeapot {
+						t.Errorf("status %s", res.Status)
+					}
+					b, err := io.ReadAll(res.Body)
+					got = string(b)
+					return err
+				})
+				if want := leader.name + "<id" + name + ":" + body; err != nil || got != want {
+					t.Errorf("got %.80q, %v, want %.80q", got, err, want)
+				}
 			}
-			_, err = s.servers[name].SendToLeader(s.within(time.Second), "echo", nil)
-			var remote *consensus.RemoteError
-			if !errors.As(err, &remote) || remote.Reason != "EMPTY" {
-				t.Errorf("got %v, want reason EMPTY", err)
+			final := errors.New("final")
+			if err := s.servers[name].WithLeader(s.within(time.Second), func(context.Context, http.RoundTripper) error { return final }); !errors.Is(err, final) {
+				t.Errorf("got %v, want what is final", err)
 			}
 		}
-		follower := s.servers[others(three, leader.name)[0]]
-		if _, err := follower.SendToLeader(s.within(time.Second), "echo", make([]byte, consensus.MaxPayload+1)); err == nil {
-			t.Error("a payload over the limit was sent")
+	})
+}
+
+// TestDeposedLeaderSendsOn: who asks a server that leads no more, or has nothing to answer with yet, finds the one that does.
+func TestDeposedLeaderSendsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t)
+		s.form(three...)
+		leader := s.leader(three...)
+		follower := others(three, leader.name)[0]
+		links := s.linksOf(s.net.nodes["id"+follower])
+		_, err := proposeBy(s.within(10*time.Second), links.To(address(others(three, leader.name)[1])), registerSL("sl-0"))
+		if err == nil || leader.View().Nodes["sl-0"] != nil {
+			t.Errorf("a follower was asked what a leader answers: %v", err)
 		}
-		got, err := follower.SendToLeader(s.within(time.Second), "echo", make([]byte, consensus.MaxPayload-100))
-		if err != nil || len(got) < consensus.MaxPayload-100 {
-			t.Errorf("got %d bytes, %v", len(got), err)
-		}
+		leader.ServeAPI(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // as if it had lost its leadership meanwhile
+			leader.ServeAPI(leader.standIn())
+			w.WriteHeader(http.StatusMisdirectedRequest)
+		}))
+		s.propose(follower, "sl-1")
 	})
 }
 

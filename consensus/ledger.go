@@ -19,6 +19,9 @@ const maxLedgerChunk = 1 << 20
 // ledgerRetry is the pause between two rounds of asking for missing records.
 const ledgerRetry = 500 * time.Millisecond
 
+// ledgerPatience bounds the wait for one answer with missing records.
+const ledgerPatience = 10 * time.Second
+
 // ErrLedgerBehind says that this server's ledger is not complete.
 var ErrLedgerBehind = ledgerfile.ErrBehind
 
@@ -122,7 +125,7 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 		if !behind {
 			return address, nil
 		}
-		askCtx, cancel := context.WithTimeout(ctx, writeTimeout)
+		askCtx, cancel := context.WithTimeout(ctx, ledgerPatience)
 		answer, err := ask[ledgerRequest, ledgerAnswer](askCtx, g.links, address, askLedger, &ledgerRequest{have})
 		cancel()
 		if err == nil && len(answer.Records) == 0 {

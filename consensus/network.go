@@ -8,8 +8,6 @@ const (
 	ProtocolRaft = raftnet.Protocol
 	// ProtocolRPC carries HTTP/2 between SNs, with what they ask each other: see snlink.
 	ProtocolRPC = "/swarm/rpc/1"
-	// ProtocolForward carries requests between SNs, mostly from a follower to the leader.
-	ProtocolForward = "/swarm/forward/1"
 	// ProtocolJoin carries the two requests of an SN that wants to become a server: for a nonce, and to be let in.
 	ProtocolJoin = "/swarm/join/2"
 )

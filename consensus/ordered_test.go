@@ -35,7 +35,7 @@ func TestAnOrderWhoseAnswerWasLost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := leader.Ban(s.within(10*time.Second), state.BanNode{PeerID: "idsl-a", By: "x", AtMS: 1}); err != nil {
+		if _, err := leader.Propose(s.within(10*time.Second), state.BanNode{PeerID: "idsl-a", By: "x", AtMS: 1}); err != nil {
 			t.Fatal(err)
 		}
 		follower := others(three, leader.name)[0]

@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -21,11 +20,9 @@ const (
 	maxBackoff = 500 * time.Millisecond
 )
 
-// Propose has a command committed and waits until this node has applied it, so that the caller finds its effect in
-// View. A follower hands it to the leader. While there is no leader, or leadership changes under it, it tries again
-// until ctx ends, then returns ErrNoLeader; a command may so be proposed twice, which commands are made for. Where there has been
-// no leader for five election timeouts and fewer voters than a majority answer, it returns at once; see Quorum. A
-// rejection by the state is returned as *state.Error from wherever it was met.
+// Propose has a command committed by this server while it leads, after [Config.Vet], and returns when it was applied here. A server
+// that does not lead, or not long enough, returns ErrNotLeader, and then it may have been committed all the same: commands are
+// made so that a second one has no effect. A rejection by the state is returned as *state.Error.
 func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, error) {
 	data, err := state.EncodeCommand(c)
 	if err == nil {
@@ -35,28 +32,36 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 	if err != nil {
 		return state.Result{}, fmt.Errorf("propose: %w", err)
 	}
-	var a applied
-	err = g.retry(ctx, func(ctx context.Context, leader string) error {
-		if leader == g.cfg.Address {
-			var err error
-			a, err = g.proposeVetted(ctx, data, c)
-			return err
-		}
-		answer, err := g.frames.ask(ctx, leader, frame{kind: framePropose, body: data})
-		if err != nil {
-			return err
-		}
-		a.index = answer.number
-		return json.Unmarshal(answer.body, &a.result)
-	})
-	if err != nil {
+	if g.raft.State() != raft.Leader {
+		return state.Result{}, ErrNotLeader
+	}
+	if data, c, err = g.vetted(data, c); err != nil {
 		return state.Result{}, err
 	}
-	// From here on the command is committed; waiting for it is all that can fail.
-	if err := g.wait(ctx, a.index); err != nil {
-		return a.result, err
+	var a applied
+	if out := g.leavingOf(c); out != "" {
+		if !g.IsLeader() { // who is a server, and who must not be, may not be known here yet
+			return state.Result{}, ErrNotLeader
+		}
+		a, err = g.proposeWithout(ctx, out, c, data)
+	} else {
+		a, err = g.proposeLocal(ctx, data)
 	}
-	return a.result, nil
+	return a.result, err
+}
+
+// leavingOf returns the node key whose server is to leave the configuration before a command: of a ban, and of an SN that is
+// forgotten.
+func (g *Group) leavingOf(c state.Command) (peerID string) {
+	switch c := c.(type) {
+	case state.BanNode:
+		return c.PeerID
+	case state.ForgetNode:
+		if n := g.View().Nodes[c.Node]; n != nil && n.Role == naming.RoleSN {
+			return n.PeerID
+		}
+	}
+	return ""
 }
 
 // ProposeAsLeader is Propose on the leader alone: what a leader decides from what only it knows, such as who was heard of,
@@ -75,27 +80,6 @@ func (g *Group) ProposeAsLeader(ctx context.Context, c state.Command) (state.Res
 	}
 	a, err := g.proposeLocal(ctx, data)
 	return a.result, err
-}
-
-// SendToLeader has the leader's handler for kind answer a payload of at most MaxPayload bytes, this node's own handler
-// if it leads. It tries again while there is no leader, or the link to it breaks, until ctx ends or there is no quorum, as Propose
-// does: so handlers must bear being called twice.
-func (g *Group) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
-	body, err := encodeCall(kind, payload)
-	if err != nil {
-		return nil, err
-	}
-	var out []byte
-	err = g.retry(ctx, func(ctx context.Context, leader string) error {
-		if leader == g.cfg.Address {
-			out, err = g.callLocal(ctx, g.self, kind, payload)
-			return err
-		}
-		answer, err := g.frames.ask(ctx, leader, frame{kind: frameCall, body: body})
-		out = answer.body
-		return err
-	})
-	return out, err
 }
 
 // Barrier waits until this node has applied everything that was committed anywhere before the call: a View taken
@@ -162,7 +146,7 @@ func passing(err error) bool {
 	if _, rejected := errors.AsType[*state.Error](err); rejected {
 		return false
 	}
-	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader) || errors.Is(err, errLink) || errors.Is(err, snlink.ErrLost) ||
+	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader) || errors.Is(err, snlink.ErrLost) ||
 		errors.Is(err, ErrShutdown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
@@ -179,20 +163,6 @@ func (g *Group) vetted(data []byte, c state.Command) ([]byte, state.Command, err
 		data, err = state.EncodeCommand(c)
 	}
 	return data, c, err
-}
-
-// proposeVetted is Propose on the leader. An SN that is forgotten leaves the configuration first, as one that is banned does.
-func (g *Group) proposeVetted(ctx context.Context, data []byte, c state.Command) (applied, error) {
-	data, c, err := g.vetted(data, c)
-	if err != nil {
-		return applied{}, err
-	}
-	if forget, ok := c.(state.ForgetNode); ok {
-		if n := g.View().Nodes[forget.Node]; n != nil && n.Role == naming.RoleSN {
-			return g.proposeWithout(ctx, n.PeerID, c, data)
-		}
-	}
-	return g.proposeLocal(ctx, data)
 }
 
 // proposeLocal has an encoded command committed by this server, the leader.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,9 +18,11 @@ func asks(s *swarm, on string) map[string]func(context.Context) error {
 	g := s.servers[on]
 	return map[string]func(context.Context) error{
 		"propose": func(ctx context.Context) error { _, err := g.Propose(ctx, registerSL("sl-9")); return err },
-		"ask":     func(ctx context.Context) error { _, err := g.SendToLeader(ctx, "status", nil); return err },
-		"read":    g.Barrier,
-		"ban":     func(ctx context.Context) error { _, err := g.Ban(ctx, ban("b")); return err },
+		"ask": func(ctx context.Context) error {
+			return g.WithLeader(ctx, func(context.Context, http.RoundTripper) error { return nil })
+		},
+		"read": g.Barrier,
+		"ban":  func(ctx context.Context) error { _, err := g.Propose(ctx, ban("b")); return err },
 	}
 }
 

@@ -52,7 +52,7 @@ func TestLostServerIsReplaced(t *testing.T) {
 		return err
 	}
 	banIt := func(s *swarm, on string) error {
-		_, err := s.servers[on].Ban(s.within(30*time.Second), ban("c"))
+		_, err := s.servers[on].Propose(s.within(30*time.Second), ban("c"))
 		return err
 	}
 	type step func(*swarm, string) error

@@ -239,6 +239,7 @@ func (s *swarm) startWith(cfg consensus.Config) *server {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	sv := &server{Group: g, name: cfg.Name, cancel: cancel, done: make(chan error, 1)}
+	g.ServeAPI(sv.standIn())
 	go func() { sv.done <- g.Run(ctx) }()
 	s.servers[cfg.Name] = sv
 	return sv

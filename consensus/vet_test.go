@@ -43,10 +43,10 @@ func TestTheLeaderVetsWhatIsProposed(t *testing.T) {
 			if _, err := s.servers[via].Propose(s.within(5*time.Second), state.UnbanNode{PeerID: "idsl", AtMS: 1}); state.ReasonOf(err) != state.ReasonBadCommand {
 				t.Errorf("proposed at %s: %v", via, err)
 			}
-			if _, err := s.servers[via].Ban(s.within(5*time.Second), forged); state.ReasonOf(err) != state.ReasonBadCommand {
+			if _, err := s.servers[via].Propose(s.within(5*time.Second), forged); state.ReasonOf(err) != state.ReasonBadCommand {
 				t.Errorf("banned at %s: %v", via, err)
 			}
-			if _, err := s.servers[via].Ban(s.within(5*time.Second), state.BanNode{PeerID: "idsl", Reason: "mine", By: "x", AtMS: 1}); err != nil {
+			if _, err := s.servers[via].Propose(s.within(5*time.Second), state.BanNode{PeerID: "idsl", Reason: "mine", By: "x", AtMS: 1}); err != nil {
 				t.Errorf("banned at %s: %v", via, err)
 			}
 		}

@@ -2,9 +2,7 @@ package consensus
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,45 +24,6 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%q became %q", in, FormatAddress(id, hostport))
 		}
 	}
-}
-
-func TestErrorsSurviveTheWire(t *testing.T) {
-	for _, err := range []error{
-		ErrNoLeader, ErrNotLeader, ErrShutdown, context.DeadlineExceeded,
-		&state.Error{Reason: state.ReasonStalePlan, Message: "m", Remedy: "r"},
-	} {
-		if got := fromWire(toWire(err)); !errors.Is(got, err) || got.Error() != err.Error() {
-			t.Errorf("%v became %v", err, got)
-		}
-	}
-	want := &RemoteError{Reason: "R", Message: "m"}
-	if d := cmp.Diff(error(want), fromWire(toWire(want))); d != "" {
-		t.Error(d)
-	}
-}
-
-func FuzzFrame(f *testing.F) {
-	seed, err := frame{id: 1, kind: frameCall, number: 5, body: []byte("\x04echohi")}.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(seed)
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := readFrame(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		again, err := got.encode()
-		if err != nil || !bytes.HasPrefix(b, again) {
-			t.Fatalf("%x became %x, %v", b, again, err)
-		}
-		if kind, payload, err := decodeCall(got.body); err == nil {
-			if body, err := encodeCall(kind, payload); err != nil || !bytes.Equal(body, got.body) {
-				t.Fatalf("%x became %x, %v", got.body, body, err)
-			}
-		}
-	})
 }
 
 func FuzzDecodeJoin(f *testing.F) {
@@ -126,20 +85,6 @@ func FuzzDecodePassed(f *testing.F) {
 		again, err := decodeAsked[joinPassed](out)
 		if len(out) <= maxJoin && (err != nil || !cmp.Equal(got, again)) {
 			t.Fatalf("%+v became %+v, %v", got, again, err)
-		}
-	})
-}
-
-func FuzzDecodeCall(f *testing.F) {
-	f.Add([]byte("\x04echohi"))
-	f.Add([]byte("\xffecho"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		kind, payload, err := decodeCall(b)
-		if err != nil {
-			return
-		}
-		if kind == "" || len(kind) > maxKind || 1+len(kind)+len(payload) != len(b) {
-			t.Fatalf("%x became %q and %x", b, kind, payload)
 		}
 	})
 }

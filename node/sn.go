@@ -344,12 +344,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 	if err != nil {
 		return err
 	}
-	group.HandleForward(rpc.KindReport, server.LeadReport)
-	group.HandleForward(rpc.KindStatus, server.LeadStatus)
-	group.HandleForward(rpc.KindModels, server.LeadModels)
-	group.HandleForward(rpc.KindHealth, server.LeadHealth)
-	group.HandleForward(rpc.KindVia, server.LeadVia)
-	group.HandleForward(rpc.KindChallenge, server.LeadChallenge)
+	group.ServeAPI(server.Between())
 	s.vetter.Store(server)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))

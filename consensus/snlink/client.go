@@ -23,6 +23,8 @@ const (
 	// A link that has been silent for pingAfter is asked for a sign of life, and given up after pingTime without.
 	pingAfter = 15 * time.Second
 	pingTime  = 10 * time.Second
+	// writeTime is how long the other side may leave a link unread.
+	writeTime = 10 * time.Second
 )
 
 // ErrLost reports that a request's link broke: whether the request was carried out is unknown.
@@ -63,7 +65,7 @@ func New(dial func(ctx context.Context, address string) (net.Conn, error)) *Link
 				return dial(ctx, string(address))
 			},
 			Protocols: onlyHTTP2(), DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
-			HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime},
+			HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: writeTime},
 		},
 	}
 }
@@ -74,8 +76,8 @@ func onlyHTTP2() *http.Protocols {
 	return p
 }
 
-// To returns what sends requests to the SN at an address, whatever their URL names as the host. An error of a request, or of
-// reading its answer, is an ErrLost unless the request's context has ended.
+// To returns what sends requests to the SN at an address, whatever their URL names as the host. Where the link broke
+// before or under an answer, the error is an ErrLost, unless the request's context has ended.
 func (ls *Links) To(address string) http.RoundTripper { return way{ls, address} }
 
 type way struct {
@@ -93,6 +95,9 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		if r.Context().Err() != nil {
 			return nil, err
+		}
+		if l.conn.Err() == nil {
+			return nil, err // of this request alone, such as headers that are too long
 		}
 		w.links.drop(w.address, l)
 		return nil, fmt.Errorf("%w: %w", ErrLost, err)

@@ -16,8 +16,8 @@ const (
 	maxStreams = 128
 	// maxUnread bounds what of a link's requests is in memory before it is read, in bytes.
 	maxUnread = 256 << 10
-	// maxHeaders bounds the headers of a message, in bytes.
-	maxHeaders = 64 << 10
+	// maxHeaders bounds the headers of a message, in bytes: those of a call of the API, of 64 KiB, and a certificate chain.
+	maxHeaders = 192 << 10
 	// prefaceTime is how long the other side may take to begin.
 	prefaceTime = 10 * time.Second
 )
@@ -36,12 +36,12 @@ func NewServer(handler http.Handler, log *slog.Logger) *Server {
 	s.http = &http.Server{
 		Handler: handler, Protocols: onlyHTTP2(), ReadHeaderTimeout: prefaceTime, MaxHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTime,
+			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: writeTime,
 			MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			a, _ := c.(*accepted)
-			return context.WithValue(ctx, peerKey{}, a.peer)
+			return WithPeer(ctx, a.peer)
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -55,6 +55,11 @@ type peerKey struct{}
 func PeerOf(ctx context.Context) raftnet.Peer {
 	p, _ := ctx.Value(peerKey{}).(raftnet.Peer)
 	return p
+}
+
+// WithPeer is the context of a request that a peer has sent.
+func WithPeer(ctx context.Context, p raftnet.Peer) context.Context {
+	return context.WithValue(ctx, peerKey{}, p)
 }
 
 // Serve answers what a peer asks on a stream until that is closed, by either side; it closes the stream.

@@ -133,6 +133,43 @@ func TestLostLinkIsOpenedAnew(t *testing.T) {
 	})
 }
 
+// TestOneRequestBreaksNoOther: what is wrong with one request costs the others on its link nothing.
+func TestOneRequestBreaksNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
+			switch r.ContentLength {
+			case 4: // "hold"
+				<-hold
+			case 5: // "abort"
+				panic(http.ErrAbortHandler)
+			}
+			echo(w, r)
+		})
+		held := make(chan error, 1)
+		go func() {
+			_, err := p.ask(t.Context(), "hold")
+			held <- err
+		}()
+		synctest.Wait()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://sn/x", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X", strings.Repeat("x", 1<<20))
+		if res, err := p.links.To(leader).RoundTrip(r); err == nil || errors.Is(err, snlink.ErrLost) {
+			t.Errorf("headers of a MiB: %v, %v", res, err)
+		}
+		if _, err := p.ask(t.Context(), "abort"); err == nil || errors.Is(err, snlink.ErrLost) {
+			t.Errorf("a handler that gave up: %v", err)
+		}
+		close(hold)
+		if err := <-held; err != nil || len(p.ends) != 1 {
+			t.Errorf("another request beside it: %v, %d connections", err, len(p.ends))
+		}
+	})
+}
+
 func TestEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan struct{})

@@ -18,7 +18,6 @@ import (
 func TestHeartbeatsShareOneConnection(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	srv := must(rpc.New(rpc.Config{Name: "sn-0", Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(nil), Log: slog.New(slog.DiscardHandler)}))(t)
-	s.core.Handle(rpc.KindReport, srv.LeadReport)
 	var mu sync.Mutex
 	seen := map[int]map[string]int{} // calls by protocol and connection
 	count := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

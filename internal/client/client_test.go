@@ -60,14 +60,11 @@ type sn struct {
 func (s *swarm) start(name string) *sn {
 	s.t.Helper()
 	srv := must(rpc.New(rpc.Config{
-		Name: name, Core: s.core, Lead: s.lead, Caller: rpc.TLSCaller(nil), Source: s.source("/swarm/sn"), Log: slog.New(slog.DiscardHandler),
+		Name: name, Core: s.core.On(name), Lead: s.lead, Caller: rpc.TLSCaller(nil), Source: s.source("/swarm/sn"), Log: slog.New(slog.DiscardHandler),
 		Quorum: s.core.Quorum,
 		Health: func() *swarmv1.NodeHealth { return &swarmv1.NodeHealth{Name: name, Role: naming.RoleSN, Healthy: true} },
 	}))(s.t)
-	s.core.Handle(rpc.KindReport, srv.LeadReport)
-	s.core.Handle(rpc.KindStatus, srv.LeadStatus)
-	s.core.Handle(rpc.KindHealth, srv.LeadHealth)
-	s.core.Handle(rpc.KindChallenge, srv.LeadChallenge)
+	s.core.Serve(name, srv.Between())
 	s.core.Vet(srv.Vet)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(s.t)
 	out := &sn{addr: ln.Addr().String()}

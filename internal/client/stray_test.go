@@ -41,6 +41,7 @@ func (s *swarm) stranger() *sn {
 func TestAnSNOfAnotherSwarmIsLeft(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	stranger, a := s.stranger(), s.start("sn-1")
+	s.core.SetLeader("sn-1")
 	var strays []string
 	c := s.pinnedTo("/swarm/sl", func(cfg *client.Config) {
 		cfg.OnStray = func(sn, swarm string) { strays = append(strays, sn+" "+swarm) }

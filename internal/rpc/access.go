@@ -3,6 +3,7 @@ package rpc
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/identity"
@@ -20,7 +21,16 @@ type Access struct {
 	Answer int64
 	// AnySwarm: a caller that does not know the swarm ID yet may leave it out.
 	AnySwarm bool
+	// Leader: the SN that leads answers, whichever is asked. One that does not lead passes the call on.
+	Leader bool
+	// Patience is for how long a leader is looked for, and waited for; 0: proposeTimeout.
+	Patience time.Duration
+	// Asks: the call commits nothing, though the leader answers it.
+	Asks bool
 }
+
+// commits reports whether what a call did shows in the state.
+func (a Access) commits() bool { return !a.Asks }
 
 // AccessTable returns what each method of the API demands, by full method name ("/swarm.v1.NodeService/Register").
 // A method that is absent is denied to everybody. SNs do not register here: they join through consensus.
@@ -36,32 +46,32 @@ func AccessTable() map[string]Access {
 		swarmv1connect.SwarmServiceGetSwarmProcedure:  {Roles: all, AnySwarm: true},
 		swarmv1connect.SwarmServiceGetHealthProcedure: {Roles: all, Answer: 256 << 10},
 
-		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: proving, AnySwarm: true},
-		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true},
+		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: proving, AnySwarm: true, Leader: true, Asks: true},
+		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true, Leader: true},
 		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all, Answer: 1 << 20},
 		swarmv1connect.NodeServiceGetProofsProcedure:  {Roles: slOnly, Token: true, Answer: 1 << 20},
-		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true},
-		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control},
-		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control},
-		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control},
-		swarmv1connect.NodeServiceAdmitNodeProcedure:  {Roles: control},
+		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true, Leader: true},
+		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control, Leader: true},
+		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control, Leader: true},
+		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control, Leader: true},
+		swarmv1connect.NodeServiceAdmitNodeProcedure:  {Roles: control, Leader: true},
 
-		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true, Message: MaxMessage, Answer: 4 << 20},
-		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true, Message: 1 << 20},
+		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true, Message: MaxMessage, Answer: 4 << 20, Leader: true},
+		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true, Message: 1 << 20, Leader: true, Asks: true, Patience: reportTimeout},
 		swarmv1connect.SessionServiceWatchContractProcedure: {Roles: slOnly, Token: true, Answer: 64 << 10},
-		swarmv1connect.SessionServiceCloseSessionProcedure:  {Roles: slOnly, Token: true},
-		swarmv1connect.SessionServiceEndSessionProcedure:    {Roles: slOnly, Token: true},
+		swarmv1connect.SessionServiceCloseSessionProcedure:  {Roles: slOnly, Token: true, Leader: true},
+		swarmv1connect.SessionServiceEndSessionProcedure:    {Roles: slOnly, Token: true, Leader: true},
 
 		swarmv1connect.ContractServiceListContractsProcedure:     {Roles: all, Answer: 1 << 20},
-		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all, Answer: 4 << 20},
-		swarmv1connect.ContractServiceResetContractProcedure:     {Roles: control},
-		swarmv1connect.ContractServiceDeleteContractProcedure:    {Roles: control},
-		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control, Message: 256 << 10},
+		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all, Answer: 4 << 20, Leader: true, Asks: true},
+		swarmv1connect.ContractServiceResetContractProcedure:     {Roles: control, Leader: true},
+		swarmv1connect.ContractServiceDeleteContractProcedure:    {Roles: control, Leader: true},
+		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control, Message: 256 << 10, Leader: true},
 
-		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all, Answer: 8 << 20},
+		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all, Answer: 8 << 20, Leader: true, Asks: true},
 		swarmv1connect.LedgerServiceReadLedgerProcedure: {Roles: all, Answer: 4 << 20},
 		swarmv1connect.BackupServiceReadBackupProcedure: {Roles: control, Answer: 4 << 20},
-		swarmv1connect.ModelServiceRecordFetchProcedure: {Roles: slOnly, Token: true},
+		swarmv1connect.ModelServiceRecordFetchProcedure: {Roles: slOnly, Token: true, Leader: true},
 	}
 }
 

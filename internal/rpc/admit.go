@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -40,14 +38,13 @@ func admittedAs(view *state.State, name string) bool {
 	return slices.ContainsFunc(view.Admissions(), func(a *state.Admission) bool { return a.Name == name })
 }
 
-// candidates are the SNs that an operator has admitted and that have not joined, and those that wait, as far as the leader tells
-// it, by name.
-func (s *Server) candidates(ctx context.Context, view *state.State) []*swarmv1.Candidate {
+// candidates are the SNs that an operator has admitted and that have not joined, and those that wait, by name.
+func candidates(view *state.State, waiting []admission.Candidate) []*swarmv1.Candidate {
 	if view.Admit == "" {
 		return nil
 	}
 	asking := map[string]admission.Candidate{}
-	for _, c := range s.askCandidates(ctx) {
+	for _, c := range waiting {
 		asking[c.PeerID] = c
 	}
 	var out []*swarmv1.Candidate
@@ -72,23 +69,14 @@ func (s *Server) candidates(ctx context.Context, view *state.State) []*swarmv1.C
 	return out
 }
 
-// askCandidates returns who waits. What a leader that lies says is held to its bounds.
-func (s *Server) askCandidates(ctx context.Context) []admission.Candidate {
-	if _, _, led := s.cfg.Core.Leader(); !led {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, viaTimeout)
-	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(ctx, consensus.KindCandidates, nil)
-	var all []admission.Candidate
-	if err != nil || json.Unmarshal(raw, &all) != nil {
-		return nil
-	}
+// askedCandidates are the SNs that wait, as the leader tells of them. What one that lies says is held to its bounds.
+func askedCandidates(all []*swarmv1.Candidate) []admission.Candidate {
 	var out []admission.Candidate
-	for _, c := range all[:min(len(all), admission.MaxCandidates)] {
-		if id, ok := asKey(c.PeerID); ok && id == c.PeerID && naming.ValidNode(c.Name) {
-			c.SPIFFEID, c.Host = spoken(c.SPIFFEID, maxShortText), spoken(c.Host, maxShortText)
-			out = append(out, c)
+	for _, m := range all[:min(len(all), admission.MaxCandidates)] {
+		if id, ok := asKey(m.GetPeerId()); ok && id == m.GetPeerId() && naming.ValidNode(m.GetName()) {
+			out = append(out, admission.Candidate{
+				Name: m.GetName(), PeerID: id, SPIFFEID: spoken(m.GetSpiffeId(), maxShortText), Host: spoken(m.GetHost(), maxShortText), SinceMS: m.GetSinceUnixMs(),
+			})
 		}
 	}
 	return out

@@ -2,15 +2,16 @@ package rpc_test
 
 import (
 	"context"
-	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -129,7 +130,15 @@ func TestWhoWaitsIsListed(t *testing.T) {
 		{Name: "sn-4", PeerID: "x"},
 		{Name: "sn-3", PeerID: joined},
 	}
-	s.core.Handle(consensus.KindCandidates, func(context.Context, consensus.Peer, []byte) ([]byte, error) { return json.Marshal(told) })
+	var list []*swarmv1.Candidate
+	for _, c := range told {
+		list = append(list, &swarmv1.Candidate{Name: c.Name, PeerId: c.PeerID, SpiffeId: c.SPIFFEID, Host: c.Host, SinceUnixMs: c.SinceMS})
+	}
+	s.core.Serve("sn-9", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // a leader that says what it likes
+		w.Header().Set("Content-Type", "application/proto")
+		_, _ = w.Write(must(proto.Marshal(&swarmv1.ListNodesResponse{Candidates: list}))(t))
+	}))
+	s.core.SetLeader("sn-9")
 	want := []*swarmv1.Candidate{
 		{Name: "sn-1", PeerId: waits, SpiffeId: "spiffe://hospital.example/swarm/sn", Host: "10.0.0.1  [2J", SinceUnixMs: 7},
 		{Name: "sn-2", PeerId: admitted, SinceUnixMs: s.core.View().Admitted[admitted].AtMS, Admitted: true, AdmittedBy: "spiffe://hospital.example/swarm/swci"},
@@ -138,7 +147,7 @@ func TestWhoWaitsIsListed(t *testing.T) {
 		t.Error(d)
 	}
 	for range 1000 {
-		told = append(told, admission.Candidate{Name: "sn-x", PeerID: keyID(t)})
+		list = append(list, &swarmv1.Candidate{Name: "sn-x", PeerId: keyID(t)})
 	}
 	if n := len(p.candidates(t)); n > admission.MaxCandidates {
 		t.Errorf("%d candidates", n)

@@ -62,7 +62,7 @@ func readBackup(t *testing.T, p *peer) ([]byte, error) {
 func newBackedUp(t *testing.T, l *copied) *swarm {
 	t.Helper()
 	return startSwarm(t, rpc.Config{BodyTime: time.Second}, func(cfg *rpc.Config) {
-		l.core = cfg.Core.(*rpctest.Core)
+		l.core = cfg.Core.(*rpctest.SN).Core
 		cfg.Ledger = l
 		cfg.Origin = func() backup.Origin { return backup.Origin{Version: "v1"} }
 	})

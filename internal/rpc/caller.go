@@ -28,6 +28,17 @@ type Caller struct {
 	Chain []*x509.Certificate
 	// Exporter returns the value that binds a registration to this connection.
 	Exporter func() ([]byte, error)
+
+	via    string // the node key of the SN that sent the request; empty: it came from the caller itself
+	passed bool   // that SN passes on what another has asked it
+}
+
+// chain is Chain, of which a CallerFunc may know the leaf alone.
+func (c Caller) chain() []*x509.Certificate {
+	if len(c.Chain) == 0 && c.Leaf != nil {
+		return []*x509.Certificate{c.Leaf}
+	}
+	return c.Chain
 }
 
 // key names the caller among those that share a SPIFFE ID: by the certificate that its connection was made with.

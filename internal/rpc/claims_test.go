@@ -5,10 +5,8 @@ import (
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
@@ -73,9 +71,7 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	}
 	must(s.core.Propose(t.Context(), state.RegisterNode{Node: state.Node{Name: "sn-1", Role: "sn", PeerID: "sn-1"}, TokenHash: strings.Repeat("0", 64)}))(t)
 	pass := func(m *swarmv1.ReportRequest) error {
-		raw := must(proto.Marshal(&swarmv1.ForwardedReport{Node: "sl-a", Sn: "sn-1", Report: m}))(t)
-		_, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw)
-		return err
+		return s.passOn(a, "sn-1", m)
 	}
 	claims := []exchange.Claim{{
 		Merged: shard, Inputs: []exchange.Input{{Digest: sent, Signature: must(key.Sign(exchange.InputMessage(plan, 0, 0, sent)))(t)}},
@@ -102,7 +98,7 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 		"a long signature": {func(c []*swarmv1.MergeClaim) { c[0].Inputs[0].Signature = make([]byte, 5000) }, "BAD_REQUEST"},
 		"no such owner":    {func(c []*swarmv1.MergeClaim) { c[0].Owner = 1 << 31 }, "BAD_REQUEST"},
 	} {
-		if err := pass(done(c.change)); rpc.ReasonOf(err) != c.reason {
+		if err := pass(done(c.change)); reasonOf(err) != c.reason {
 			t.Errorf("%s: %v, want %s", name, err, c.reason)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -25,28 +24,24 @@ func (s *Server) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.L
 	return connect.NewResponse(out), nil
 }
 
-// GetContractStatus asks the leader, who alone knows progress and what is waited for. While there is no leader it
-// answers from here, and that is what is waited for.
+// GetContractStatus tells on the leader what it alone knows, progress and what is waited for. While there is no
+// leader the SN that is asked answers, and that is what is waited for.
 func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
-	within, cancel := context.WithTimeout(ctx, proposeTimeout)
-	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(within, KindStatus, []byte(name))
+	view, index := s.viewAt()
+	c := view.Contracts[name]
+	err := leaderlessFrom(ctx)
+	if err == nil && c == nil {
+		return nil, unknownContract(name)
+	}
 	if err == nil {
-		out := &swarmv1.GetContractStatusResponse{}
-		if err := proto.Unmarshal(raw, out); err != nil {
-			return nil, fmt.Errorf("decode the leader's status: %w", err)
-		}
+		out := statusToProto(s.cfg.Name, viewToProto(view, c, index), s.cfg.Lead.Status(c.Name))
+		out.Warnings = append(out.Warnings, s.warnings(view, c)...)
 		return connect.NewResponse(out), nil
 	}
-	if !errors.Is(err, consensus.ErrNoLeader) {
-		return nil, err
-	}
-	view, index := s.cfg.Core.View(), s.cfg.Core.Index()
-	c := view.Contracts[name]
 	counted, _ := errors.AsType[*quorum.Error](err)
 	if c == nil && counted != nil {
 		return nil, counted // the others may know the contract

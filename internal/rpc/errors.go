@@ -51,6 +51,8 @@ var (
 	ErrTooFast = errors.New("too many requests of this node")
 	// ErrBusy: the calls that are served leave no memory for another, in all or of the caller's SPIFFE ID.
 	ErrBusy = errors.New("this SN serves as many calls as it may")
+	// ErrElsewhere: the SN that would be banned is the one that is asked to.
+	ErrElsewhere = errors.New("an sn can't ban itself: ask another one")
 	// ErrStopping: this SN is shutting down.
 	ErrStopping = errors.New("this SN is stopping")
 )
@@ -101,7 +103,7 @@ func ownRows() []row {
 		{quorum.ErrLost, "NO_QUORUM", connect.CodeUnavailable, noQuorumRemedy},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
 		{consensus.ErrNotLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},
-		{consensus.ErrElsewhere, "STOPPING", connect.CodeUnavailable, "use another SN"},
+		{ErrElsewhere, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{consensus.ErrShutdown, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{context.DeadlineExceeded, "TIMEOUT", connect.CodeDeadlineExceeded, "try again"},
 		{context.Canceled, "CANCELED", connect.CodeCanceled, ""},
@@ -139,13 +141,9 @@ func Reasons() []string {
 	return append(out, ReasonInternal)
 }
 
-// match finds an error's row. A refusal by another SN comes without its sentinel, but with its reason.
+// match finds an error's row.
 func match(err error) (row, bool) {
-	remote, _ := errors.AsType[*consensus.RemoteError](err)
 	for _, r := range rows() {
-		if remote != nil && remote.Reason == r.reason {
-			return r, true
-		}
 		if errors.Is(err, r.match) {
 			return r, true
 		}

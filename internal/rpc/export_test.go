@@ -48,7 +48,7 @@ func OwnErrors() []error {
 	return []error{
 		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
 		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrOrderMissing, ErrOrderRefused, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
-		ErrBadRequest, ErrTooFast, ErrBusy, ErrStopping,
+		ErrBadRequest, ErrTooFast, ErrBusy, ErrElsewhere, ErrStopping,
 	}
 }
 

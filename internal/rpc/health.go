@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/quorum"
@@ -23,10 +24,6 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/health"
 )
-
-// KindHealth is what SNs ask the leader for: the health of the nodes that report to it. Empty payload; answer:
-// GetHealthResponse. Register [Server.LeadHealth] for it on every SN that may lead.
-const KindHealth = "health"
 
 // HeaderHealthyUntil is on the answer of /is_up while this SN is healthy: until when that holds unless its identity is
 // renewed, in RFC 3339, UTC.
@@ -64,17 +61,24 @@ func (s *Server) GetHealth(ctx context.Context, _ *connect.Request[swarmv1.GetHe
 
 // askLeader returns the nodes that report to the leader. It is not patient: this SN's own health must be told in time.
 func (s *Server) askLeader(ctx context.Context) ([]*swarmv1.NodeHealth, error) {
+	if via(ctx) != "" { // another SN asks this one as the leader
+		return s.ledHealth(), nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindHealth, nil)
-	if err != nil {
-		return nil, err
-	}
-	m := &swarmv1.GetHealthResponse{}
-	if err := proto.Unmarshal(raw, m); err != nil {
-		return nil, fmt.Errorf("decode the leader's answer: %w", err)
-	}
-	return m.GetNodes(), nil
+	var out []*swarmv1.NodeHealth
+	err := s.cfg.Core.WithLeader(ctx, func(ctx context.Context, way http.RoundTripper) error {
+		if way == nil {
+			out = s.ledHealth()
+			return nil
+		}
+		res, err := swarmv1connect.NewSwarmServiceClient(&http.Client{Transport: way}, toLeader).GetHealth(ctx, asSN(s, &swarmv1.GetHealthRequest{}))
+		if err == nil { // the first is the leader's own
+			out = res.Msg.GetNodes()[min(1, len(res.Msg.GetNodes())):]
+		}
+		return err
+	})
+	return out, err
 }
 
 // ownHealth is this SN's health.
@@ -85,9 +89,9 @@ func (s *Server) ownHealth() *swarmv1.NodeHealth {
 	return s.cfg.Health()
 }
 
-// LeadHealth tells on the leader what nodes reported of their health; it is the handler of KindHealth.
-func (s *Server) LeadHealth(context.Context, consensus.Peer, []byte) ([]byte, error) {
-	out := &swarmv1.GetHealthResponse{}
+// ledHealth is what nodes reported of their health to this SN as the leader.
+func (s *Server) ledHealth() []*swarmv1.NodeHealth {
+	var out []*swarmv1.NodeHealth
 	now, view := s.cfg.Now(), s.cfg.Core.View()
 	for _, n := range reporters(view) {
 		h := s.healths.judge(n, now)
@@ -98,9 +102,9 @@ func (s *Server) LeadHealth(context.Context, consensus.Peer, []byte) ([]byte, er
 			h.Healthy, h.UntilUnixMs, h.Reason = false, 0, "it is banned; to let it in again: swarmctl unban node "+n.Name
 			h.LeftReason = ""
 		}
-		out.Nodes = append(out.Nodes, h)
+		out = append(out, h)
 	}
-	return proto.Marshal(out)
+	return out
 }
 
 // tellLeft says of a node's health that it is gone by its own word.

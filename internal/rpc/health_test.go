@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,11 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
 )
@@ -198,16 +194,27 @@ func TestStatusNamesSPIFFEIDsThatNodesShare(t *testing.T) {
 func TestForwardedHealthIsAskedOfTheLeaderOnly(t *testing.T) {
 	s := newSwarm(t)
 	asked := 0
-	s.core.Handle(rpc.KindHealth, func(context.Context, consensus.Peer, []byte) ([]byte, error) {
-		asked++
-		return proto.Marshal(&swarmv1.GetHealthResponse{Nodes: []*swarmv1.NodeHealth{{Name: "sl-9", Role: "sl", Healthy: true}}})
-	})
-	if got := s.healths(); asked != 1 || !got["sl-9"].GetHealthy() || got["sn-0"] == nil {
+	broken := false
+	between := s.server.Between()
+	s.core.Serve("sn-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; broken {
+			w.Header().Set("Content-Type", "application/proto")
+			_, _ = w.Write([]byte{0xff})
+			return
+		}
+		between.ServeHTTP(w, r)
+	}))
+	p := s.as("/swarm/sl")
+	p.register(t, "sl-0", nodeKey(t))
+	if err := p.report(t, wellNode()); err != nil {
+		t.Fatal(err)
+	}
+	s.core.SetLeader("sn-1")
+	if got := s.healths(); asked != 1 || !got["sl-0"].GetHealthy() || got["sn-0"] == nil || len(got) != 2 {
 		t.Errorf("asked %d times: %v", asked, got)
 	}
-	s.core.Handle(rpc.KindHealth, func(context.Context, consensus.Peer, []byte) ([]byte, error) { return []byte{0xff}, nil })
-	s.as("/swarm/sl").register(t, "sl-0", nodeKey(t))
-	if got := s.healths(); !got["sn-0"].GetHealthy() || got["sl-0"].GetHealthy() || !strings.Contains(got["sl-0"].GetReason(), "decode the leader's answer") {
+	broken = true
+	if got := s.healths(); !got["sn-0"].GetHealthy() || got["sl-0"].GetHealthy() || !strings.Contains(got["sl-0"].GetReason(), "the leader does not tell") {
 		t.Errorf("an answer that does not parse: %v", got)
 	}
 }

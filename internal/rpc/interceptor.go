@@ -14,9 +14,11 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/rpc/proxy"
 )
 
 type speakerKey struct{}
@@ -56,6 +58,9 @@ func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			res, err = next(ctx, req)
 		}
 		err = cause(ctx, err)
+		if errors.Is(err, consensus.ErrNotLeader) || via(ctx) != "" && errors.Is(err, consensus.ErrShutdown) {
+			proxy.NotLeader(ctx)
+		}
 		g.trace(ctx, req.Spec().Procedure, start, err)
 		if err != nil {
 			return nil, toConnect(err)
@@ -102,7 +107,7 @@ func (g *guard) admit(ctx context.Context, procedure string, h http.Header) (con
 		return ctx, err
 	}
 	rule, ok := g.table[procedure]
-	if !ok || !rule.permits(caller.ID.Role()) {
+	if !ok || !rule.permits(caller.ID.Role()) || caller.passed && !rule.Leader {
 		return ctx, roleDenied(caller.ID.Role(), procedure)
 	}
 	view := g.core.View()

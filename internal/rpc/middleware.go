@@ -33,10 +33,10 @@ const bodyTime = 30 * time.Second
 // authenticate lets in whoever the connection proves to be somebody, answers /is_up, and ends what outlives the
 // caller's SVID: requests are cut when it expires, and shortly before the connection is asked to be made anew. Nothing
 // is read from a caller who may not call the method, or for whose message there is no memory.
-func (s *Server) authenticate(next http.Handler) http.Handler {
+func (s *Server) authenticate(who CallerFunc, serve func(w http.ResponseWriter, r *http.Request, caller Caller, rule Access)) http.Handler {
 	refuse, guard, table := connect.NewErrorWriter(), s.guard(), AccessTable()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := s.cfg.Caller(r)
+		caller, err := who(r)
 		if err == nil && caller.expired(s.cfg.Now()) {
 			err = ErrCertificateExpired
 		}
@@ -50,7 +50,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		// A challenge is followed by a registration that must come on the same connection.
-		if caller.nearlyExpired(s.cfg.Now()) && r.URL.Path != swarmv1connect.NodeServiceChallengeProcedure {
+		if caller.via == "" && caller.nearlyExpired(s.cfg.Now()) && r.URL.Path != swarmv1connect.NodeServiceChallengeProcedure {
 			w.Header().Set("Connection", "close") // HTTP/2: a graceful GOAWAY
 		}
 		if id := pinOf(s.cfg.Core.View()).String(); id != "" {
@@ -81,7 +81,10 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 			ReadCloser: http.MaxBytesReader(w, r.Body, rule.maxMessage()+64), // 64: framing
 			done:       func() { _ = control.SetReadDeadline(time.Time{}) },
 		}
-		next.ServeHTTP(w, r.WithContext(ctx))
+		if !known || !refuse.IsSupported(r) {
+			rule = Access{} // for connect to refuse
+		}
+		serve(w, r.WithContext(ctx), caller, rule)
 	})
 }
 
@@ -96,6 +99,8 @@ func (s *Server) letIn(ctx context.Context, g *guard, rule Access, r *http.Reque
 		pool, who := s.budget, taker{id: caller.ID.String()}
 		if rule.Token && rule.charge(r) <= smallCall { // The token is checked, so the name is its own.
 			pool, who.node = s.perNode, r.Header.Get(HeaderNode)
+		} else if !rule.Token && caller.via != "" { // Who calls is that SN's word.
+			who.id = caller.via
 		}
 		give, err = pool.take(wait, who, rule.charge(r))
 	}

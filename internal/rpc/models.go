@@ -8,46 +8,25 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-// KindModels is the kind of message that asks the leader which models are held; [Server.LeadModels] answers it. The payload is
-// the contract's name, the answer a ListModelsResponse.
-const KindModels = "models"
-
-// ListModels asks the leader, who alone hears what nodes hold.
-func (s *Server) ListModels(ctx context.Context, req *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
+// ListModels tells on the leader, who alone hears what nodes hold, which models there are.
+func (s *Server) ListModels(_ context.Context, req *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
-	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindModels, []byte(name))
-	if err != nil {
-		return nil, err
-	}
-	out := &swarmv1.ListModelsResponse{}
-	if err := proto.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("decode the leader's list of models: %w", err)
-	}
-	return connect.NewResponse(out), nil
-}
-
-// LeadModels tells on the leader which models are held; it is the handler of KindModels.
-func (s *Server) LeadModels(_ context.Context, _ consensus.Peer, payload []byte) ([]byte, error) {
 	view := s.cfg.Core.View()
-	c := view.Contracts[string(payload)]
+	c := view.Contracts[name]
 	if c == nil {
-		return nil, unknownContract(string(payload))
+		return nil, unknownContract(name)
 	}
-	return proto.Marshal(models(view, c, s.cfg.Lead.Status(c.Name)))
+	return connect.NewResponse(models(view, c, s.cfg.Lead.Status(c.Name))), nil
 }
 
 // models lists what live nodes hold, newest first.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -29,8 +30,11 @@ func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.Chall
 	if err != nil {
 		return nil, err
 	}
-	if caller.ID.Role() == identity.RoleSWCI {
-		return s.challengeOperator(ctx, caller.ID)
+	switch {
+	case caller.ID.Role() == identity.RoleSWCI:
+		return connect.NewResponse(s.challengeOperator(caller)), nil
+	case caller.via != "":
+		return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.IssueFor(caller.via, caller.key())}), nil
 	}
 	return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.Issue(caller.key())}), nil
 }
@@ -56,11 +60,8 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 		Node: node, TokenHash: tokenHash(token), AtMS: s.nowMS(), Signature: req.Msg.GetSvidSignature(),
 		KeepProof: node.Role == naming.RoleSL,
 	}
-	for _, cert := range caller.Chain {
+	for _, cert := range caller.chain() {
 		register.Chain = append(register.Chain, cert.Raw)
-	}
-	if len(register.Chain) == 0 { // a CallerFunc may know the leaf alone
-		register.Chain = [][]byte{caller.Leaf.Raw}
 	}
 	if _, err := s.propose(ctx, register); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (s *Server) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, e
 	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes {
 		return state.Node{}, fmt.Errorf("%w: key or signature too long", ErrBadRequest)
 	}
-	if !s.nonces.Redeem(caller.key(), m.GetNonce()) {
+	if !s.nonces.Redeem(cmp.Or(caller.via, caller.key()), m.GetNonce()) {
 		return state.Node{}, ErrNonceRefused
 	}
 	node, err := nodeFromProto(m.GetNode())
@@ -132,10 +133,10 @@ func mayBear(id identity.ID, node state.Node) error {
 // ListNodes returns all nodes, sorted by role and name, all bans, and the SNs that have not joined.
 func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 	view := s.cfg.Core.View()
-	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: s.candidates(ctx, view), NoQuorum: s.noQuorum(s.lost(ctx))}
-	via := s.askVia(ctx)
+	known := s.askNodes(ctx, view)
+	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: candidates(view, known.asking), NoQuorum: s.noQuorum(s.lost(ctx))}
 	for _, n := range out.Nodes {
-		n.Sn, n.Use = via[n.Name], useToProto(view.UseOf(n.Name))
+		n.Sn, n.Use = known.via[n.Name], useToProto(view.UseOf(n.Name))
 	}
 	return connect.NewResponse(out), nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -19,10 +18,6 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 )
-
-// KindChallenge is what SNs ask the leader for when an operator wants to sign: a nonce. Payload: the operator's
-// SPIFFE ID; answer: a ChallengeResponse. Register [Server.LeadChallenge] for it on every SN that may lead.
-const KindChallenge = "challenge"
 
 // asking is a request that changes the swarm.
 type asking interface {
@@ -47,31 +42,16 @@ func methodOf(m proto.Message) string {
 	return strings.TrimSuffix(string(m.ProtoReflect().Descriptor().Name()), "Request")
 }
 
-// challengeOperator asks the leader for a nonce.
-func (s *Server) challengeOperator(ctx context.Context, operator identity.ID) (*connect.Response[swarmv1.ChallengeResponse], error) {
-	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
-	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindChallenge, []byte(operator.String()))
-	if err != nil {
-		return nil, err
-	}
-	out := &swarmv1.ChallengeResponse{}
-	if err := proto.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("decode the leader's challenge: %w", err)
-	}
-	return connect.NewResponse(out), nil
-}
-
-// LeadChallenge gives a nonce on the leader; it is the handler of KindChallenge. An SN that asks without end pushes out only
-// those that it has asked for, and an operator only its own among them.
-func (s *Server) LeadChallenge(_ context.Context, from consensus.Peer, operator []byte) ([]byte, error) {
+// challengeOperator gives an operator a nonce. An SN that asks without end pushes out only those that it has asked for, and an
+// operator only its own among them.
+func (s *Server) challengeOperator(operator Caller) *swarmv1.ChallengeResponse {
 	head := s.cfg.Core.View().LedgerHead()
-	return proto.Marshal(&swarmv1.ChallengeResponse{
-		Nonce: s.orders.IssueAt(from.PeerID, string(operator), head), LedgerLength: head.Length, LedgerHead: head.Hash,
-	})
+	return &swarmv1.ChallengeResponse{
+		Nonce: s.orders.IssueAt(operator.via, operator.ID.String(), head), LedgerLength: head.Length, LedgerHead: head.Hash,
+	}
 }
 
-// order carries out what an operator asks for, after a look at its form. Whether it is genuine the leader finds out.
+// order carries out what an operator asks for, after a look at its form. Whether it is genuine Vet finds out.
 func (s *Server) order(ctx context.Context, m asking) (state.Result, error) {
 	return s.orderBy(ctx, m, s.propose)
 }
@@ -90,7 +70,7 @@ func (s *Server) orderBy(
 	if err == nil {
 		res, err = propose(ctx, c)
 	}
-	if err == nil || s.cfg.Ledger == nil || errors.Is(err, consensus.ErrNoLeader) { // Who hears of no leader tries again.
+	if err == nil || s.cfg.Ledger == nil || errors.Is(err, consensus.ErrNotLeader) { // The next leader is asked.
 		return res, err
 	}
 	within, cancel := context.WithTimeout(ctx, seeWithin)
@@ -194,14 +174,13 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 // the operator's own words, so that the SN that passes it on can change nothing of it.
 func (s *Server) Vet(c state.Command) (state.Command, error) {
 	if fetch, ok := c.(state.RecordFetch); ok {
-		return c, refusal(s.vetFetch(fetch))
+		return c, s.vetFetch(fetch)
 	}
 	ordered, ok := c.(state.Ordered)
 	if !ok {
 		return c, nil
 	}
-	made, err := s.vetOrder(ordered)
-	return made, refusal(err)
+	return s.vetOrder(ordered)
 }
 
 func (s *Server) vetOrder(c state.Ordered) (state.Command, error) {

@@ -268,10 +268,6 @@ func (c interrupted) Propose(ctx context.Context, cmd state.Command) (state.Resu
 	return res, err
 }
 
-func (c interrupted) Ban(ctx context.Context, cmd state.BanNode) (state.Result, error) {
-	return c.Propose(ctx, cmd)
-}
-
 // ReadLedger implements rpc.Ledger.
 func (c interrupted) ReadLedger(uint64) ([]byte, error) { return nil, nil }
 
@@ -288,7 +284,7 @@ func (c interrupted) Barrier(context.Context) error { return nil }
 // the same order to another, which knows of it already, hears the same.
 func TestOrdersAreDoneThoughTheLeaderChanged(t *testing.T) {
 	s := startSwarm(t, rpc.Config{}, func(cfg *rpc.Config) {
-		cfg.Core = interrupted{cfg.Core.(*rpctest.Core)}
+		cfg.Core = interrupted{cfg.Core.(*rpctest.SN).Core}
 		cfg.Ledger = cfg.Core.(interrupted)
 	})
 	must(s.core.Propose(t.Context(), state.BundleOf("hospital.example", [][]byte{{1}}, 1)))(t)
@@ -346,7 +342,7 @@ func (c counted) LedgerAfter(n uint64) ([]byte, error) {
 func TestRejectedOrdersDoNotReadTheLedgerAgain(t *testing.T) {
 	var read atomic.Int64
 	s := startSwarm(t, rpc.Config{}, func(cfg *rpc.Config) {
-		cfg.Ledger = counted{interrupted{cfg.Core.(*rpctest.Core)}, &read}
+		cfg.Ledger = counted{interrupted{cfg.Core.(*rpctest.SN).Core}, &read}
 	})
 	must(s.core.Propose(t.Context(), state.BundleOf("hospital.example", [][]byte{{1}}, 1)))(t)
 	p := s.as("/swarm/swci")

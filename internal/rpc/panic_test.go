@@ -34,9 +34,9 @@ func TestPanicBecomesAnInternalError(t *testing.T) {
 		Name: "sn-0", Core: core, Lead: &panicking{}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Caller: rpctest.CallerAs("spiffe://x/swarm/swci"),
 	}))(t)
-	core.Handle(rpc.KindStatus, srv.LeadStatus)
 	c := swarmv1connect.NewContractServiceClient(&http.Client{Transport: memory{srv.Handler()}}, "https://sn-0")
 	req := connect.NewRequest(&swarmv1.GetContractStatusRequest{Contract: state.DefaultContract})
+	must(core.Propose(t.Context(), state.CreateContract{Contract: state.DefaultContract, Rules: state.Rules{MinPeers: 2}, AtMS: 1}))(t)
 	req.Header().Set(rpc.HeaderSwarmID, swarmID)
 	_, err := c.GetContractStatus(t.Context(), req)
 	wantReason(t, "panic", err, rpc.ReasonInternal)

@@ -11,19 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/session/statement"
 	"github.com/swarmd/swarmd/merge"
-)
-
-// Kinds of messages that SNs send to the leader. Register [Server.LeadReport] and [Server.LeadStatus] for them on every
-// SN that may lead.
-const (
-	KindReport = "report" // payload: ForwardedReport; answer: ForwardedReportResponse
-	KindStatus = "status" // payload: the contract's name; answer: GetContractStatusResponse
 )
 
 // Bounds of a report. One node has one session per contract.
@@ -39,35 +31,56 @@ const (
 // would stay with an SN that is cut off until it is declared dead. An election takes less.
 const reportTimeout = 3 * time.Second
 
-// Report passes a node's heartbeat on to the leader. What is not signed it can't pass on.
+// Report takes a node's heartbeat on the leader. What another SN has passed on of a session counts only if the session's node signed
+// it; what came to this SN itself the node has proven by its connection and token. A Done has a signature of its own, for the
+// ledger: a report with a bad one counts but for that.
 func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 	if err := checkReport(req.Msg); err != nil {
 		return nil, err
 	}
-	if leader, _, _ := s.cfg.Core.Leader(); leader != s.cfg.Name && unsigned(req.Msg) {
-		return connect.NewResponse(&swarmv1.ReportResponse{Leader: leader, Sign: true}), nil
-	}
-	payload, err := proto.Marshal(&swarmv1.ForwardedReport{Node: speaker(ctx), Sn: s.cfg.Name, Report: req.Msg})
-	if err != nil {
-		return nil, fmt.Errorf("encode report: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	answer := &swarmv1.ForwardedReportResponse{}
-	if raw, err := s.cfg.Core.SendToLeader(ctx, KindReport, payload); err != nil {
-		return nil, err
-	} else if err := proto.Unmarshal(raw, answer); err != nil {
-		return nil, fmt.Errorf("decode the leader's answer to a report: %w", err)
-	}
-	leader, _, _ := s.cfg.Core.Leader()
-	res := &swarmv1.ReportResponse{Leader: leader, Leads: leader == s.cfg.Name, Asks: answer.GetAsks()}
 	view := s.cfg.Core.View()
+	by, err := s.broughtBy(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	res := &swarmv1.ReportResponse{Leader: s.cfg.Name, Leads: !by.passed}
+	if by.passed && unsigned(req.Msg) {
+		res.Sign = true
+		return connect.NewResponse(res), nil
+	}
+	node := view.Nodes[speaker(ctx)]
+	if node == nil {
+		return nil, unknownNode(speaker(ctx)) // forgotten since its token was checked
+	}
+	if !node.Left() { // A heartbeat that its goodbye has overtaken is no error, as nobody is there to act on it.
+		if res.Asks, err = s.take(ctx, view, node, req.Msg, by); err != nil {
+			return nil, err
+		}
+	}
 	tellBans(view, req.Msg.GetBansSeen(), res)
 	proven.Behind(view, req.Msg, res)
-	if n := view.Nodes[speaker(ctx)]; n != nil && n.Role == naming.RoleSL && n.Proof == nil {
+	if node.Role == naming.RoleSL && node.Proof == nil {
 		res.Register = true // a state of before proofs were kept
 	}
 	return connect.NewResponse(res), nil
+}
+
+// bringer is the SN that a node has given its report.
+type bringer struct {
+	sn     string
+	passed bool // it is not this one
+}
+
+func (s *Server) broughtBy(ctx context.Context, view *state.State) (bringer, error) {
+	key := via(ctx)
+	if key == "" {
+		return bringer{sn: s.cfg.Name}, nil
+	}
+	n := view.NodeOfKey(key)
+	if n == nil || n.Role != naming.RoleSN {
+		return bringer{}, fmt.Errorf("%w: the report was passed on by %.64q, which is no SN", ErrRoleDenied, key)
+	}
+	return bringer{n.Name, true}, nil
 }
 
 // unsigned tells whether a report says anything of a session that nobody but who hears it from the node itself can believe.
@@ -102,37 +115,11 @@ func checkReport(m *swarmv1.ReportRequest) error {
 	return nil
 }
 
-// LeadReport takes a heartbeat on the leader; it is the handler of KindReport. What another SN has passed on of a session counts only if
-// the session's node signed it; what came to this SN itself the node has proven by its connection and token. A Done has a signature of
-// its own, for the ledger: a report with a bad one counts but for that.
-func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error) {
-	m := &swarmv1.ForwardedReport{}
-	if err := proto.Unmarshal(payload, m); err != nil {
-		return nil, refusal(fmt.Errorf("%w: forwarded report: %w", ErrBadRequest, err))
-	}
-	if err := checkReport(m.GetReport()); err != nil {
-		return nil, refusal(err)
-	}
-	view := s.cfg.Core.View()
-	node := view.Nodes[m.GetNode()]
-	if node == nil {
-		return nil, &state.Error{
-			Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", m.GetNode()), Remedy: "register the node first",
-		}
-	}
-	if err := view.CheckBan(node.PeerID); err != nil {
-		return nil, err
-	}
-	if err := checkPassedOn(view, m.GetSn(), from.PeerID); err != nil {
-		return nil, refusal(err)
-	}
-	if node.Left() {
-		return nil, nil // A heartbeat that its goodbye has overtaken: no error, as nobody is there to act on it.
-	}
+// take records a report, and returns the attempts of which all is to be said.
+func (s *Server) take(ctx context.Context, view *state.State, node *state.Node, m *swarmv1.ReportRequest, by bringer) (asks []*swarmv1.AttemptAsked, bad error) {
 	s.cfg.Lead.Touch(node.Name)
-	s.healths.take(view, node, m.GetReport().GetHealth(), m.GetSn(), s.cfg.Now())
-	answer, bad := &swarmv1.ForwardedReportResponse{}, error(nil)
-	for _, x := range m.GetReport().GetSessions() {
+	s.healths.take(view, node, m.GetHealth(), by.sn, s.cfg.Now())
+	for _, x := range m.GetSessions() {
 		c := view.Contracts[x.GetContract()]
 		if c == nil || c.Sessions[x.GetSession()] == nil {
 			continue // Opened a moment ago, or pruned: the next heartbeat says the same.
@@ -141,9 +128,9 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
 			continue
 		}
-		if m.GetSn() != s.cfg.Name && !s.seals.Valid(node.PeerID, statement.Message(node.Name, x), x.GetSignature()) {
+		if by.passed && !s.seals.Valid(node.PeerID, statement.Message(node.Name, x), x.GetSignature()) {
 			bad = fmt.Errorf("%w: node %s did not sign what is reported of its session of %s", ErrSignature, node.Name, x.GetContract())
-			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", m.GetSn(), "err", bad)
+			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", by.sn, "err", bad)
 			continue
 		}
 		r := reportFromProto(node.Name, x)
@@ -163,25 +150,10 @@ func (s *Server) LeadReport(ctx context.Context, from consensus.Peer, payload []
 		}
 		s.cfg.Lead.Record(r)
 		if r.Done != nil && s.cfg.Lead.Asks(c.Name, r.Run, r.Done.Round, r.Done.Attempt) {
-			answer.Asks = append(answer.Asks, &swarmv1.AttemptAsked{Session: r.Session, Run: r.Run, Round: r.Done.Round, Attempt: r.Done.Attempt})
+			asks = append(asks, &swarmv1.AttemptAsked{Session: r.Session, Run: r.Run, Round: r.Done.Round, Attempt: r.Done.Attempt})
 		}
 	}
-	if bad != nil {
-		return nil, refusal(bad)
-	}
-	return proto.Marshal(answer)
-}
-
-// LeadStatus tells on the leader what it knows of a contract; it is the handler of KindStatus.
-func (s *Server) LeadStatus(_ context.Context, _ consensus.Peer, payload []byte) ([]byte, error) {
-	index, view := s.cfg.Core.Index(), s.cfg.Core.View()
-	c := view.Contracts[string(payload)]
-	if c == nil {
-		return nil, unknownContract(string(payload))
-	}
-	out := statusToProto(s.cfg.Name, viewToProto(view, c, index), s.cfg.Lead.Status(c.Name))
-	out.Warnings = append(out.Warnings, s.warnings(view, c)...)
-	return proto.Marshal(out)
+	return asks, bad
 }
 
 func parseDigest(text string) (merge.Digest, error) {
@@ -192,16 +164,4 @@ func parseDigest(text string) (merge.Digest, error) {
 	}
 	copy(d[:], raw)
 	return d, nil
-}
-
-// refusal makes an error that keeps its reason on the way from the leader to the SN that asked.
-func refusal(err error) error {
-	if err == nil || state.ReasonOf(err) != "" {
-		return err
-	}
-	r, known := match(err)
-	if !known {
-		return err
-	}
-	return &consensus.RemoteError{Reason: r.reason, Message: err.Error()}
 }

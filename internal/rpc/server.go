@@ -14,6 +14,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -22,16 +23,18 @@ import (
 	"github.com/swarmd/swarmd/internal/nonce"
 )
 
-// Core is what the services need of consensus. Seven methods, two more than the rule: they are one thing, the swarm's
+// Core is what the services need of consensus. More methods than the rule: they are one thing, the swarm's
 // agreement as one SN sees it, and always come from one object.
 type Core interface {
 	Replica
-	// Propose commits a command, forwarding it to the leader if need be, and returns what it did.
+	// Propose commits a command and returns what it did, if this SN leads: else consensus.ErrNotLeader. A ban, or that an SN is
+	// forgotten, is refused if the SNs could not agree without it.
 	Propose(ctx context.Context, c state.Command) (state.Result, error)
-	// Ban commits a ban, which the leader refuses if the SNs could not agree without the banned one.
-	Ban(ctx context.Context, c state.BanNode) (state.Result, error)
-	// SendToLeader runs the leader's handler of this kind, here if this SN leads.
-	SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error)
+	// WithLeader calls try while this SN leads, with nil, or with a way to the leader's API, until that fails for another reason than
+	// that the leader is gone, or ctx ends.
+	WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error
+	// Candidates are the SNs that wait for an operator to admit them, if this SN leads.
+	Candidates() []admission.Candidate
 	// Leader names the leader as this SN knows it; ok is false while there is none.
 	Leader() (name, address string, ok bool)
 }
@@ -98,8 +101,8 @@ type Limits struct {
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
 type Server struct {
 	cfg     Config
-	nonces  *nonce.Table // of registrations
-	orders  *nonce.Table // of operators' orders, by the SN that asked for them
+	nonces  *nonce.Table // of registrations, by the SN that passes them on or else by caller
+	orders  *nonce.Table // of operators' orders, by the SN that passes them on
 	carried carriedOrders
 	healths healths
 	budget  *budget
@@ -157,6 +160,17 @@ const compressFrom = 8 << 10
 
 // Handler returns the whole API with everything that guards it.
 func (s *Server) Handler() http.Handler {
+	mux := s.services()
+	return s.authenticate(s.cfg.Caller, func(w http.ResponseWriter, r *http.Request, caller Caller, rule Access) {
+		if rule.Leader {
+			s.led(w, r, caller, rule, mux)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) services() *http.ServeMux {
 	table := AccessTable()
 	opts := []connect.HandlerOption{
 		connect.WithInterceptors(s.guard()),
@@ -174,7 +188,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle(swarmv1connect.NewModelServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewLedgerServiceHandler(s, opts...))
 	mux.Handle(swarmv1connect.NewBackupServiceHandler(s, opts...))
-	return s.authenticate(mux)
+	return mux
 }
 
 func (s *Server) guard() *guard {

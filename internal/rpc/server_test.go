@@ -57,7 +57,7 @@ func startSwarm(t testing.TB, cfg rpc.Config, change ...func(*rpc.Config)) *swar
 	if s.core, _ = cfg.Core.(*rpctest.Core); s.core == nil {
 		s.core = must(rpctest.NewCore(swarmID, "sn-0"))(t)
 	}
-	cfg.Name, cfg.Core, cfg.Lead, cfg.Caller, cfg.Log = "sn-0", s.core, s.lead, rpc.TLSCaller(s.source("/swarm/sn")), slog.New(slog.DiscardHandler)
+	cfg.Name, cfg.Core, cfg.Lead, cfg.Caller, cfg.Log = "sn-0", s.core.On("sn-0"), s.lead, rpc.TLSCaller(s.source("/swarm/sn")), slog.New(slog.DiscardHandler)
 	cfg.Source, cfg.Quorum = s.source("/swarm/sn"), s.core.Quorum
 	cfg.Health = s.health.Load
 	cfg.Now = func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
@@ -66,12 +66,7 @@ func startSwarm(t testing.TB, cfg rpc.Config, change ...func(*rpc.Config)) *swar
 	}
 	s.server = must(rpc.New(cfg))(t)
 	s.health.Store(&swarmv1.NodeHealth{Name: "sn-0", Role: "sn", Healthy: true, UntilUnixMs: 1_800_000_000_000})
-	s.core.Handle(rpc.KindReport, s.server.LeadReport)
-	s.core.Handle(rpc.KindStatus, s.server.LeadStatus)
-	s.core.Handle(rpc.KindModels, s.server.LeadModels)
-	s.core.Handle(rpc.KindHealth, s.server.LeadHealth)
-	s.core.Handle(rpc.KindVia, s.server.LeadVia)
-	s.core.Handle(rpc.KindChallenge, s.server.LeadChallenge)
+	s.core.Serve("sn-0", s.server.Between())
 	s.core.Vet(s.server.Vet)
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.addr = ln.Addr().String()

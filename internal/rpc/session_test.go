@@ -2,7 +2,7 @@ package rpc_test
 
 import (
 	"context"
-	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/delta"
-	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -373,10 +371,8 @@ func TestWatch(t *testing.T) {
 func TestHeartbeatLearnsOfALostLeader(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")
-	s.core.Handle(rpc.KindReport, func(ctx context.Context, _ consensus.Peer, _ []byte) ([]byte, error) {
-		<-ctx.Done() // as consensus looks for a leader
-		return nil, fmt.Errorf("%w: %w", consensus.ErrNoLeader, ctx.Err())
-	})
+	s.core.SetLeader("sn-1")
+	s.core.Serve("sn-1", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := a.sessions().Report(ctx, with(a, &swarmv1.ReportRequest{}))

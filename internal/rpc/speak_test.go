@@ -8,9 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
@@ -34,10 +32,8 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 		}
 	}
 	must(s.core.Propose(t.Context(), state.RegisterNode{Node: state.Node{Name: "sn-1", Role: "sn", PeerID: "sn-1"}, TokenHash: strings.Repeat("0", 64)}))(t)
-	pass := func(node string, x *swarmv1.SessionReport) error {
-		raw := must(proto.Marshal(&swarmv1.ForwardedReport{Node: node, Sn: "sn-1", Report: &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{x}}}))(t)
-		_, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw)
-		return err
+	pass := func(x *swarmv1.SessionReport) error {
+		return s.passOn(a, "sn-1", &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{x}})
 	}
 	genuine := &swarmv1.SessionReport{
 		Session: idA, Contract: "study", Run: 1, Number: 5, Ready: &swarmv1.Ready{Seq: 2, Weight: 3, Refuses: []string{"sl-c"}},
@@ -64,7 +60,11 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 	} {
 		forged := proto.CloneOf(genuine)
 		change(forged)
-		if err := pass("sl-a", forged); rpc.ReasonOf(err) != "SIGNATURE_REFUSED" {
+		want := "SIGNATURE_REFUSED"
+		if name == "made up" { // it is asked for
+			want = "SIGN"
+		}
+		if err := pass(forged); reasonOf(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -73,12 +73,12 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 		signReport(t, node, by, &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{x}})
 		return x
 	}
-	if err := pass("sl-a", of(idA, "sl-a", other)); rpc.ReasonOf(err) != "SIGNATURE_REFUSED" {
+	if err := pass(of(idA, "sl-a", other)); reasonOf(err) != "SIGNATURE_REFUSED" {
 		t.Errorf("signed by another node: %v", err)
 	}
 	moved := of(idB, "sl-b", other)
 	moved.Session = idA
-	if err := pass("sl-a", moved); rpc.ReasonOf(err) != "SIGNATURE_REFUSED" {
+	if err := pass(moved); reasonOf(err) != "SIGNATURE_REFUSED" {
 		t.Errorf("of another session: %v", err)
 	}
 	if got := s.lead.Reports(); len(got) != 0 {
@@ -86,7 +86,7 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 	}
 	shown := proto.CloneOf(genuine)
 	for range 2 { // a heartbeat repeats it, with whatever the program has measured since
-		if err := pass("sl-a", shown); err != nil {
+		if err := pass(shown); err != nil {
 			t.Error(err)
 		}
 		shown.Progress = &swarmv1.Progress{Loss: 1, HasLoss: true}
@@ -100,8 +100,8 @@ func TestNobodyMakesUpWhatASessionSays(t *testing.T) {
 	}
 }
 
-// TestAFollowerPassesNothingOnThatIsNotSigned: it tells the node so. A follower that says it leads gets what is not signed, and can do nothing
-// with it that it could not do without: the leader refuses it from there.
+// TestAFollowerPassesNothingOnThatIsNotSigned: the leader takes nothing from there that is not signed, and the node is told. A follower that
+// says it leads gets what is not signed, and can do nothing with it that it could not do without.
 func TestAFollowerPassesNothingOnThatIsNotSigned(t *testing.T) {
 	s := newSwarm(t)
 	a, key := newLearner(t, s, "sl-a")
@@ -120,20 +120,13 @@ func TestAFollowerPassesNothingOnThatIsNotSigned(t *testing.T) {
 	if res := send(); !res.GetLeads() || res.GetSign() || len(s.lead.Reports()) != 1 {
 		t.Errorf("the leader says %v, %d reports", res, len(s.lead.Reports()))
 	}
-	s.core.SetLeader("sn-1")
-	if res := send(); res.GetLeads() || !res.GetSign() || len(s.lead.Reports()) != 1 {
-		t.Errorf("a follower says %v of what is not signed, %d reports", res, len(s.lead.Reports()))
-	}
-	raw := must(proto.Marshal(&swarmv1.ForwardedReport{Node: "sl-a", Sn: "sn-1", Report: req}))(t)
-	if _, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw); rpc.ReasonOf(err) != "SIGNATURE_REFUSED" || len(s.lead.Reports()) != 1 {
-		t.Errorf("passed on: %v, %d reports", err, len(s.lead.Reports()))
-	}
-	raw = must(proto.Marshal(&swarmv1.ForwardedReport{Node: "sl-a", Sn: "sn-0", Report: req}))(t)
-	if _, err := s.server.LeadReport(t.Context(), consensus.Peer{PeerID: "sn-1", Role: "sn"}, raw); err == nil || len(s.lead.Reports()) != 1 {
-		t.Errorf("passed on in the leader's own name: %v, %d reports", err, len(s.lead.Reports()))
+	heard := s.second(t, "sn-1")
+	s.core.SetLeader("sn-1") // sn-0 passes on from here
+	if res := send(); res.GetLeads() || !res.GetSign() || res.GetLeader() != "sn-1" || len(s.lead.Reports()) != 1 || len(heard.Reports()) != 0 {
+		t.Errorf("a follower says %v of what is not signed, %d reports, %d at the leader", res, len(s.lead.Reports()), len(heard.Reports()))
 	}
 	signReport(t, "sl-a", key, req)
-	if res := send(); res.GetLeads() || res.GetSign() {
-		t.Errorf("a follower says %v of what is signed", res)
+	if res := send(); res.GetLeads() || res.GetSign() || res.GetLeader() != "sn-1" || len(s.lead.Reports()) != 1 || len(heard.Reports()) != 1 {
+		t.Errorf("a follower says %v of what is signed, %d reports, %d at the leader", res, len(s.lead.Reports()), len(heard.Reports()))
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
 )
@@ -82,13 +81,6 @@ func TestErrorsTravelWithReasonAndRemedy(t *testing.T) {
 		if _, byState := e.(*state.Error); !byState && !errors.Is(e, context.Canceled) && detail.GetRemedy() == "" { //nolint:errorlint // rows hold bare errors
 			t.Errorf("%s has no remedy", reasons[i])
 		}
-	}
-}
-
-func TestErrorOfAnotherSNKeepsItsReason(t *testing.T) {
-	ce, detail := onWire(t, &consensus.RemoteError{Reason: "SIGNATURE_REFUSED", Message: "signature refused: no"})
-	if ce.Code() != connect.CodePermissionDenied || detail.GetReason() != "SIGNATURE_REFUSED" || detail.GetRemedy() == "" {
-		t.Errorf("got %v %+v", ce.Code(), detail)
 	}
 }
 

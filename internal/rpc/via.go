@@ -2,47 +2,70 @@ package rpc
 
 import (
 	"context"
+	"net/http"
 	"time"
 
-	"google.golang.org/protobuf/proto"
+	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/consensus/admission"
+	"github.com/swarmd/swarmd/consensus/state"
 )
-
-// KindVia is what SNs ask the leader for: the SN through which each node last reported. Empty payload; answer:
-// ListNodesResponse, whose nodes have a name and an SN only. Register [Server.LeadVia] for it on every SN that may lead.
-const KindVia = "via"
 
 // viaTimeout is short: the list of nodes is told without it too.
 const viaTimeout = time.Second
 
-// LeadVia tells on the leader through which SN nodes reported; it is the handler of KindVia.
-func (s *Server) LeadVia(context.Context, consensus.Peer, []byte) ([]byte, error) {
-	out := &swarmv1.ListNodesResponse{}
-	for _, n := range reporters(s.cfg.Core.View()) {
-		if sn := s.healths.via(n.Name); sn != "" {
-			out.Nodes = append(out.Nodes, &swarmv1.Node{Name: n.Name, Sn: sn})
-		}
-	}
-	return proto.Marshal(out)
+// ledNodes is what the leader alone knows of nodes.
+type ledNodes struct {
+	via    map[string]string // the SN through which each node last reported
+	asking []admission.Candidate
 }
 
-// askVia returns the SN of each node that reports, as far as the leader knows and tells it.
-func (s *Server) askVia(ctx context.Context) map[string]string {
+// ownNodes is what this SN knows of nodes as the leader.
+func (s *Server) ownNodes(view *state.State) ledNodes {
+	out := ledNodes{via: map[string]string{}, asking: s.cfg.Core.Candidates()}
+	for _, n := range reporters(view) {
+		out.via[n.Name] = s.healths.via(n.Name)
+	}
+	return out
+}
+
+// askNodes returns what the leader knows of nodes, as far as it tells.
+func (s *Server) askNodes(ctx context.Context, view *state.State) ledNodes {
 	if _, _, led := s.cfg.Core.Leader(); !led {
-		return nil
+		return ledNodes{}
+	}
+	if via(ctx) != "" { // another SN asks this one as the leader
+		return s.ownNodes(view)
 	}
 	ctx, cancel := context.WithTimeout(ctx, viaTimeout)
 	defer cancel()
-	raw, err := s.cfg.Core.SendToLeader(ctx, KindVia, nil)
-	m := &swarmv1.ListNodesResponse{}
-	if err != nil || proto.Unmarshal(raw, m) != nil {
+	var out ledNodes
+	_ = s.cfg.Core.WithLeader(ctx, func(ctx context.Context, way http.RoundTripper) error { // without it the list is shorter
+		if way == nil {
+			out = s.ownNodes(view)
+			return nil
+		}
+		res, err := swarmv1connect.NewNodeServiceClient(&http.Client{Transport: way}, toLeader).ListNodes(ctx, asSN(s, &swarmv1.ListNodesRequest{}))
+		if err != nil {
+			return err
+		}
+		out = ledNodes{via: map[string]string{}, asking: askedCandidates(res.Msg.GetCandidates())}
+		for _, n := range res.Msg.GetNodes() {
+			out.via[n.GetName()] = n.GetSn()
+		}
 		return nil
-	}
-	via := map[string]string{}
-	for _, n := range m.GetNodes() {
-		via[n.GetName()] = n.GetSn()
-	}
-	return via
+	})
+	return out
+}
+
+// toLeader is the address of this SN's own calls: where they go says the way.
+const toLeader = "http://sn"
+
+// asSN is a call of this SN's own to the leader.
+func asSN[T any](s *Server, m *T) *connect.Request[T] {
+	r := connect.NewRequest(m)
+	r.Header().Set(HeaderSwarmID, pinOf(s.cfg.Core.View()).String())
+	return r
 }

@@ -5,7 +5,6 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
-	"github.com/swarmd/swarmd/internal/rpc"
 )
 
 func TestListNodesNamesTheSNOfAReport(t *testing.T) {
@@ -34,7 +33,7 @@ func TestListNodesNamesTheSNOfAReport(t *testing.T) {
 		t.Errorf("nodes report through %v", via)
 	}
 	// A leader that does not tell is no reason to hide the nodes.
-	s.core.Handle(rpc.KindVia, nil)
+	s.core.SetLeader("sn-9")
 	if via := list(); len(via) != 3 || via["sl-0"] != "" {
 		t.Errorf("without the leader's answer: %v", via)
 	}

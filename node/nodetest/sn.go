@@ -137,10 +137,7 @@ func (n *sn) start(found bool) error {
 	if err != nil {
 		return errors.Join(err, group.Close())
 	}
-	group.HandleForward(rpc.KindReport, server.LeadReport)
-	group.HandleForward(rpc.KindStatus, server.LeadStatus)
-	group.HandleForward(rpc.KindModels, server.LeadModels)
-	group.HandleForward(rpc.KindChallenge, server.LeadChallenge)
+	group.ServeAPI(server.Between())
 	ctx, cancel := context.WithCancel(context.Background())
 	n.group, n.leader, n.cancel, n.tasks, n.err = group, leader, cancel, new(sync.WaitGroup), nil
 	tasks := n.tasks

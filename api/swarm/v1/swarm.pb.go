@@ -2460,113 +2460,6 @@ func (x *AttemptAsked) GetAttempt() uint64 {
 	return 0
 }
 
-// ForwardedReportResponse is the leader's answer to a ForwardedReport.
-type ForwardedReportResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Asks          []*AttemptAsked        `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForwardedReportResponse) Reset() {
-	*x = ForwardedReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForwardedReportResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForwardedReportResponse) ProtoMessage() {}
-
-func (x *ForwardedReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForwardedReportResponse.ProtoReflect.Descriptor instead.
-func (*ForwardedReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *ForwardedReportResponse) GetAsks() []*AttemptAsked {
-	if x != nil {
-		return x.Asks
-	}
-	return nil
-}
-
-// ForwardedReport travels between SNs only: the SN that a node speaks to passes the heartbeat on to the raft leader, after
-// it checked the node's token.
-type ForwardedReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Sn            string                 `protobuf:"bytes,2,opt,name=sn,proto3" json:"sn,omitempty"` // the SN that passes it on
-	Report        *ReportRequest         `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForwardedReport) Reset() {
-	*x = ForwardedReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForwardedReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForwardedReport) ProtoMessage() {}
-
-func (x *ForwardedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForwardedReport.ProtoReflect.Descriptor instead.
-func (*ForwardedReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *ForwardedReport) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *ForwardedReport) GetSn() string {
-	if x != nil {
-		return x.Sn
-	}
-	return ""
-}
-
-func (x *ForwardedReport) GetReport() *ReportRequest {
-	if x != nil {
-		return x.Report
-	}
-	return nil
-}
-
 // SessionReport is everything the leader may need to know of one session, now.
 type SessionReport struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2589,7 +2482,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2494,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2507,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -2706,7 +2599,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2611,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2624,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -2767,7 +2660,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2672,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2685,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -2832,7 +2725,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2737,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2750,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -2925,7 +2818,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +2830,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +2843,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -3036,7 +2929,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +2941,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +2954,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -3102,7 +2995,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3007,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3020,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -3161,7 +3054,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3066,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3079,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -3254,7 +3147,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3266,7 +3159,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3279,7 +3172,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -3348,7 +3241,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3253,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3266,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3415,7 +3308,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3320,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3333,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ContractView) GetName() string {
@@ -3567,7 +3460,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3472,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3485,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -3633,7 +3526,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3538,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3551,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -3725,7 +3618,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +3630,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +3643,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -3822,7 +3715,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +3727,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +3740,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3961,7 +3854,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +3866,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +3879,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -4031,7 +3924,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +3936,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +3949,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -4107,7 +4000,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4119,7 +4012,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4132,7 +4025,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4194,7 +4087,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4206,7 +4099,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4219,7 +4112,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Session) GetId() string {
@@ -4386,7 +4279,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4291,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4304,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4495,7 +4388,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4400,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4413,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -4613,7 +4506,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4518,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4531,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Participant) GetSession() string {
@@ -4736,7 +4629,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4748,7 +4641,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4761,7 +4654,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -4791,7 +4684,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +4696,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +4709,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -4863,7 +4756,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4875,7 +4768,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4888,7 +4781,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -4911,7 +4804,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4923,7 +4816,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4936,7 +4829,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4982,7 +4875,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4994,7 +4887,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5007,7 +4900,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 type ListContractsRequest struct {
@@ -5018,7 +4911,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +4923,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +4936,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 type ListContractsResponse struct {
@@ -5056,7 +4949,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5068,7 +4961,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5081,7 +4974,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -5114,7 +5007,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5019,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5032,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5207,7 +5100,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5112,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5125,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5258,7 +5151,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5270,7 +5163,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5283,7 +5176,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5353,7 +5246,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5365,7 +5258,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5378,7 +5271,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5411,7 +5304,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5316,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5329,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5461,7 +5354,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5473,7 +5366,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5486,7 +5379,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5546,7 +5439,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5558,7 +5451,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5571,7 +5464,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 type ListModelsRequest struct {
@@ -5583,7 +5476,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5595,7 +5488,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5608,7 +5501,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -5632,7 +5525,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5644,7 +5537,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5657,7 +5550,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -5716,7 +5609,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5728,7 +5621,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5741,7 +5634,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -5795,7 +5688,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5807,7 +5700,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5820,7 +5713,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -5839,7 +5732,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5851,7 +5744,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5864,7 +5757,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -5882,7 +5775,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +5787,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +5800,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 type BackupChunk struct {
@@ -5919,7 +5812,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +5824,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +5837,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -5966,7 +5859,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5978,7 +5871,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5991,7 +5884,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -6031,7 +5924,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6043,7 +5936,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6056,7 +5949,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -6078,7 +5971,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +5983,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +5996,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -6143,7 +6036,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6155,7 +6048,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6168,7 +6061,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6189,7 +6082,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6201,7 +6094,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[86]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6214,7 +6107,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{86}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -6421,13 +6314,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x04R\x03run\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x04R\aattempt\"E\n" +
-	"\x17ForwardedReportResponse\x12*\n" +
-	"\x04asks\x18\x01 \x03(\v2\x16.swarm.v1.AttemptAskedR\x04asks\"f\n" +
-	"\x0fForwardedReport\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
-	"\x02sn\x18\x02 \x01(\tR\x02sn\x12/\n" +
-	"\x06report\x18\x03 \x01(\v2\x17.swarm.v1.ReportRequestR\x06report\"\x89\x03\n" +
+	"\aattempt\x18\x04 \x01(\x04R\aattempt\"\x89\x03\n" +
 	"\rSessionReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12\x10\n" +
@@ -6798,7 +6685,7 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
 	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
@@ -6837,56 +6724,54 @@ var file_api_swarm_v1_swarm_proto_goTypes = []any{
 	(*ReportRequest)(nil),             // 34: swarm.v1.ReportRequest
 	(*ReportResponse)(nil),            // 35: swarm.v1.ReportResponse
 	(*AttemptAsked)(nil),              // 36: swarm.v1.AttemptAsked
-	(*ForwardedReportResponse)(nil),   // 37: swarm.v1.ForwardedReportResponse
-	(*ForwardedReport)(nil),           // 38: swarm.v1.ForwardedReport
-	(*SessionReport)(nil),             // 39: swarm.v1.SessionReport
-	(*RoundProof)(nil),                // 40: swarm.v1.RoundProof
-	(*HeldModel)(nil),                 // 41: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 42: swarm.v1.Ready
-	(*Done)(nil),                      // 43: swarm.v1.Done
-	(*MergeClaim)(nil),                // 44: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                // 45: swarm.v1.MergeInput
-	(*Failed)(nil),                    // 46: swarm.v1.Failed
-	(*Progress)(nil),                  // 47: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 48: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 49: swarm.v1.ContractView
-	(*PackedView)(nil),                // 50: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                // 51: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                   // 52: swarm.v1.ViewRun
-	(*Rules)(nil),                     // 53: swarm.v1.Rules
-	(*LostModel)(nil),                 // 54: swarm.v1.LostModel
-	(*AdoptedRound)(nil),              // 55: swarm.v1.AdoptedRound
-	(*Skips)(nil),                     // 56: swarm.v1.Skips
-	(*Session)(nil),                   // 57: swarm.v1.Session
-	(*CommittedRound)(nil),            // 58: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 59: swarm.v1.Plan
-	(*Participant)(nil),               // 60: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 61: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 62: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 63: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 64: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 65: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 66: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 67: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 68: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 69: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 70: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 71: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 72: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 73: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 74: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 75: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 76: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 77: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 78: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 79: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),         // 80: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),               // 81: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),      // 82: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 83: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 84: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 85: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 86: swarm.v1.ErrorReason
+	(*SessionReport)(nil),             // 37: swarm.v1.SessionReport
+	(*RoundProof)(nil),                // 38: swarm.v1.RoundProof
+	(*HeldModel)(nil),                 // 39: swarm.v1.HeldModel
+	(*Ready)(nil),                     // 40: swarm.v1.Ready
+	(*Done)(nil),                      // 41: swarm.v1.Done
+	(*MergeClaim)(nil),                // 42: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                // 43: swarm.v1.MergeInput
+	(*Failed)(nil),                    // 44: swarm.v1.Failed
+	(*Progress)(nil),                  // 45: swarm.v1.Progress
+	(*WatchContractRequest)(nil),      // 46: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),              // 47: swarm.v1.ContractView
+	(*PackedView)(nil),                // 48: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                // 49: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                   // 50: swarm.v1.ViewRun
+	(*Rules)(nil),                     // 51: swarm.v1.Rules
+	(*LostModel)(nil),                 // 52: swarm.v1.LostModel
+	(*AdoptedRound)(nil),              // 53: swarm.v1.AdoptedRound
+	(*Skips)(nil),                     // 54: swarm.v1.Skips
+	(*Session)(nil),                   // 55: swarm.v1.Session
+	(*CommittedRound)(nil),            // 56: swarm.v1.CommittedRound
+	(*Plan)(nil),                      // 57: swarm.v1.Plan
+	(*Participant)(nil),               // 58: swarm.v1.Participant
+	(*LeafRun)(nil),                   // 59: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),       // 60: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),      // 61: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),         // 62: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),        // 63: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),      // 64: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),     // 65: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),           // 66: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),  // 67: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil), // 68: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),     // 69: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),    // 70: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),        // 71: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),       // 72: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),         // 73: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),        // 74: swarm.v1.ListModelsResponse
+	(*Model)(nil),                     // 75: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),         // 76: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),               // 77: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),         // 78: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),               // 79: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),      // 80: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),     // 81: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),     // 82: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),    // 83: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),               // 84: swarm.v1.ErrorReason
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
@@ -6906,105 +6791,103 @@ var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
 	26, // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
 	9,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
 	31, // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	49, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	39, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	47, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	37, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
 	4,  // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
 	36, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	36, // 21: swarm.v1.ForwardedReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	34, // 22: swarm.v1.ForwardedReport.report:type_name -> swarm.v1.ReportRequest
-	42, // 23: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	43, // 24: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	46, // 25: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	47, // 26: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	41, // 27: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	40, // 28: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	59, // 29: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	43, // 30: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	44, // 31: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	45, // 32: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	31, // 33: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	58, // 34: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	59, // 35: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	57, // 36: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	53, // 37: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	54, // 38: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	56, // 39: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	50, // 40: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	55, // 41: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	52, // 42: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	52, // 43: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	52, // 44: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	47, // 45: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	60, // 46: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	61, // 47: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	49, // 48: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	68, // 49: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	21, // 50: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	49, // 51: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	58, // 52: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	21, // 53: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	53, // 54: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 55: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	49, // 56: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	77, // 57: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	57, // 58: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 59: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	9,  // 60: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 61: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 62: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 63: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 64: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 65: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 66: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 67: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 68: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	27, // 69: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	29, // 70: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	24, // 71: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	32, // 72: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	34, // 73: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	48, // 74: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	62, // 75: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	64, // 76: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	66, // 77: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	69, // 78: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	71, // 79: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	82, // 80: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	84, // 81: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	75, // 82: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	73, // 83: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	78, // 84: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	80, // 85: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	1,  // 86: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 87: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 88: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 89: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 90: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 91: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 92: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 93: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	28, // 94: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	30, // 95: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	25, // 96: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	33, // 97: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	35, // 98: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	49, // 99: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	63, // 100: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	65, // 101: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	67, // 102: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	70, // 103: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	72, // 104: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	83, // 105: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	85, // 106: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	76, // 107: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	74, // 108: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	79, // 109: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	81, // 110: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	86, // [86:111] is the sub-list for method output_type
-	61, // [61:86] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	40, // 21: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	41, // 22: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	44, // 23: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	45, // 24: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	39, // 25: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	38, // 26: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	57, // 27: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	41, // 28: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	42, // 29: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	43, // 30: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	31, // 31: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	56, // 32: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	57, // 33: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	55, // 34: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	51, // 35: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	52, // 36: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	54, // 37: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	48, // 38: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	53, // 39: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	50, // 40: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	50, // 41: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	50, // 42: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	45, // 43: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	58, // 44: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	59, // 45: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	47, // 46: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	66, // 47: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	21, // 48: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	47, // 49: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	56, // 50: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	21, // 51: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	51, // 52: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	9,  // 53: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	47, // 54: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	75, // 55: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	55, // 56: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	9,  // 57: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	9,  // 58: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	0,  // 59: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	2,  // 60: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	7,  // 61: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	10, // 62: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	12, // 63: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	19, // 64: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	15, // 65: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	17, // 66: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	27, // 67: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	29, // 68: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	24, // 69: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	32, // 70: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	34, // 71: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	46, // 72: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	60, // 73: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	62, // 74: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	64, // 75: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	67, // 76: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	69, // 77: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	80, // 78: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	82, // 79: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	73, // 80: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	71, // 81: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	76, // 82: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	78, // 83: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	1,  // 84: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	3,  // 85: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	8,  // 86: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	11, // 87: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	13, // 88: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	20, // 89: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	16, // 90: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	18, // 91: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	28, // 92: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	30, // 93: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	25, // 94: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	33, // 95: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	35, // 96: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	47, // 97: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	61, // 98: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	63, // 99: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	65, // 100: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	68, // 101: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	70, // 102: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	81, // 103: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	83, // 104: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	74, // 105: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	72, // 106: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	77, // 107: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	79, // 108: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	84, // [84:109] is the sub-list for method output_type
+	59, // [59:84] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_api_swarm_v1_swarm_proto_init() }
@@ -7012,14 +6895,14 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[52].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   87,
+			NumMessages:   85,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -4,22 +4,19 @@ package rpctest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
+	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 )
-
-// Handler answers what is sent to the leader.
-type Handler func(ctx context.Context, from consensus.Peer, payload []byte) ([]byte, error)
 
 // Core is a raft group of one that applies commands at once. Several servers may share it. Safe for concurrent use.
 type Core struct {
@@ -28,8 +25,9 @@ type Core struct {
 	index    uint64
 	changed  chan struct{}
 	leader   string
-	lost     error // what Quorum returns, nil while there is one
-	handlers map[string]Handler
+	lost     error                   // what Quorum returns, nil while there is one
+	between  map[string]http.Handler // what SNs answer each other, by name
+	asking   []admission.Candidate
 	proposed func(state.Command)
 	vet      func(state.Command) (state.Command, error)
 	records  [][]byte
@@ -53,7 +51,7 @@ func NewAdmitting(swarmID, leader string) (*Core, error) {
 }
 
 func found(first state.InitSwarm, leader string) (*Core, error) {
-	c := &Core{view: state.New(), changed: make(chan struct{}), leader: leader, handlers: map[string]Handler{}}
+	c := &Core{view: state.New(), changed: make(chan struct{}), leader: leader, between: map[string]http.Handler{}}
 	for _, cmd := range []state.Command{
 		first,
 		state.RegisterNode{Node: state.Node{Name: leader, Role: naming.RoleSN, PeerID: leader}, TokenHash: strings.Repeat("0", 64)},
@@ -108,11 +106,6 @@ func (c *Core) Records() [][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([][]byte(nil), c.records...)
-}
-
-// Ban bans at once.
-func (c *Core) Ban(ctx context.Context, cmd state.BanNode) (state.Result, error) {
-	return c.Propose(ctx, cmd)
 }
 
 // View returns the state.
@@ -175,29 +168,91 @@ func (c *Core) leaderless() error {
 	return consensus.ErrNoLeader
 }
 
-// Handle sets the leader's handler of a kind.
-func (c *Core) Handle(kind string, fn Handler) {
+// WithLeader lets this SN lead, whoever is named, unless there is no leader. See On.
+func (c *Core) WithLeader(ctx context.Context, try func(context.Context, http.RoundTripper) error) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handlers[kind] = fn
-}
-
-// SendToLeader calls the handler of the kind. A report comes from the SN that it names, anything else from the leader.
-func (c *Core) SendToLeader(ctx context.Context, kind string, payload []byte) ([]byte, error) {
-	c.mu.Lock()
-	fn, leader, none := c.handlers[kind], c.leader, c.leaderless()
+	leader, none := c.leader, c.leaderless()
 	c.mu.Unlock()
 	if leader == "" {
-		return nil, fmt.Errorf("send to leader: %w", none)
+		return fmt.Errorf("with leader: %w", none)
 	}
-	if fn == nil {
-		return nil, fmt.Errorf("send to leader: no handler for %q", kind)
+	return try(ctx, nil)
+}
+
+// SetCandidates sets who waits for an operator to be admitted.
+func (c *Core) SetCandidates(all ...admission.Candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking = all
+}
+
+// Candidates returns what SetCandidates was given.
+func (c *Core) Candidates() []admission.Candidate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asking
+}
+
+// Serve has an SN answer the others with h, while it leads.
+func (c *Core) Serve(name string, h http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.between[name] = h
+}
+
+// Way is how one SN reaches what another answers the SNs.
+func (c *Core) Way(from, to string) http.RoundTripper { return way{c, from, to} }
+
+type way struct {
+	core     *Core
+	from, to string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.core.mu.Lock()
+	h := w.core.between[w.to]
+	w.core.mu.Unlock()
+	if h == nil {
+		return nil, fmt.Errorf("no way to %s", w.to)
 	}
-	report := &swarmv1.ForwardedReport{}
-	if proto.Unmarshal(payload, report) == nil && report.GetSn() != "" {
-		leader = report.GetSn()
+	ctx := consensus.WithPeer(r.Context(), consensus.Peer{PeerID: w.from, Role: naming.RoleSN, SPIFFEID: "spiffe://hospital.example/swarm/sn/" + w.from})
+	res, err := RoundTrip(h, r.WithContext(ctx))
+	if err == nil && res.StatusCode == http.StatusMisdirectedRequest {
+		_ = res.Body.Close()
+		return nil, consensus.ErrNotLeader
 	}
-	return fn(ctx, consensus.Peer{PeerID: leader, Role: naming.RoleSN}, payload)
+	return res, err
+}
+
+// SN is the core as one of several SNs has it.
+type SN struct {
+	*Core
+	name string
+}
+
+// On returns the core as an SN has it: who it is makes whether it leads.
+func (c *Core) On(name string) *SN { return &SN{c, name} }
+
+// WithLeader lets this SN lead, or gives it a way to the one that does.
+func (n *SN) WithLeader(ctx context.Context, try func(context.Context, http.RoundTripper) error) error {
+	return n.Core.WithLeader(ctx, func(ctx context.Context, _ http.RoundTripper) error {
+		err := consensus.ErrNotLeader
+		for range 3 { // as it changes
+			if leader, _, _ := n.Leader(); leader == n.name {
+				err = try(ctx, nil)
+			} else {
+				err = try(ctx, n.Way(n.name, leader))
+			}
+			if !errors.Is(err, consensus.ErrNotLeader) {
+				break
+			}
+		}
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("with leader: %w: %w", consensus.ErrNoLeader, ctx.Err())
+		}
+		return err
+	})
 }
 
 // Lead remembers what it is told. Safe for concurrent use.
