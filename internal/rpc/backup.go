@@ -12,6 +12,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/backup"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
 const (
@@ -30,7 +31,7 @@ func (s *Server) ReadBackup(ctx context.Context, _ *connect.Request[swarmv1.Read
 	case s.backups <- struct{}{}:
 		defer func() { <-s.backups }()
 	default:
-		return fmt.Errorf("%w: it makes another backup just now", ErrBusy)
+		return fmt.Errorf("%w: it makes another backup just now", quota.ErrBusy)
 	}
 	wait, cancel := context.WithTimeout(ctx, confirmTime)
 	confirmed := s.cfg.Ledger.Barrier(wait) == nil

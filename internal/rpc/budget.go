@@ -1,10 +1,6 @@
 package rpc
 
-import (
-	"context"
-	"net/http"
-	"sync"
-)
+import "net/http"
 
 const (
 	// memoryInAll bounds what the calls that are served at a time may take, by their charges, in bytes; memoryPerID what
@@ -22,72 +18,6 @@ const (
 	// bodyCopies is how much of a message's size is in memory at the worst: a buffer that has grown, and what is made of it.
 	bodyCopies = 3
 )
-
-// budget bounds the memory of calls. Each takes what it may need before anything of it is read, waits if that is not there,
-// and gives it back when it has been answered. Small calls overtake large ones that wait: a heartbeat must not stand
-// behind the layouts of others.
-type budget struct {
-	inAll, each int64
-	times       int64 // a SPIFFE ID may take so many times what is free then; 0: all that is free
-
-	mu    sync.Mutex
-	used  int64
-	by    map[taker]int64
-	byID  map[string]int64 // by SPIFFE ID
-	freed chan struct{}    // closed and replaced when something was given back
-}
-
-// taker is whose calls are bounded together.
-type taker struct {
-	id   string // SPIFFE ID
-	node string // one of its nodes; empty: all that have it
-}
-
-func newBudget(inAll, each, times int64) *budget {
-	return &budget{inAll: inAll, each: each, times: times, by: map[taker]int64{}, byID: map[string]int64{}, freed: make(chan struct{})}
-}
-
-// take waits until n bytes are free for a call, or ctx ends. More than all there is waits for all.
-func (b *budget) take(ctx context.Context, who taker, n int64) (give func(), err error) {
-	n = min(n, b.each, b.inAll)
-	for {
-		b.mu.Lock()
-		freed := b.freed
-		free := b.inAll - b.used - n
-		ok := free >= 0 && b.by[who]+n <= b.each && (b.times == 0 || b.byID[who.id]+n <= b.times*free)
-		if ok {
-			b.charge(who, n)
-		}
-		b.mu.Unlock()
-		if ok {
-			return func() { b.give(who, n) }, nil
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return nil, ErrBusy
-		}
-	}
-}
-
-func (b *budget) give(who taker, n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.charge(who, -n)
-	close(b.freed)
-	b.freed = make(chan struct{})
-}
-
-// charge books n bytes. The caller holds mu.
-func (b *budget) charge(who taker, n int64) {
-	b.used += n
-	if b.by[who] += n; b.by[who] == 0 {
-		delete(b.by, who)
-	}
-	if b.byID[who.id] += n; b.byID[who.id] == 0 {
-		delete(b.byID, who.id)
-	}
-}
 
 // charge is what a call may take: its message as long as it says, or as it may be if it does not say or is compressed, and
 // its answer.

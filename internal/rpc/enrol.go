@@ -10,7 +10,7 @@ import (
 // enrol proposes a session, whose layout goes into the log only if its contract does not hold it. Of several that come at once
 // with the same one, the first brings it while the others wait.
 func (s *Server) enrol(ctx context.Context, open state.OpenSession) (state.Result, error) {
-	if err := s.rates.takeProposal(open.Node); err != nil {
+	if err := s.rates.TakeProposal(open.Node); err != nil {
 		return state.Result{}, err
 	}
 	free, err := s.bringing.take(ctx, open.Contract+" "+open.Terms.LayoutDigest)
@@ -28,7 +28,7 @@ func (s *Server) enrol(ctx context.Context, open state.OpenSession) (state.Resul
 	} else {
 		defer free()
 	}
-	if err := s.rates.takeLayout(open.Node, len(open.Terms.Layout)); err != nil {
+	if err := s.rates.TakeLayout(open.Node, len(open.Terms.Layout)); err != nil {
 		return state.Result{}, err
 	}
 	return s.propose(ctx, open)

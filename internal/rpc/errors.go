@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
 // Refusals that are decided here. Everything else comes from consensus and its state.
@@ -47,10 +48,6 @@ var (
 	ErrNotYours = errors.New("session belongs to another node")
 	// ErrBadRequest: a field is missing or out of its bounds.
 	ErrBadRequest = errors.New("bad request")
-	// ErrTooFast: the node asks for more commands, or larger ones, than it may.
-	ErrTooFast = errors.New("too many requests of this node")
-	// ErrBusy: the calls that are served leave no memory for another, in all or of the caller's SPIFFE ID.
-	ErrBusy = errors.New("this SN serves as many calls as it may")
 	// ErrElsewhere: the SN that would be banned is the one that is asked to.
 	ErrElsewhere = errors.New("an sn can't ban itself: ask another one")
 	// ErrStopping: this SN is shutting down.
@@ -96,9 +93,9 @@ func ownRows() []row {
 		{ErrNameMismatch, "NAME_MISMATCH", connect.CodePermissionDenied, "start the node with the --name that its SVID carries, or give it an SVID of its own"},
 		{ErrNotYours, "SESSION_NOT_YOURS", connect.CodePermissionDenied, "open a session of your own"},
 		{ErrBadRequest, "BAD_REQUEST", connect.CodeInvalidArgument, "correct the request"},
-		{ErrTooFast, "TOO_FAST", connect.CodeResourceExhausted, "ask again later; swarmd does by itself"},
+		{quota.ErrTooFast, "TOO_FAST", connect.CodeResourceExhausted, "ask again later; swarmd does by itself"},
 		{consensus.ErrLedgerBehind, "LEDGER_INCOMPLETE", connect.CodeUnavailable, "ask another SN, or again later"},
-		{ErrBusy, "BUSY", connect.CodeUnavailable, "try again, or use another SN; if it lasts give each node an SVID of its own: bounds are per SPIFFE ID"},
+		{quota.ErrBusy, "BUSY", connect.CodeUnavailable, "try again, or use another SN; if it lasts give each node an SVID of its own: bounds are per SPIFFE ID"},
 		{ErrStopping, "STOPPING", connect.CodeUnavailable, "use another SN"},
 		{quorum.ErrLost, "NO_QUORUM", connect.CodeUnavailable, noQuorumRemedy},
 		{consensus.ErrNoLeader, "NO_LEADER", connect.CodeUnavailable, noLeaderRemedy},

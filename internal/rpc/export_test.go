@@ -3,7 +3,7 @@ package rpc
 import (
 	"connectrpc.com/connect"
 
-	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
 // What the tests of package rpc_test must see.
@@ -20,7 +20,6 @@ var (
 	ParticipantToWire = participantToProto
 	ViewToProto       = viewToProto
 	SummaryToProto    = summaryToProto
-	NewRates          = newRates
 	ToConnect         = toConnect
 	Clip              = clip
 	Spoken            = spoken
@@ -34,37 +33,20 @@ func Rows() (errs []error, reasons []string, codes []connect.Code) {
 	return errs, reasons, codes
 }
 
-func (r *rates) TakeLayout(node string, bytes int) error { return r.takeLayout(node, bytes) }
-func (r *rates) TakeProposal(node string) error          { return r.takeProposal(node) }
-func (r *rates) Size() int                               { return len(r.taken) }
-
-// TakeRegistration counts that of a new key.
-func (r *rates) TakeRegistration(id identity.ID, peerID string) error {
-	return r.takeRegistration(id, peerID, false)
-}
-
 // OwnErrors are the sentinels of this package: a new one must be added here and in the list of rows.
 func OwnErrors() []error {
 	return []error{
 		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
 		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrOrderMissing, ErrOrderRefused, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
-		ErrBadRequest, ErrTooFast, ErrBusy, ErrElsewhere, ErrStopping,
+		ErrBadRequest, quota.ErrTooFast, quota.ErrBusy, ErrElsewhere, ErrStopping,
 	}
 }
 
 // RatesOf returns what has been taken at a server.
-func RatesOf(s *Server) *rates { return s.rates }
+func RatesOf(s *Server) *quota.Rates { return s.rates }
 
 // Charged returns what the calls that are served now have taken, in bytes.
-func Charged(s *Server) int64 {
-	s.budget.mu.Lock()
-	defer s.budget.mu.Unlock()
-	return s.budget.used
-}
+func Charged(s *Server) int64 { return s.budget.Used() }
 
 // ChargedToNodes returns what small calls with a node's token have taken, in bytes.
-func ChargedToNodes(s *Server) int64 {
-	s.perNode.mu.Lock()
-	defer s.perNode.mu.Unlock()
-	return s.perNode.used
-}
+func ChargedToNodes(s *Server) int64 { return s.perNode.Used() }

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
 // Headers of the API. See api/swarm/v1/swarm.proto.
@@ -96,13 +97,13 @@ func (s *Server) letIn(ctx context.Context, g *guard, rule Access, r *http.Reque
 		caller, _ := callerFrom(ctx) // admit has found it
 		wait, cancel := context.WithTimeout(ctx, s.cfg.BodyTime)
 		defer cancel()
-		pool, who := s.budget, taker{id: caller.ID.String()}
+		pool, who := s.budget, quota.Taker{ID: caller.ID.String()}
 		if rule.Token && rule.charge(r) <= smallCall { // The token is checked, so the name is its own.
-			pool, who.node = s.perNode, r.Header.Get(HeaderNode)
+			pool, who.Node = s.perNode, r.Header.Get(HeaderNode)
 		} else if !rule.Token && caller.via != "" { // Who calls is that SN's word.
-			who.id = caller.via
+			who.ID = caller.via
 		}
-		give, err = pool.take(wait, who, rule.charge(r))
+		give, err = pool.Take(wait, who, rule.charge(r))
 	}
 	if err != nil {
 		g.trace(ctx, r.URL.Path, start, err)

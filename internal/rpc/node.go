@@ -51,7 +51,7 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	}
 	old := s.cfg.Core.View().Nodes[node.Name]
 	known := old != nil && old.PeerID == node.PeerID && old.SPIFFEID == node.SPIFFEID
-	if err := s.rates.takeRegistration(caller.ID, node.PeerID, known); err != nil {
+	if err := s.rates.TakeRegistration(caller.ID, node.PeerID, known); err != nil {
 		return nil, err
 	}
 	token := make([]byte, tokenBytes)

@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -61,7 +60,7 @@ func TestAKnownKeyRegistersInAFlood(t *testing.T) {
 	s.later.Store(int64(30 * time.Second)) // a flood so late that for as long no slow machine gets anything back
 	entry := must(identity.ParseIDString("spiffe://hospital.example/swarm/sl"))(t)
 	for n := 0; ; n++ {
-		if err := rpc.RatesOf(s.server).TakeRegistration(entry, fmt.Sprint("fake-", n)); err != nil {
+		if err := rpc.RatesOf(s.server).TakeRegistration(entry, fmt.Sprint("fake-", n), false); err != nil {
 			wantReason(t, "the flood's last", rpc.ToConnect(err), "TOO_FAST")
 			break
 		}
@@ -83,33 +82,5 @@ func TestAKnownKeyRegistersInAFlood(t *testing.T) {
 	}
 	if err := try(s.as("/swarm/sl/sl-own"), "sl-own", nodeKey(t)); err != nil {
 		t.Errorf("a node with an entry of its own: %v", err)
-	}
-}
-
-func TestRates(t *testing.T) {
-	now := time.Unix(1000, 0)
-	r := rpc.NewRates(func() time.Time { return now })
-	bytes := 0
-	for err := error(nil); err == nil; {
-		if err = r.TakeLayout("sl-0", 1<<20); err == nil {
-			bytes += 1 << 20
-		}
-	}
-	if bytes != 16<<20 {
-		t.Errorf("%d bytes at once", bytes)
-	}
-	if now = now.Add(32 * time.Second); r.TakeLayout("sl-0", 1<<20) != nil || r.TakeLayout("sl-0", 1000) == nil {
-		t.Error("not a MiB in 32 s")
-	}
-	for i := range 20_000 {
-		if err := r.TakeProposal(fmt.Sprint(i)); err != nil && !errors.Is(err, rpc.ErrTooFast) {
-			t.Fatal(err)
-		}
-	}
-	if n := r.Size(); n > 16<<10 {
-		t.Errorf("%d buckets", n)
-	}
-	if now = now.Add(time.Hour); r.TakeProposal("late") != nil || r.Size() > 1 {
-		t.Errorf("%d buckets after an hour", r.Size())
 	}
 }

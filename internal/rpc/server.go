@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/nonce"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
 // Core is what the services need of consensus. More methods than the rule: they are one thing, the swarm's
@@ -105,12 +106,12 @@ type Server struct {
 	orders  *nonce.Table // of operators' orders, by the SN that passes them on
 	carried carriedOrders
 	healths healths
-	budget  *budget
-	perNode *budget         // of small calls that carry a token, by SPIFFE ID and node
+	budget  *quota.Memory
+	perNode *quota.Memory   // of small calls that carry a token, by SPIFFE ID and node
 	crowd   *identity.Crowd // connections
 	// bringing are contracts and digests of layouts that are being proposed.
 	bringing turns
-	rates    *rates
+	rates    *quota.Rates
 	seals    seals
 	backups  chan struct{} // capacity 1: taken by the one that is being made
 	feeds    delta.Feeds   // of watched contracts
@@ -144,9 +145,9 @@ func New(cfg Config) (*Server, error) {
 		cfg.BodyTime = bodyTime
 	}
 	return &Server{
-		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: newRates(cfg.Now), stopping: make(chan struct{}), backups: make(chan struct{}, 1),
-		budget:  newBudget(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID), 0),
-		perNode: newBudget(cmp.Or(cfg.Limits.MemoryNodes, memoryNodes), cmp.Or(cfg.Limits.MemoryPerNode, memoryPerNode), timesFree),
+		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: quota.NewRates(cfg.Now), stopping: make(chan struct{}), backups: make(chan struct{}, 1),
+		budget:  quota.NewMemory(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID), 0),
+		perNode: quota.NewMemory(cmp.Or(cfg.Limits.MemoryNodes, memoryNodes), cmp.Or(cfg.Limits.MemoryPerNode, memoryPerNode), timesFree),
 		crowd:   identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
 	}, nil
 }
@@ -206,7 +207,7 @@ func (s *Server) propose(ctx context.Context, c state.Command) (state.Result, er
 
 // proposeFor is propose for a node, which may ask for only so many.
 func (s *Server) proposeFor(ctx context.Context, node string, c state.Command) (state.Result, error) {
-	if err := s.rates.takeProposal(node); err != nil {
+	if err := s.rates.TakeProposal(node); err != nil {
 		return state.Result{}, err
 	}
 	return s.propose(ctx, c)

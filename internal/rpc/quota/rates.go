@@ -1,6 +1,8 @@
-package rpc
+// Package quota bounds what callers take of an SN: memory at a time, and proposals over time.
+package quota
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,8 +32,11 @@ type rate struct {
 // maxBuckets bounds the buckets that are kept: full ones are as good as none.
 const maxBuckets = 16 << 10
 
-// rates hold what has been taken lately, by rate and subject.
-type rates struct {
+// ErrTooFast reports a node that asks for more commands, or larger ones, than it may.
+var ErrTooFast = errors.New("too many requests of this node")
+
+// Rates hold what has been taken lately, by rate and subject. Safe for concurrent use.
+type Rates struct {
 	now func() time.Time
 
 	mu    sync.Mutex
@@ -42,10 +47,11 @@ type rates struct {
 // bucket lacks tokens until full.
 type bucket struct{ full time.Time }
 
-func newRates(now func() time.Time) *rates { return &rates{now: now, taken: map[string]bucket{}} }
+// NewRates returns rates of which nothing is taken, by a clock.
+func NewRates(now func() time.Time) *Rates { return &Rates{now: now, taken: map[string]bucket{}} }
 
 // take takes n tokens of a subject's, or tells when they are there.
-func (r *rates) take(subject string, of rate, n int) error {
+func (r *Rates) take(subject string, of rate, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -72,21 +78,21 @@ func (r *rates) take(subject string, of rate, n int) error {
 	return nil
 }
 
-// takeRegistration counts a registration that was proven. A key that is registered with that SPIFFE ID already uses up nothing of
+// TakeRegistration counts a registration that was proven. A key that is registered with that SPIFFE ID already uses up nothing of
 // the others with it: nodes register again whenever their SVIDs are renewed.
-func (r *rates) takeRegistration(id identity.ID, peerID string, known bool) error {
+func (r *Rates) TakeRegistration(id identity.ID, peerID string, known bool) error {
 	if err := r.take("key "+peerID, rate{registerBurst, registerEach}, 1); err != nil || known {
 		return err
 	}
 	return r.take("id "+id.String(), rate{entryBurst, entryEach}, 1)
 }
 
-// takeProposal counts a proposal for a node.
-func (r *rates) takeProposal(node string) error {
+// TakeProposal counts a proposal for a node.
+func (r *Rates) TakeProposal(node string) error {
 	return r.take("node "+node, rate{proposalBurst, proposalEach}, 1)
 }
 
-// takeLayout counts the bytes of a layout that a node brings.
-func (r *rates) takeLayout(node string, bytes int) error {
+// TakeLayout counts the bytes of a layout that a node brings.
+func (r *Rates) TakeLayout(node string, bytes int) error {
 	return r.take("layout "+node, rate{layoutBurst, layoutEach}, bytes)
 }
