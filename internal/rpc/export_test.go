@@ -38,7 +38,7 @@ func OwnErrors() []error {
 	return []error{
 		ErrNoCertificate, ErrCertificateExpired, ErrRoleDenied, ErrWrongSwarm, ErrSwarmIDMissing, ErrNoSwarm,
 		ErrTokenRefused, ErrNonceRefused, ErrSignature, ErrOrderMissing, ErrOrderRefused, ErrPeerID, ErrRoleMismatch, ErrNameMismatch, ErrNotYours,
-		ErrBadRequest, quota.ErrTooFast, quota.ErrBusy, ErrElsewhere, ErrStopping,
+		ErrBadRequest, ErrElsewhere, ErrStopping,
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -114,7 +115,7 @@ func onWire(t *testing.T, err error) (*connect.Error, *swarmv1.ErrorReason) {
 // TestEverySentinelHasARow reads the sources, so that an error that is added without a row is found.
 func TestEverySentinelHasARow(t *testing.T) {
 	errs, reasons, _ := rpc.Rows()
-	for _, e := range rpc.OwnErrors() {
+	for _, e := range append(rpc.OwnErrors(), quota.ErrTooFast, quota.ErrBusy) {
 		if !slices.ContainsFunc(errs, func(x error) bool { return errors.Is(e, x) }) {
 			t.Errorf("%v has no row", e)
 		}
