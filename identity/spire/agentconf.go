@@ -35,6 +35,9 @@ type agentFile struct {
 		TrustDomain    string `hcl:"trust_domain"`
 		Insecure       bool   `hcl:"insecure_bootstrap"`
 	} `hcl:"agent"`
+	Plugins struct {
+		NodeAttestor map[string]any `hcl:"NodeAttestor"`
+	} `hcl:"plugins"`
 }
 
 // Server returns the address of the SPIRE server that the options or the configuration file name, "" if neither does.

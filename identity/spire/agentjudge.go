@@ -101,7 +101,7 @@ func (a *Agent) failure(ctx context.Context, end error) error {
 
 // refusedLocked is what to do about an agent that the server does not take.
 func (a *Agent) refusedLocked() error {
-	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.server(), cause(a.complaint), a.newToken())
+	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.server(), cause(a.complaint), a.rejoin())
 	kept := readKept(a.dataDir).usable(time.Now())
 	switch {
 	case a.joined && !kept: // it has dropped its identity, so that its next start may use a token
@@ -201,6 +201,14 @@ func (a *Agent) server() string {
 		}
 	}
 	return net.JoinHostPort(first(a.cfg.ServerAddress, a.file.Agent.ServerAddress), strconv.Itoa(port))
+}
+
+// rejoin says what lets an agent join that its server does not take.
+func (a *Agent) rejoin() string {
+	if _, token := a.file.Plugins.NodeAttestor["join_token"]; token || len(a.file.Plugins.NodeAttestor) == 0 {
+		return a.newToken()
+	}
+	return fmt.Sprintf("correct the NodeAttestor in %s, or what the server knows of this agent (`spire-server agent list`)", a.cfg.ConfigFile)
 }
 
 // newToken says how to get one.

@@ -1,6 +1,7 @@
 package spire
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -42,5 +43,23 @@ func TestParseSelectors(t *testing.T) {
 	}
 	if got, ok := parseSelectors(`[type:"unix"  value:"uid:0"]`); ok {
 		t.Errorf("no JSON: got %q", got)
+	}
+}
+
+// TestRemedyByAttestor: a join token is the remedy of those who join by one.
+func TestRemedyByAttestor(t *testing.T) {
+	for conf, want := range map[string]string{
+		"": "swarmd spire-token sl/a",
+		`plugins { NodeAttestor "join_token" { plugin_data {} } }`:                 "swarmd spire-token sl/a",
+		`plugins { NodeAttestor "x509pop" { plugin_data { a = "b" } } KM "x" {} }`: "correct the NodeAttestor in agent.conf",
+	} {
+		file, err := parseAgentFile(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &Agent{cfg: AgentConfig{ConfigFile: "agent.conf", Role: "sl", NodeName: "a"}, file: file}
+		if got := a.rejoin(); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", conf, got, want)
+		}
 	}
 }
