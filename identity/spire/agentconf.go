@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
@@ -66,7 +65,7 @@ func readAgentFile(path string, expandEnv bool) (agentFile, error) {
 }
 
 func parseAgentFile(text string) (f agentFile, err error) {
-	err = hcl.Decode(&f, text)
+	err = decode(&f, text)
 	return f, err
 }
 

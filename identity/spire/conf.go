@@ -142,8 +142,18 @@ func parseSettings(text string) (settings, error) {
 			BindPort    int    `hcl:"bind_port"`
 		} `hcl:"server"`
 	}
-	err := hcl.Decode(&conf, text)
+	err := decode(&conf, text)
 	return settings{socket: conf.Server.SocketPath, logFile: conf.Server.LogFile, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}, err
+}
+
+// decode reads a configuration of SPIRE's, HCL or JSON. The parser panics at some texts that are neither.
+func decode(into any, text string) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("neither HCL nor JSON: %v", why)
+		}
+	}()
+	return hcl.Decode(into, text)
 }
 
 // expand puts in variables of the environment as SPIRE's programs do with -expandEnv.

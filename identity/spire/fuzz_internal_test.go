@@ -78,6 +78,7 @@ func FuzzConfigurations(f *testing.F) {
 	f.Add(`{"agent":{"server_address":"s"},"server":[{"bind_port":1}]}`)
 	f.Add(`agent "x" "y" { server_address = ["s"] }`)
 	f.Add("agent = <<E\n$\nE")
+	f.Add(`{"\0`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 4096 {
 			return
