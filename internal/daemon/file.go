@@ -45,7 +45,7 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 			continue // the file is the node's, of which this command needs the state directory
 		}
 		if f < 0 {
-			return nil, fmt.Errorf("%s: %w", path, unknownOption(cmd, name, flagTable(cmd)))
+			return nil, fmt.Errorf("%s: %w", path, unknownOption(cmd, name))
 		}
 		if !given(cmd.Flags[f], args[2:], e) {
 			args = append(args, options[name]...)

@@ -1,13 +1,15 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/cmdline"
 )
 
 const (
@@ -117,17 +119,13 @@ func placeholder(d cli.DocGenerationFlag) string {
 func helpLine(d cli.DocGenerationFlag, usual bool) string {
 	var names []string
 	for _, n := range d.Names() {
-		dashes := "--"
-		if len(n) == 1 {
-			dashes = "-"
-		}
-		names = append(names, dashes+n)
+		names = append(names, cmdline.Dashed(n))
 	}
 	value := placeholder(d)
 	left := strings.TrimRight("  "+strings.Join(names, ", ")+" "+value, " ")
 	usage := strings.TrimSuffix(strings.ReplaceAll(d.GetUsage(), "`"+value+"`", value), " (required)")
 	if value := d.GetDefaultText(); !strings.Contains(usage, "default") && !slices.Contains([]string{"", "false", "0", "0s"}, value) {
-		usage += " (default " + shortTime(value) + ")"
+		usage += " (default " + cmdline.ShortTime(value) + ")"
 	}
 	if vars := d.GetEnvVars(); len(vars) > 0 && !(usual && slices.Equal(vars, env(d.Names()[0]))) {
 		usage += " [$" + strings.Join(vars, ", $") + "]"
@@ -138,57 +136,21 @@ func helpLine(d cli.DocGenerationFlag, usual bool) string {
 	return left + "\n" + strings.Repeat(" ", helpColumn) + wrap(usage, helpColumn) + "\n"
 }
 
-// shortTime leaves out of a time, such as 1h0m0s, the zeros at its end.
-func shortTime(text string) string {
-	if minutes, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = minutes + "m"
-	}
-	if hours, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = hours + "h"
-	}
-	return text
-}
-
-// badValue is how package flag complains about a value.
-var badValue = regexp.MustCompile(`^invalid value (".*") for flag -(\S+): `)
-
 // wantedValue makes of package flag's complaint one that says what the option takes.
 func wantedValue(app *cli.App, err error) error {
 	if err == nil {
 		return nil
 	}
-	m := badValue.FindStringSubmatch(err.Error())
-	if m == nil {
+	var flags []cli.Flag
+	for _, c := range app.Commands {
+		flags = append(flags, c.Flags...)
+	}
+	bad, ok := cmdline.Bad(err, flags...)
+	if !ok {
 		return err
 	}
-	want := "want a number"
-	for _, c := range app.Commands {
-		for _, f := range c.Flags {
-			if _, ok := f.(*cli.DurationFlag); ok && slices.Contains(f.Names(), m[2]) {
-				want = "want a time such as 90s or 5m"
-			}
-		}
-	}
-	return fmt.Errorf("--%s %s: %s", m[2], m[1], want)
+	return fmt.Errorf("--%s %s: want %s", bad.Option, bad.Value, cmp.Or(bad.Want, "another value"))
 }
 
 // wrap breaks text at blanks; all lines but the first are indented.
-func wrap(text string, indent int) string {
-	var b strings.Builder
-	at := indent
-	for i, word := range strings.Fields(text) {
-		width := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case at+1+width > helpWidth:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			at = indent
-		default:
-			b.WriteString(" ")
-			at++
-		}
-		b.WriteString(word)
-		at += width
-	}
-	return b.String()
-}
+func wrap(text string, indent int) string { return cmdline.Wrap(text, helpWidth, indent) }

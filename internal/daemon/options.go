@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
@@ -19,7 +20,7 @@ import (
 
 // Flags that several commands share; the name in the environment is SWARM_ and the flag's name in capitals.
 func env(flag string) []string {
-	return []string{"SWARM_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
+	return []string{cmdline.Variable(flag)}
 }
 
 func stringFlag(name, usage string) *cli.StringFlag {

@@ -152,7 +152,7 @@ func TestProgramsName(t *testing.T) {
 		{"run-sn", "run-sn --host-ip", "run-sn: --host-ip: missing argument; see run-sn --help\n"},
 		{"/x/run-sl", "run-sl --host-ip h x", "run-sl: run-sl takes no argument, got \"x\"; see run-sl --help\n"},
 		{"", "run-sl --stall-grace 60", "swarmd: --stall-grace \"60\": want a time such as 90s or 5m\n"},
-		{"", "run-sl --sl-fs-port x", "swarmd: --sl-fs-port \"x\": want a number\n"},
+		{"", "run-sl --sl-fs-port x", "swarmd: --sl-fs-port \"x\": want a whole number\n"},
 		{"run-sn", "run-sn --zzzzzzzzzzzz", "run-sn: unknown option --zzzzzzzzzzzz; see run-sn --help\n"},
 		{"run-sn", "run-sn --runtime docker", "run-sn: mandatory parameter --host-ip not specified; give the address under which other nodes reach this one\n"},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/node"
 )
@@ -40,14 +41,7 @@ func agentFlags() []cli.Flag {
 }
 
 func agentFlag(o spire.AgentOption, hidden bool, vars []string) cli.Flag {
-	if !o.Bool {
-		return &cli.StringFlag{Name: o.Name, Usage: o.Usage, Hidden: hidden, EnvVars: vars, Category: forAgent}
-	}
-	f := &cli.BoolFlag{Name: o.Name, Usage: o.Usage, Hidden: hidden, EnvVars: vars, Category: forAgent}
-	if o.Name == "gen-join-token" {
-		f.Aliases = []string{"genJoinToken"} // the original's other spelling
-	}
-	return f
+	return cmdline.SPIREFlag(cli.StringFlag{Name: o.Name, Usage: o.Usage, Hidden: hidden, EnvVars: vars, Category: forAgent}, !o.Bool)
 }
 
 // withAgent lets a node open its identity at an agent that it starts, which ends when the node closes the identity.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
@@ -43,14 +44,7 @@ func agentFlags() []cli.Flag {
 }
 
 func agentFlag(o spire.AgentOption, prefix string, hidden bool) cli.Flag {
-	if !o.Bool {
-		return &cli.StringFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden}
-	}
-	f := &cli.BoolFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden}
-	if o.Name == "gen-join-token" {
-		f.Aliases = []string{"genJoinToken"}
-	}
-	return f
+	return cmdline.SPIREFlag(cli.StringFlag{Name: o.Name, Usage: prefix + o.Usage, Hidden: hidden}, !o.Bool)
 }
 
 // visible leaves out hidden options.

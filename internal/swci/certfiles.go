@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -45,8 +46,8 @@ func fileIdentity(opts *cli.Context, getenv func(string) string) (asked, ambient
 		return "", "", exit.New(exit.Usage, "give one of the two", "--cert and its siblings take the identity from files, --identity from elsewhere")
 	}
 	for _, name := range certOptions {
-		env := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		if v := first(getenv("SWARM_"+env), getenv("SWARM_ID_"+env)); v != "" && !q.Has(name) {
+		variable := cmdline.Variable(name)
+		if v := first(getenv(variable), getenv(strings.Replace(variable, "SWARM_", "SWARM_ID_", 1))); v != "" && !q.Has(name) {
 			q.Set(name, v)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -122,12 +123,12 @@ func (g *Grammar) overview(w io.Writer) {
 	}
 	fmt.Fprintln(w, "\nOptions of every command")
 	printFlags(w, g.global)
-	fmt.Fprintln(w, "\n"+wrap(agentHelp, 100))
+	fmt.Fprintln(w, "\n"+cmdline.Wrap(agentHelp, 100, 0))
 	fmt.Fprintln(w, "\nswarmctl help COMMAND explains one command.")
 }
 
 func explain(w io.Writer, c *Command) {
-	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s [OPTIONS]\n\n%s\n", c.Summary, c.Pattern, wrap(c.Details, 100))
+	fmt.Fprintf(w, "%s\n\nusage: swarmctl %s [OPTIONS]\n\n%s\n", c.Summary, c.Pattern, cmdline.Wrap(c.Details, 100, 0))
 	if len(c.Flags) > 0 {
 		fmt.Fprintln(w, "\nOptions")
 		printFlags(w, c.Flags)
@@ -146,11 +147,11 @@ func printFlags(w io.Writer, flags []cli.Flag) {
 func flagText(f cli.Flag) (name, usage string) {
 	doc, ok := f.(cli.DocGenerationFlag)
 	if !ok {
-		return dashed(f.Names()[0]), ""
+		return cmdline.Dashed(f.Names()[0]), ""
 	}
 	var names []string
 	for _, n := range f.Names() {
-		names = append(names, dashed(n))
+		names = append(names, cmdline.Dashed(n))
 	}
 	name, usage = strings.Join(names, ", "), doc.GetUsage()
 	if before, rest, found := strings.Cut(usage, "`"); found {
@@ -160,30 +161,7 @@ func flagText(f cli.Flag) (name, usage string) {
 		name += " VALUE"
 	}
 	if def := strings.Trim(doc.GetDefaultText(), `"`); doc.TakesValue() && def != "" && def != "[]" && def != "0" && def != "0s" {
-		if minutes, ok := strings.CutSuffix(def, "m0s"); ok {
-			def = minutes + "m"
-		}
-		usage += " (default " + def + ")"
+		usage += " (default " + cmdline.ShortTime(def) + ")"
 	}
 	return name, usage
-}
-
-// wrap breaks paragraphs at width.
-func wrap(text string, width int) string {
-	var out []string
-	for _, paragraph := range strings.Split(text, "\n\n") {
-		line := ""
-		for _, word := range strings.Fields(paragraph) {
-			if line != "" && len(line)+1+len(word) > width {
-				out = append(out, line)
-				line = ""
-			}
-			if line != "" {
-				line += " "
-			}
-			line += word
-		}
-		out = append(out, line, "")
-	}
-	return strings.Join(out[:len(out)-1], "\n")
 }

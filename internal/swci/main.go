@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -103,9 +104,9 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 	}
 	s.argv = args
 	l, err := s.Grammar.split(args)
-	c := s.Grammar.named(l.words)
+	c := s.Grammar.named(l.Words)
 	if err == nil && c != nil && c.Seed {
-		err = l.forgotten()
+		err = forgotten(l)
 	}
 	if err == nil {
 		err = s.execute(ctx, l)
@@ -117,16 +118,16 @@ func Execute(ctx context.Context, args []string, s *Session) error {
 }
 
 // execute runs one command line that is taken apart.
-func (s *Session) execute(ctx context.Context, l line) error {
-	if l.has("help", "h") || len(l.words) == 0 {
+func (s *Session) execute(ctx context.Context, l cmdline.Line) error {
+	if l.Has("help", "h") || len(l.Words) == 0 {
 		if _, err := s.Grammar.options(helpOnly(l), nil); err != nil {
 			return err
 		}
-		if len(l.words) == 0 && !l.has("help", "h") {
+		if len(l.Words) == 0 && !l.Has("help", "h") {
 			s.Grammar.overview(s.Env.Stderr)
 			return exit.New(exit.Usage, "", "no command is given")
 		}
-		return s.help(l.words)
+		return s.help(l.Words)
 	}
 	command, parsed, err := s.Grammar.parse(l)
 	if err != nil {
@@ -142,12 +143,12 @@ func (s *Session) execute(ctx context.Context, l line) error {
 }
 
 // parse finds the command that a line means and checks its words and options.
-func (g *Grammar) parse(l line) (*Command, Args, error) {
+func (g *Grammar) parse(l cmdline.Line) (*Command, Args, error) {
 	// An unknown option comes first: its value looks like a word too many.
 	if err := g.knows(l); err != nil {
 		return nil, Args{}, err
 	}
-	command, args, err := g.find(l.words)
+	command, args, err := g.find(l.Words)
 	if err != nil {
 		return nil, Args{}, err
 	}
@@ -158,7 +159,7 @@ func (g *Grammar) parse(l line) (*Command, Args, error) {
 // Check parses a command line as Execute does, and runs nothing.
 func (g *Grammar) Check(args []string) error {
 	l, err := g.split(args)
-	if err != nil || len(l.words) == 0 {
+	if err != nil || len(l.Words) == 0 {
 		return err
 	}
 	_, _, err = g.parse(l)
@@ -166,9 +167,9 @@ func (g *Grammar) Check(args []string) error {
 }
 
 // helpOnly drops the options of a line that asks for help, apart from unknown global ones when there is no command.
-func helpOnly(l line) line {
-	if l.has("help", "h") {
-		l.options = nil
+func helpOnly(l cmdline.Line) cmdline.Line {
+	if l.Has("help", "h") {
+		l.Options = nil
 	}
 	return l
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 )
@@ -18,8 +19,8 @@ import (
 // prompt is what a session at the SWCI prompt has beyond single commands.
 type prompt struct {
 	shell    *shell.Shell
-	given    [][]option // run-swci's, for each of connectionOptions
-	switched bool       // to another context than run-swci was started with
+	given    [][]cmdline.Option // run-swci's, for each of connectionOptions
+	switched bool               // to another context than run-swci was started with
 }
 
 // runPrompt runs the prompt in this process.
@@ -73,7 +74,7 @@ func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out i
 	if err != nil {
 		return err
 	}
-	c := s.Grammar.named(l.words)
+	c := s.Grammar.named(l.Words)
 	if c != nil && c.Seed {
 		return exit.New(exit.Usage, "leave the prompt first, or use another terminal", "%s is not for the prompt", c.compiled.keywords()[0])
 	}
@@ -81,7 +82,7 @@ func (s *Session) atPrompt(ctx context.Context, p *prompt, words []string, out i
 		for i, names := range s.Grammar.connectionOptions() {
 			// Which swarm is meant comes first.
 			if !s.Grammar.gives(l, names) && !(i == 0 && p.switched) {
-				l.options = append(l.options, p.given[i]...)
+				l.Options = append(l.Options, p.given[i]...)
 			}
 		}
 	}
@@ -107,9 +108,9 @@ func (g *Grammar) connectionOptions() [][]string {
 }
 
 // gives reports whether a line has one of the global options, under any of its names.
-func (g *Grammar) gives(l line, options []string) bool {
+func (g *Grammar) gives(l cmdline.Line, options []string) bool {
 	for _, f := range g.global {
-		if slices.Contains(options, f.Names()[0]) && l.has(f.Names()...) {
+		if slices.Contains(options, f.Names()[0]) && l.Has(f.Names()...) {
 			return true
 		}
 	}
@@ -117,18 +118,18 @@ func (g *Grammar) gives(l line, options []string) bool {
 }
 
 // typed returns those of the options that the user gave.
-func typed(opts *cli.Context, names []string) (out []option) {
+func typed(opts *cli.Context, names []string) (out []cmdline.Option) {
 	for _, n := range names {
 		if !opts.IsSet(n) {
 			continue
 		}
 		if list, ok := opts.Value(n).(cli.StringSlice); ok {
 			for _, v := range list.Value() {
-				out = append(out, option{name: n, value: v, given: true})
+				out = append(out, cmdline.Option{Name: n, Value: v, Given: true})
 			}
 			continue
 		}
-		out = append(out, option{name: n, value: fmt.Sprint(opts.Value(n)), given: true})
+		out = append(out, cmdline.Option{Name: n, Value: fmt.Sprint(opts.Value(n)), Given: true})
 	}
 	return out
 }
@@ -157,7 +158,7 @@ func (s *Session) promptHelp(words []string) error {
 		return err
 	}
 	for _, c := range found {
-		fmt.Fprintf(&b, "\n%s\n\n%s\n", original(c), wrap(c.Details, 100))
+		fmt.Fprintf(&b, "\n%s\n\n%s\n", original(c), cmdline.Wrap(c.Details, 100, 0))
 		if len(c.Flags) > 0 && len(found) == 1 {
 			b.WriteString("\nOptions\n")
 			printFlags(&b, c.Flags)

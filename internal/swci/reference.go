@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/cmdline"
 )
 
 // WriteReference writes docs/reference/cli.md.
@@ -25,15 +27,15 @@ taken in any case, names as typed. Options may stand before, between and after t
 			group = c.Group
 			fmt.Fprintf(w, "## %s\n\n", group)
 		}
-		fmt.Fprintf(w, "### `%s`\n\n%s.\n\n%s\n\n", c.Pattern, c.Summary, wrap(c.Details, 120))
+		fmt.Fprintf(w, "### `%s`\n\n%s.\n\n%s\n\n", c.Pattern, c.Summary, cmdline.Wrap(c.Details, 120, 0))
 		referenceFlags(w, c.Flags)
 		fmt.Fprintf(w, "    swarmctl %s\n\n", c.Example)
 		referenceJSON(w, c.JSON)
 	}
 	fmt.Fprint(w, "## Options of every command\n\n")
 	referenceFlags(w, g.global)
-	fmt.Fprint(w, wrap(severalSNs, 120)+"\n\n")
-	fmt.Fprint(w, wrap(agentHelp, 120)+"\n\n")
+	fmt.Fprint(w, cmdline.Wrap(severalSNs, 120, 0)+"\n\n")
+	fmt.Fprint(w, cmdline.Wrap(agentHelp, 120, 0)+"\n\n")
 	fmt.Fprint(w, exitCodes)
 }
 

@@ -173,7 +173,7 @@ func (s *Session) boxSpec(o *cli.Context) (component.Spec, error) {
 		spec.Args = append(spec.Args, "--init-script-name="+o.String("init-script-name"))
 	}
 	for _, x := range append(typed(o, []string{"sn"}), typed(o, []string{"trust-domain"})...) {
-		spec.Args = append(spec.Args, "--"+x.name+"="+x.value)
+		spec.Args = append(spec.Args, x.As(x.Name))
 	}
 	return spec, s.boxIdentity(o, &spec)
 }
