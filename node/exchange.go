@@ -117,6 +117,9 @@ func (x *Exchanger) Vouch(job session.Job) *swarmv1.Failed {
 	return nil
 }
 
+// Forget implements session.Exchange.
+func (x *Exchanger) Forget(contract string) { x.Hub.Forget(contract) }
+
 // SignDone signs for the ledger what a node reports on the job, unless the node itself has merged something otherwise. It sets the digest
 // over all shards.
 func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Done) error {

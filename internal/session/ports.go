@@ -92,6 +92,8 @@ type Exchange interface {
 	// Vouch verifies what owners have signed of the newest attempt, which Merge has reported as a success: that can be reported then.
 	// It returns the report of failure if it does not hold, and else nil.
 	Vouch(job Job) *swarmv1.Failed
+	// Forget drops what is kept of a contract's attempts, scratch files included, when none of them runs.
+	Forget(contract string)
 	// Fetch reads a committed model, and the state that belongs to it, from a node that holds both into dst. The caller checks
 	// the digests.
 	Fetch(ctx context.Context, from *swarmv1.Session, req FetchRequest, dst io.WriterAt) error

@@ -121,6 +121,7 @@ func (e *Engine) replace(old *session) {
 		e.cfg.Log.Warn("a new program replaces an open session", "contract", old.contract, "session", old.id)
 	}
 	old.tasks.Wait()
+	e.cfg.Exchange.Forget(old.contract)
 	e.mu.Lock()
 	old.keepLast()
 	old.closeSlots()

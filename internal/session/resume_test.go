@@ -186,6 +186,7 @@ func (n *life) Watch(ctx context.Context, contract string, fn func(*swarmv1.Cont
 }
 
 func (n *life) Waiting(ctx context.Context, c string) (string, error) { return n.w.Waiting(ctx, c) }
+func (n *life) Forget(string)                                         {}
 func (n *life) SentBytes() uint64                                     { return 0 }
 func (n *life) Planned(session.Job) string                            { return "plan" }
 

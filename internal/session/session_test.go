@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,8 @@ type swarm struct {
 	answerFn   func(req *swarmv1.ReportRequest) *swarmv1.ReportResponse // with mu held
 	vouchFn    func(job session.Job) *swarmv1.Failed                    // likewise
 	vouched    int
+	returned   int      // merges that have returned
+	forgotten  []string // what was dropped of contracts, and when
 }
 
 func newSwarm() *swarm {
@@ -223,7 +226,12 @@ func (w *swarm) remove() {
 }
 
 func (w *swarm) Waiting(context.Context, string) (string, error) { return "1 more peer", nil }
-func (w *swarm) SentBytes() uint64                               { return 0 }
+func (w *swarm) Forget(contract string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgotten = append(w.forgotten, fmt.Sprintf("%s after %d merges", contract, w.returned))
+}
+func (w *swarm) SentBytes() uint64 { return 0 }
 func (w *swarm) Planned(job session.Job) string {
 	d := merge.Sum(fmt.Append(nil, job.Plan.Witnesses, job.Plan.Participants))
 	return d.String()
@@ -466,6 +474,33 @@ func TestSupersededAttemptIsAbandoned(t *testing.T) {
 		w.update(func(v *swarmv1.ContractView) { v.Run = 2 })
 		if a := <-got; a.err == nil || !strings.Contains(a.err.Error(), "was reset") {
 			t.Fatalf("after a reset: got %v", a.err)
+		}
+	})
+}
+
+// TestWhatAReplacedSessionMergedIsForgotten: when the program of another session takes its place, and its merge has returned.
+func TestWhatAReplacedSessionMergedIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.mergeFn = func(ctx context.Context, _ session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.returned++
+			return nil, nil
+		}
+		e, id, _ := start(t, w)
+		syncCall(t, e, id, 1)
+		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		synctest.Wait()
+		layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{2}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Open(t.Context(), session.OpenRequest{Contract: "d", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout})
+		if want := []string{"c after 1 merges"}; err != nil || !slices.Equal(w.forgotten, want) {
+			t.Errorf("forgot %q, want %q; %v", w.forgotten, want, err)
 		}
 	})
 }
