@@ -206,9 +206,9 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 // clean removes what nobody takes up. It only keeps the machine tidy, so what goes wrong is logged.
 func (c *containers) clean(ctx context.Context) {
 	for _, f := range c.others {
-		c.cfg.Log.Info("removing a container of this node's earlier life", "container", short(f.ID), "state", f.State)
+		c.cfg.Log.Info("removing a container of this node's earlier life", "container", engine.ShortID(f.ID), "state", f.State)
 		if err := c.launcher.Remove(ctx, f); err != nil {
-			c.cfg.Log.Warn("remove a container of this node's earlier life", "container", short(f.ID), "err", err)
+			c.cfg.Log.Warn("remove a container of this node's earlier life", "container", engine.ShortID(f.ID), "err", err)
 		}
 	}
 	c.others = nil
@@ -253,7 +253,7 @@ func (c *containers) start(ctx context.Context) (running, error) {
 		return nil, err // never a nil *Program in an interface
 	}
 	walls, log := c.walls(), c.cfg.Log
-	log.Info("program started", "program", c.cfg.Program, "image", spec.Image, "container", short(p.ID()))
+	log.Info("program started", "program", c.cfg.Program, "image", spec.Image, "container", engine.ShortID(p.ID()))
 	if walls == (container.Spec{}).Walls() {
 		log.Info("runtime docker: the program is walled in", "walls", walls)
 	} else {
@@ -274,7 +274,7 @@ func (c *containers) adopt(ctx context.Context) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cfg.Log.Info("program of this node's earlier life is taken up", "program", c.cfg.Program, "container", short(p.ID()), "state", c.found.State)
+	c.cfg.Log.Info("program of this node's earlier life is taken up", "program", c.cfg.Program, "container", engine.ShortID(p.ID()), "state", c.found.State)
 	return p, nil
 }
 
@@ -296,9 +296,6 @@ func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
 	}
 	c.journal.Forget()
 }
-
-// short is an ID as engines show it.
-func short(id string) string { return id[:min(len(id), 12)] }
 
 // modelsDir keeps committed models.
 func (c SLConfig) modelsDir() string { return filepath.Join(c.StateDir, "models") }

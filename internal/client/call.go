@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/swarmd/swarmd/internal/epoch"
+	"github.com/swarmd/swarmd/internal/pause"
 )
 
 const (
@@ -133,7 +134,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		}
 		if f.Reason == ReasonTooFast { // nothing was done, and another SN need not hear of it
 			c.wait(f.Message + "; trying again")
-			if !sleep(ctx, jitter(delay)) {
+			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
 			}
 			delay = min(2*delay, maxDelay)
@@ -154,7 +155,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			if last.Reason != ReasonNoQuorum || c.cfg.OnQuorum == nil {
 				c.wait(last.Message + "; trying again")
 			}
-			if !sleep(ctx, jitter(delay)) {
+			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
 			}
 			delay = min(2*delay, maxDelay)
@@ -188,17 +189,6 @@ func (c *Client) checkSwarm(sn string, h http.Header) error {
 	return &Error{
 		Reason: ReasonWrongSwarm, Code: connect.CodePermissionDenied, err: errors.New("wrong swarm"), swarm: got,
 		Message: message, Remedy: strayRemedy,
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/pause"
 )
 
 const (
@@ -32,7 +33,7 @@ func (c *Client) Compare(ctx context.Context, contract string, same func(*swarmv
 		v, answers := c.peek(ctx, sn, contract)
 		return answers && !same(v)
 	})
-	if !differs || !sleep(ctx, settles) {
+	if !differs || pause.For(ctx, settles) != nil {
 		return ""
 	}
 	with := 1 // its own

@@ -14,6 +14,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/pause"
 )
 
 // orderTries is how often an order is signed anew when the leader's nonce was lost with its leadership, or used up by a try
@@ -46,7 +47,7 @@ func ordered[Req, Res any](ctx context.Context, c *Client, how manner, req *Req,
 		}
 		set(o)
 		res, err := call(ctx, c, how, req, m)
-		if Reason(err) != ReasonNonceRefused || try == orderTries || !sleep(ctx, jitter(firstDelay)) {
+		if Reason(err) != ReasonNonceRefused || try == orderTries || pause.For(ctx, jitter(firstDelay)) != nil {
 			return res, err
 		}
 	}

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // runComponent runs a start command in a container, whose description has been checked. An attached one gives its own exit code.
@@ -20,7 +19,7 @@ func runComponent(c *cli.Context, e Env, run runs) error {
 		return e.Sudo.Again(e.args[1:], e.Environ())
 	}
 	eng, err := engine.Open(c.Context)
-	if errors.Is(err, fs.ErrPermission) && !c.IsSet("sudo") && e.Sudo.Helps(c.Context, isTerminal(e)) {
+	if errors.Is(err, fs.ErrPermission) && !c.IsSet("sudo") && e.Sudo.Helps(c.Context, terminal.Is(e.Stdin)) {
 		fmt.Fprintln(e.Stderr, "the container engine's socket refuses this user: running again under sudo")
 		return e.Sudo.Again(e.args[1:], e.Environ())
 	}
@@ -34,10 +33,4 @@ func runComponent(c *cli.Context, e Env, run runs) error {
 		return &ExitError{Code: max(code, 1), Err: err}
 	}
 	return nil
-}
-
-// isTerminal tells whether somebody sits at standard input.
-func isTerminal(e Env) bool {
-	f, ok := e.Stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/pause"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 )
@@ -96,14 +97,7 @@ func sleep(ctx context.Context, _ *Session, args Args) error {
 	if err != nil || !(seconds >= 0 && seconds <= maxSleep) {
 		return exit.New(exit.Usage, "", "%q is no number of seconds up to %d", args.Value("SECONDS"), maxSleep)
 	}
-	timer := time.NewTimer(time.Duration(seconds * float64(time.Second)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, time.Duration(seconds*float64(time.Second)))
 }
 
 func reportDir(s *Session) error {

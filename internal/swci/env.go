@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
+	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // Env is all of the outside world that a command may touch, so that tests can stand in for it.
@@ -22,11 +22,6 @@ type Env struct {
 func OSEnv() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Now: time.Now, IsTerminal: isTerminal,
+		Getenv: os.Getenv, Now: time.Now, IsTerminal: func(w io.Writer) bool { return terminal.Is(w) },
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
+	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // prompt is what a session at the SWCI prompt has beyond single commands.
@@ -44,7 +45,7 @@ func (s *Session) runPrompt(ctx context.Context, opts *cli.Context) error {
 		Run: func(ctx context.Context, words []string, out io.Writer) error { return s.atPrompt(ctx, p, words, out) },
 	}
 	if in, ok := s.Env.Stdin.(*os.File); ok {
-		cfg.TTY = isTerminal(in) && s.Env.IsTerminal(s.Env.Stdout)
+		cfg.TTY = terminal.Is(in) && s.Env.IsTerminal(s.Env.Stdout)
 	}
 	if s.Signals != nil {
 		cfg.Interrupts = s.Signals.Take

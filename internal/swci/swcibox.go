@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
+	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // usrDirs are where the container has the user directory: for scripts for the original's releases, old and new.
@@ -153,7 +154,7 @@ func (s *Session) boxSpec(o *cli.Context) (component.Spec, error) {
 			Publish: o.StringSlice("publish"), Volumes: o.StringSlice("volume"), Remove: true, Interactive: true,
 		},
 	}
-	if in, ok := s.Env.Stdin.(*os.File); ok && isTerminal(in) && s.Env.IsTerminal(s.Env.Stdout) {
+	if in, ok := s.Env.Stdin.(*os.File); ok && terminal.Is(in) && s.Env.IsTerminal(s.Env.Stdout) {
 		spec.TTY = true
 	}
 	if prog := s.Env.Getenv("SWARM_PROG"); prog != "" {

@@ -79,7 +79,7 @@ func (l *launcher) attached(ctx context.Context) (int, error) {
 		case <-outputEnded:
 			outputEnded = nil
 			if l.running(live) {
-				l.log.Info("detached: the component goes on", "container", short(l.id))
+				l.log.Info("detached: the component goes on", "container", engine.ShortID(l.id))
 				return 0, nil
 			}
 		case end := <-ended:
@@ -123,9 +123,9 @@ func flush(shown <-chan struct{}) {
 func (l *launcher) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopSeconds*time.Second+stopSlack)
 	defer cancel()
-	l.log.Info("stopping the component", "container", short(l.id))
+	l.log.Info("stopping the component", "container", engine.ShortID(l.id))
 	if err := l.engine.ContainerStop(ctx, l.id, container.StopOptions{}); err != nil && !errdefs.IsNotFound(err) && ctx.Err() == nil {
-		l.log.Warn("the container can't be stopped", "container", short(l.id), "err", err)
+		l.log.Warn("the container can't be stopped", "container", engine.ShortID(l.id), "err", err)
 	}
 }
 

@@ -46,14 +46,14 @@ func (l *launcher) reconcile(ctx context.Context) error {
 				continue // as many as one likes
 			}
 			return &engine.Error{
-				Err:  fmt.Errorf("node %s runs already in container %s", l.spec.Node, short(c.ID)),
-				Help: "stop it first: stop-swarm, or docker rm -f " + short(c.ID) + "; or give this one another --name",
+				Err:  fmt.Errorf("node %s runs already in container %s", l.spec.Node, engine.ShortID(c.ID)),
+				Help: "stop it first: stop-swarm, or docker rm -f " + engine.ShortID(c.ID) + "; or give this one another --name",
 			}
 		}
 		if l.spec.Node == "" && (c.State != "created" || time.Since(time.Unix(c.Created, 0)) < startSlack) {
 			continue
 		}
-		l.log.Info("removing what an earlier run of this node left", "container", short(c.ID), "state", c.State)
+		l.log.Info("removing what an earlier run of this node left", "container", engine.ShortID(c.ID), "state", c.State)
 		if err := l.remove(ctx, c.ID, false); err != nil {
 			return err
 		}
@@ -72,11 +72,11 @@ func (l *launcher) remove(ctx context.Context, id string, force bool) error {
 		case errdefs.IsNotFound(err):
 			return nil
 		case err != nil && !errdefs.IsConflict(err): // it is being removed already
-			return engine.Explain(fmt.Errorf("remove container %s: %w", short(id), err))
+			return engine.Explain(fmt.Errorf("remove container %s: %w", engine.ShortID(id), err))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("remove container %s: %w", short(id), errors.Join(err, ctx.Err()))
+			return fmt.Errorf("remove container %s: %w", engine.ShortID(id), errors.Join(err, ctx.Err()))
 		case <-time.After(removePause):
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"golang.org/x/term"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/terminal"
 )
 
 // cleanLimit bounds the removal of what a failed start has made, after ctx has ended too.
@@ -70,9 +69,9 @@ func newLauncher(ctx context.Context, e *engine.Engine, s Spec, user IO) (*launc
 	if s.Scope == "" {
 		s.Scope = engine.Scope(user.Getenv)
 	}
-	terminal := isTerminal(user.Stdin)
-	s.Options = s.Terminal(terminal)
-	if s.TTY && s.Interactive && !s.Detach && !terminal {
+	isTerminal := terminal.Is(user.Stdin)
+	s.Options = s.Terminal(isTerminal)
+	if s.TTY && s.Interactive && !s.Detach && !isTerminal {
 		return nil, errors.New("-t: standard input is no terminal: leave -t out, or give -d")
 	}
 	l := &launcher{engine: e, spec: s, host: thisHost(ctx, user.Getenv), io: user, log: user.Log}
@@ -122,11 +121,6 @@ func (l *launcher) logging(ctx context.Context) (container.LogConfig, error) {
 	return container.LogConfig{Type: jsonFile, Config: map[string]string{"max-size": "20m", "max-file": "5"}}, nil
 }
 
-func isTerminal(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // what names the component for people.
 func (l *launcher) what() string {
 	if l.spec.Node == "" {
@@ -173,7 +167,7 @@ func (l *launcher) undo(ctx context.Context, why error) error {
 	defer cancel()
 	if l.id != "" {
 		if err := l.remove(ctx, l.id, true); err != nil {
-			l.log.Warn("the container stays behind", "container", short(l.id), "err", err)
+			l.log.Warn("the container stays behind", "container", engine.ShortID(l.id), "err", err)
 		}
 	}
 	for _, v := range l.made {
@@ -183,6 +177,3 @@ func (l *launcher) undo(ctx context.Context, why error) error {
 	}
 	return why
 }
-
-// short is an ID as docker ps shows it.
-func short(id string) string { return id[:min(len(id), 12)] }

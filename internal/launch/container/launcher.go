@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/pause"
 )
 
 // makeLimit bounds the making of a container, and its start: an engine may have to unpack or to wait for a disk.
@@ -113,7 +114,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, t traits)
 	}
 	if err != nil {
 		if rmErr := l.remove(context.WithoutCancel(ctx), made.ID); rmErr != nil {
-			l.logger(spec).Warn("remove a container that did not start", "container", short(made.ID), "err", rmErr)
+			l.logger(spec).Warn("remove a container that did not start", "container", engine.ShortID(made.ID), "err", rmErr)
 		}
 		return "", err
 	}
@@ -231,7 +232,7 @@ func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, err
 		return nil, engine.Explain(fmt.Errorf("take up ML program: %w", err))
 	}
 	if details.State.Status == container.StateCreated {
-		return nil, fmt.Errorf("take up ML program: container %s was never started", short(f.ID))
+		return nil, fmt.Errorf("take up ML program: container %s was never started", engine.ShortID(f.ID))
 	}
 	if spec.User, err = completeUser(spec.User); err != nil {
 		return nil, fmt.Errorf("take up ML program: %w", err)
@@ -252,7 +253,7 @@ func (l *Launcher) ours(ctx context.Context, f Found) (container.InspectResponse
 	}
 	labels := details.Config.Labels
 	if labels[engine.LabelRole] != engine.RoleML || labels[engine.LabelNode] != f.Node || labels[engine.LabelScope] != f.Scope || f.Scope == "" {
-		return details, fmt.Errorf("container %s is not an ML program of node %s", short(f.ID), f.Node)
+		return details, fmt.Errorf("container %s is not an ML program of node %s", engine.ShortID(f.ID), f.Node)
 	}
 	return details, nil
 }
@@ -274,7 +275,7 @@ func (l *Launcher) Remove(ctx context.Context, f Found) error {
 		err = l.remove(ctx, f.ID)
 	}
 	if err != nil {
-		return engine.Explain(fmt.Errorf("remove container %s: %w", short(f.ID), err))
+		return engine.Explain(fmt.Errorf("remove container %s: %w", engine.ShortID(f.ID), err))
 	}
 	return nil
 }
@@ -290,7 +291,7 @@ func (l *Launcher) remove(ctx context.Context, id string) error {
 			return nil
 		}
 		// After success, or while another removes it, the next round finds it gone.
-		if !sleep(ctx, minPause/4) {
+		if pause.For(ctx, minPause/4) != nil {
 			return errors.Join(err, ctx.Err())
 		}
 	}
@@ -319,7 +320,7 @@ func (l *Launcher) sweep(ctx context.Context, node, scope string, all bool) {
 			continue
 		}
 		if err := l.remove(ctx, c.ID); err != nil {
-			l.log.Warn("remove the container of an old check", "container", short(c.ID), "err", err)
+			l.log.Warn("remove the container of an old check", "container", engine.ShortID(c.ID), "err", err)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/pause"
 )
 
 const (
@@ -124,11 +126,11 @@ func (p *Program) run(ctx context.Context) {
 	}
 	p.exit = e.exit(tail, logErr)
 	if e.lost != "" {
-		p.log.Warn("the program's container is left at the engine", "container", short(p.id))
+		p.log.Warn("the program's container is left at the engine", "container", engine.ShortID(p.id))
 		return
 	}
 	if err := p.launcher.remove(ctx, p.id); err != nil {
-		p.log.Warn("remove the program's container", "container", short(p.id), "err", err)
+		p.log.Warn("remove the program's container", "container", engine.ShortID(p.id), "err", err)
 	}
 }
 
@@ -136,13 +138,13 @@ func (p *Program) run(ctx context.Context) {
 func (p *Program) follow(ctx context.Context) {
 	stop := p.logs.passOn()
 	defer stop()
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for delay := minPause; ; delay = min(2*delay, maxPause) {
 		began := time.Now()
 		_ = p.logs.read(ctx, true) // await says what is wrong with the engine
 		if time.Since(began) > maxPause {
-			pause = minPause
+			delay = minPause
 		}
-		if !sleep(ctx, pause) {
+		if pause.For(ctx, delay) != nil {
 			return
 		}
 	}
@@ -152,7 +154,7 @@ func (p *Program) follow(ctx context.Context) {
 func (p *Program) await(ctx context.Context) ending {
 	away := false   // the engine did not answer since it last showed the program running
 	logged := false // and that was said
-	for pause := minPause; ; {
+	for delay := minPause; ; {
 		found, err := p.launcher.inspect(ctx, p.id)
 		switch {
 		case err == nil && over(found.State):
@@ -170,18 +172,18 @@ func (p *Program) await(ctx context.Context) ending {
 					p.log.Warn("if it answers others", "help", p.spec.AwayHelp)
 				}
 			}
-			sleep(ctx, pause)
-			pause = min(2*pause, maxPause)
+			_ = pause.For(ctx, delay)
+			delay = min(2*delay, maxPause)
 			continue
 		}
 		if logged {
-			p.log.Info("the container engine is back, the program runs", "container", short(p.id))
+			p.log.Info("the container engine is back, the program runs", "container", engine.ShortID(p.id))
 		}
-		pause, logged = minPause, false
+		delay, logged = minPause, false
 		began := time.Now()
 		away = p.waitEnd(ctx)
 		if time.Since(began) < minPause {
-			sleep(ctx, minPause)
+			_ = pause.For(ctx, minPause)
 		}
 	}
 }
@@ -241,20 +243,6 @@ func (p *Program) lastLines(ctx context.Context, tail []string) []string {
 	return whole
 }
 
-// sleep tells whether ctx let it last.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
-func short(id string) string { return id[:min(len(id), 12)] }
-
 // inspect asks for one container, within the limit for quick calls.
 func (l *Launcher) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
@@ -264,7 +252,7 @@ func (l *Launcher) inspect(ctx context.Context, id string) (container.InspectRes
 		err = errors.New("the engine tells nothing of it")
 	}
 	if err != nil {
-		return found, fmt.Errorf("look at container %s: %w", short(id), err)
+		return found, fmt.Errorf("look at container %s: %w", engine.ShortID(id), err)
 	}
 	return found, nil
 }

@@ -58,6 +58,9 @@ func (e *Engine) Inherited(ctx context.Context, labels map[string]string, image 
 	return own[LabelRole] != "" && own[LabelLife] == labels[LabelLife], nil
 }
 
+// ShortID is the ID of a container as engines show it.
+func ShortID(id string) string { return id[:min(len(id), 12)] }
+
 // Images that `make image` builds.
 const (
 	ImageSwarmd = "swarmd:latest"       // all components; SWARM_IMAGE names another

@@ -52,7 +52,7 @@ func (r *runner) containers(ctx context.Context, roles ...string) []item {
 			continue
 		}
 		if inherited, err := r.cfg.Engine.Inherited(ctx, c.Labels, c.ImageID); err != nil {
-			r.fail(fmt.Sprintf("container %s", short(c.ID)), err)
+			r.fail(fmt.Sprintf("container %s", engine.ShortID(c.ID)), err)
 			continue
 		} else if inherited {
 			continue
@@ -61,7 +61,7 @@ func (r *runner) containers(ctx context.Context, roles ...string) []item {
 		if !runs && r.cfg.Options.Keep {
 			continue
 		}
-		what := fmt.Sprintf("%s (container %s)", named(role, c.Labels[engine.LabelNode]), short(c.ID))
+		what := fmt.Sprintf("%s (container %s)", named(role, c.Labels[engine.LabelNode]), engine.ShortID(c.ID))
 		if runs {
 			items = append(items, item{"Stopping", what, func(ctx context.Context) (string, error) { return r.stop(ctx, c) }})
 		} else {
@@ -75,7 +75,7 @@ func (r *runner) containers(ctx context.Context, roles ...string) []item {
 func (r *runner) tried(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.failed, func(what string) bool { return strings.HasSuffix(what, "(container "+short(id)+")") })
+	return slices.ContainsFunc(r.failed, func(what string) bool { return strings.HasSuffix(what, "(container "+engine.ShortID(id)+")") })
 }
 
 // stop asks a container to end, which the engine kills when its time is over, and removes it.
@@ -200,6 +200,3 @@ func (*runner) gone(err error) error {
 	}
 	return engine.Explain(err)
 }
-
-// short is an ID as docker ps shows it.
-func short(id string) string { return id[:min(len(id), 12)] }
