@@ -74,7 +74,7 @@ func ClaimsOf(h http.Header) (c Claims, passedOn bool, err error) {
 		}
 	}
 	if exporter != "" {
-		if c.Exporter, err = base64.RawStdEncoding.Strict().DecodeString(exporter); err != nil {
+		if c.Exporter, err = base64.RawStdEncoding.Strict().DecodeString(exporter); err != nil || len(c.Exporter) == 0 {
 			return Claims{}, true, fmt.Errorf("%w: the exporter", ErrClaims)
 		}
 	}

@@ -32,6 +32,7 @@ func TestClaimsTravel(t *testing.T) {
 func FuzzClaimsOf(f *testing.F) {
 	f.Add("spiffe://a/swarm/sl", "AQI,Aw", "BA")
 	f.Add("", ",", "")
+	f.Add("0", "", "\n") // which base64 passes over
 	f.Add(strings.Repeat("x", 5000), strings.Repeat(",", 100), "!")
 	f.Fuzz(func(t *testing.T, caller, chain, exporter string) {
 		h := http.Header{headerCaller: {caller}, headerChain: {chain}, headerExporter: {exporter}}
