@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,6 +40,7 @@ type containers struct {
 	launcher *container.Launcher
 	checked  bool
 	journal  *session.Journal
+	taken    taken            // up to where its output was
 	found    *container.Found // the program of an earlier life; nil: a new one is started
 	others   []container.Found
 	kept     bool   // what the earlier life's program used may be needed
@@ -65,6 +65,7 @@ func prepareContainer(ctx context.Context, cfg SLConfig) (*containers, error) {
 	}
 	// What runs already was checked, and what is over needs nothing. Nothing is touched before the state directory is locked.
 	c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
+	c.taken = taken{path: filepath.Join(cfg.StateDir, takenName), log: cfg.Log}
 	saved, err := c.look(ctx)
 	c.kept = c.found != nil || saved != nil
 	if err == nil && c.found == nil && saved == nil {
@@ -247,6 +248,7 @@ func (c *containers) start(ctx context.Context) (running, error) {
 	}
 	spec := c.spec
 	spec.Life = rand.Text()
+	spec.Delivered = func(to time.Time) { c.taken.write(spec.Life, to) }
 	c.journal.Begin(spec.Life, c.print(), c.walls())
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
@@ -268,23 +270,14 @@ func (c *containers) start(ctx context.Context) (running, error) {
 
 // adopt takes up the program of an earlier life, running or ended.
 func (c *containers) adopt(ctx context.Context) (running, error) {
-	spec := c.spec
-	spec.LogSince = c.loggedTo()
+	spec, life := c.spec, c.found.Life
+	spec.LogSince, spec.Delivered = c.taken.read(life), func(to time.Time) { c.taken.write(life, to) }
 	p, err := c.launcher.Adopt(ctx, *c.found, spec)
 	if err != nil {
 		return nil, err
 	}
 	c.cfg.Log.Info("program of this node's earlier life is taken up", "program", c.cfg.Program, "container", engine.ShortID(p.ID()), "state", c.found.State)
 	return p, nil
-}
-
-// loggedTo is when the earlier life wrote the program's last line: to its log, or else its own record. The log is in the
-// program's hands, which must not hide what it prints by a time to come, nor have it all printed again by a link.
-func (c *containers) loggedTo() time.Time {
-	if info, err := os.Lstat(c.spec.LogFile); err == nil && info.Mode().IsRegular() && !info.ModTime().After(time.Now()) {
-		return info.ModTime()
-	}
-	return c.journal.Changed()
 }
 
 // note keeps how the program ended, or that it was stopped. Nothing of it is left; one that was given the final model need not

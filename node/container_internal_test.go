@@ -1,51 +1,46 @@
 package node
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/swarmd/swarmd/internal/launch/container"
-	"github.com/swarmd/swarmd/internal/session"
 )
 
-// TestLoggedTo: the program can do with its log what it likes.
-func TestLoggedTo(t *testing.T) {
-	dir := t.TempDir()
-	record := filepath.Join(dir, journalName)
-	session.OpenJournal(record, slog.New(slog.DiscardHandler)).Begin("1", "p", "w")
-	c := &containers{
-		spec: container.Spec{LogFile: filepath.Join(dir, "p_sw.log")}, journal: session.OpenJournal(record, slog.New(slog.DiscardHandler)),
+// TestTaken: the time is kept to the nanosecond, which may be a count of entries, and only of the program whose it is.
+func TestTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), takenName)
+	var log bytes.Buffer
+	at := time.Unix(1_700_000_000, 3)
+	first := taken{path: path, log: slog.New(slog.NewTextHandler(&log, nil))}
+	if got := first.read("a"); !got.IsZero() {
+		t.Errorf("nothing was kept: got %s", got)
 	}
-	want := func(name string, at time.Time) {
-		t.Helper()
-		if got := c.loggedTo(); !got.Equal(at) {
-			t.Errorf("%s: got %s, want %s", name, got, at)
-		}
+	first.write("a", at)
+	next := taken{path: path}
+	if got := next.read("a"); !got.Equal(at) {
+		t.Errorf("got %s, want %s", got, at)
 	}
-	write := func(at time.Time) {
-		t.Helper()
-		if err := os.WriteFile(c.spec.LogFile, nil, 0o600); err != nil {
+	if got := next.read("b"); !got.IsZero() {
+		t.Errorf("another program's: got %s", got)
+	}
+	for _, text := range []string{"", "a", "a ", "a x", "a 99999999999999999999"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chtimes(c.spec.LogFile, at, at); err != nil {
-			t.Fatal(err)
+		if got := next.read("a"); !got.IsZero() {
+			t.Errorf("%q: got %s", text, got)
 		}
 	}
-	changed := c.journal.Changed()
-	want("no log", changed)
-	at := changed.Add(-time.Minute)
-	write(at)
-	want("log", at)
-	write(changed.Add(24 * time.Hour))
-	want("log of tomorrow", changed)
-	if err := os.Remove(c.spec.LogFile); err != nil {
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/etc/passwd", c.spec.LogFile); err != nil {
-		t.Fatal(err)
+	first.write("a", at)
+	first.write("a", at)
+	if n := strings.Count(log.String(), "could not keep"); n != 1 {
+		t.Errorf("said %d times that it can't be kept: %s", n, log.String())
 	}
-	want("link", changed)
 }

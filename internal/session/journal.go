@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
@@ -30,43 +29,37 @@ type Journal struct {
 	mu      sync.Mutex
 	rec     Record
 	written []byte // what the file holds, nil if there is none
-	changed time.Time
 	failing bool
 }
 
 // OpenJournal reads what an earlier life left at path. A file that can't be used is as good as none, and said in the log.
 func OpenJournal(path string, log *slog.Logger) *Journal {
 	j := &Journal{path: path, log: log}
-	rec, changed, err := readRecord(path)
+	rec, err := readRecord(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			log.Warn("the record of this node's earlier life can't be used; its program is not taken up", "file", path, "err", err)
 		}
 		return j
 	}
-	j.rec, j.changed = rec, changed
+	j.rec = rec
 	return j
 }
 
-func readRecord(path string) (Record, time.Time, error) {
+func readRecord(path string) (Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return Record{}, time.Time{}, err
+		return Record{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Record{}, time.Time{}, err
-	}
 	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err != nil {
-		return Record{}, time.Time{}, err
+		return Record{}, err
 	}
 	if len(b) > maxRecord {
-		return Record{}, time.Time{}, fmt.Errorf("it is longer than %d bytes", maxRecord)
+		return Record{}, fmt.Errorf("it is longer than %d bytes", maxRecord)
 	}
-	rec, err := ParseRecord(b)
-	return rec, info.ModTime(), err
+	return ParseRecord(b)
 }
 
 // Record returns what is kept now; the zero Record if nothing is.
@@ -75,9 +68,6 @@ func (j *Journal) Record() Record {
 	defer j.mu.Unlock()
 	return j.rec
 }
-
-// Changed returns when the record that an earlier life left was written, the zero time if there was none.
-func (j *Journal) Changed() time.Time { return j.changed }
 
 // Begin notes that a program is about to be started behind these walls, and forgets everything about an earlier one.
 func (j *Journal) Begin(life, program, walls string) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -83,6 +84,18 @@ type lines struct {
 	mu   sync.Mutex
 	got  []string
 	seen chan string
+}
+
+// kept is the last time that Spec.Delivered was called with.
+type kept struct{ at atomic.Pointer[time.Time] }
+
+func (k *kept) put(at time.Time) { k.at.Store(&at) }
+
+func (k *kept) get() time.Time {
+	if at := k.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 func newLines() *lines { return &lines{seen: make(chan string, 10_000)} }

@@ -130,7 +130,7 @@ func (l *Launcher) take(ctx context.Context, id string, spec Spec, adopted bool)
 	own, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Program{
 		launcher: l, id: id, life: spec.Life, log: l.logger(spec), spec: spec, adopted: adopted, giveUp: giveUp,
-		out: out, logs: newLogs(l.engine, id, out, spec.LogSince), done: make(chan struct{}),
+		out: out, logs: newLogs(l.engine, id, out, spec.LogSince).telling(spec.Delivered), done: make(chan struct{}),
 	}
 	go func() {
 		defer giveUp()
@@ -224,7 +224,7 @@ func (l *Launcher) list(ctx context.Context, role, node, scope string, more ...f
 }
 
 // Adopt takes up a container that an earlier daemon started, running or ended: its output goes on behind Spec.LogSince, and ctx
-// is as for Start. Of the Spec it uses Line, LogTail, LogFile, User, Grace, Log and LogSince. One that was never started is
+// is as for Start. Of the Spec it uses Line, LogTail, LogFile, User, Grace, Log, Delivered and LogSince. One that was never started is
 // an error: it is for Remove.
 func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, error) {
 	details, err := l.ours(ctx, f)

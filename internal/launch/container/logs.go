@@ -44,6 +44,9 @@ type logs struct {
 	streams [len(streamNames)]place          // Docker's
 	all     place                            // Podman's
 
+	delivered func(to time.Time) // told of Time when it has grown; nil: nobody is
+	told      time.Time          // of what it was told last
+
 	passing sync.Mutex // held while lines are passed on
 	held    []entry    // in the order in which they will be
 	size    int        // bytes held
@@ -82,6 +85,12 @@ func newLogs(e *engine.Engine, id string, out *launch.Output, since time.Time) *
 	if !since.IsZero() {
 		l.all = place{last: since.Truncate(time.Second), count: since.Nanosecond()}
 	}
+	return l
+}
+
+// telling has a function told of Time when it has grown.
+func (l *logs) telling(delivered func(to time.Time)) *logs {
+	l.delivered, l.told = delivered, l.time
 	return l
 }
 
@@ -231,6 +240,10 @@ func (l *logs) pass(before time.Time) {
 	defer l.passing.Unlock()
 	for len(l.held) > 0 && (before.IsZero() || l.held[0].came.Before(before)) {
 		l.passFirst()
+	}
+	if now := l.Time(); l.delivered != nil && now.After(l.told) {
+		l.told = now
+		l.delivered(now)
 	}
 }
 

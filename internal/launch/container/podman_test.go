@@ -18,8 +18,10 @@ func TestOnPodman(t *testing.T) {
 	if err := l.Check(t.Context(), l.train(t)); err != nil {
 		t.Error(err)
 	}
+	var delivered kept
 	got := newLines()
 	spec := l.sh(counting)
+	spec.Delivered = delivered.put
 	spec.Line, spec.Memory, spec.CPUs = got.add, 256<<20, 1
 	first, err := l.Start(t.Context(), spec)
 	if err != nil {
@@ -31,7 +33,7 @@ func TestOnPodman(t *testing.T) {
 	if len(found) != 1 || found[0].State != "running" {
 		t.Fatalf("found %+v", found)
 	}
-	spec.LogSince = first.LoggedTo()
+	spec.LogSince = delivered.get()
 	second, err := l.Adopt(t.Context(), found[0], spec)
 	if err != nil {
 		t.Fatal(err)

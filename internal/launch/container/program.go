@@ -51,10 +51,6 @@ func (p *Program) Life() string { return p.life }
 // Done is closed when the program has ended, all its output was delivered and its container is removed.
 func (p *Program) Done() <-chan struct{} { return p.done }
 
-// LoggedTo returns the time of the last line that was delivered, by the engine's clock; zero if there is none. It is
-// Spec.LogSince for a later Adopt, and to be kept to the nanosecond.
-func (p *Program) LoggedTo() time.Time { return p.logs.Time() }
-
 // Wait blocks until Done and tells how the program ended.
 func (p *Program) Wait() launch.Exit {
 	<-p.done

@@ -75,6 +75,9 @@ type Spec struct {
 	// AwayHelp is said when the engine does not answer: what to do about it, if there is more to it than waiting.
 	AwayHelp string
 
+	// Delivered is called with the time of the last line that was delivered, by the engine's clock, each time that there are more of them: at
+	// most forty times a second, from one goroutine at a time. Kept to the nanosecond it is LogSince for a later Adopt. Nil: nobody keeps it.
+	Delivered func(to time.Time)
 	// LogSince is for Adopt: the time of the last line that was delivered. Output goes on behind it. Zero: from the start.
 	LogSince time.Time
 }

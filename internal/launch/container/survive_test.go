@@ -83,8 +83,10 @@ func (l *lab) find(t *testing.T) []container.Found {
 func TestTakesUpAProgram(t *testing.T) {
 	l := newLab(t)
 	model := hostDir(t, 0o777)
+	var delivered kept
 	got := newLines()
 	spec := l.sh(counting)
+	spec.Delivered = delivered.put
 	spec.Line, spec.Life, spec.ModelDir, spec.LogFile = got.add, "life-1", model, launch.LogFile(model, "x.py")
 	first, err := l.Start(t.Context(), spec)
 	if err != nil {
@@ -101,7 +103,7 @@ func TestTakesUpAProgram(t *testing.T) {
 	if f.ID != first.ID() || f.Life != "life-1" || f.State != "running" || f.Platform != "PYT" || f.Started.IsZero() || !f.Finished.IsZero() {
 		t.Errorf("found %+v", f)
 	}
-	spec.LogSince = first.LoggedTo()
+	spec.LogSince = delivered.get()
 	if spec.LogSince.IsZero() {
 		t.Error("the first daemon does not know how far it came")
 	}
@@ -130,8 +132,10 @@ func TestTakesUpAProgram(t *testing.T) {
 
 func TestTakesUpAnEndedProgram(t *testing.T) {
 	l := newLab(t)
+	var delivered kept
 	got := newLines()
 	spec := l.sh("echo one; echo two; sleep 0.3; exit 4")
+	spec.Delivered = delivered.put
 	spec.Line = got.add
 	first, err := l.Start(t.Context(), spec)
 	if err != nil {
@@ -149,7 +153,7 @@ func TestTakesUpAnEndedProgram(t *testing.T) {
 	if len(found) != 1 || found[0].State != "exited" || found[0].ExitCode != 4 || found[0].Finished.IsZero() {
 		t.Fatalf("found %+v, want one that exited with 4", found)
 	}
-	spec.LogSince = first.LoggedTo()
+	spec.LogSince = delivered.get()
 	second, err := l.Adopt(t.Context(), found[0], spec)
 	if err != nil {
 		t.Fatal(err)
@@ -204,8 +208,10 @@ func TestCreatedAndNeverStarted(t *testing.T) {
 
 func TestRemoveStopsARunningProgram(t *testing.T) {
 	l := newLab(t)
+	var delivered kept
 	got := newLines()
 	spec := l.sh(counting)
+	spec.Delivered = delivered.put
 	spec.Line = got.add
 	p, err := l.Start(t.Context(), spec)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,8 +86,10 @@ func (o *other) podmanStops(t *testing.T, e *engine.Engine, scope string) {
 	s := script(t, o, scope, "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *a: (print('bye'), sys.exit(3)))\nprint('ready')\nwhile True: time.sleep(1)\n")
 	ready := make(chan struct{}, 16)
 	var out lines
-	s.Line = func(stream, line string) {
-		out.add(stream, line)
+	var delivered atomic.Pointer[time.Time]
+	s.Line = out.add
+	s.Delivered = func(to time.Time) {
+		delivered.Store(&to)
 		ready <- struct{}{}
 	}
 	p, err := l.Start(t.Context(), s)
@@ -105,7 +108,7 @@ func (o *other) podmanStops(t *testing.T, e *engine.Engine, scope string) {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	var later lines
-	second, err := l.Adopt(t.Context(), found[0], container.Spec{LogSince: p.LoggedTo(), Line: later.add})
+	second, err := l.Adopt(t.Context(), found[0], container.Spec{LogSince: *delivered.Load(), Line: later.add})
 	if err != nil {
 		t.Fatal(err)
 	}
