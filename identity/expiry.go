@@ -28,9 +28,9 @@ func ExpiryWarning(notBefore, notAfter, now time.Time) string {
 	case step < 0:
 		return ""
 	case step == len(expirySteps):
-		return "the certificate expired at " + moment(notAfter) + ": renew it"
+		return "the certificate expired at " + inUTC(notAfter) + ": renew it"
 	default:
-		return fmt.Sprintf("the certificate expires %s, at %s: renew it", expirySteps[step].words, moment(notAfter))
+		return fmt.Sprintf("the certificate expires %s, at %s: renew it", expirySteps[step].words, inUTC(notAfter))
 	}
 }
 
@@ -84,7 +84,7 @@ func Warnings(notBefore, notAfter, now time.Time, rotates bool) []string {
 		out = append(out, "the certificate "+validity(notBefore, notAfter, now))
 	}
 	if rotates && now.Before(notAfter) && RenewalOverdue(notBefore, notAfter, now) {
-		out = append(out, fmt.Sprintf("the certificate is not renewed on schedule: less than a third of its life is left, it expires at %s", moment(notAfter)))
+		out = append(out, fmt.Sprintf("the certificate is not renewed on schedule: less than a third of its life is left, it expires at %s", inUTC(notAfter)))
 	}
 	return out
 }
@@ -102,15 +102,15 @@ func validity(notBefore, notAfter, now time.Time) string {
 	if now.Before(notBefore) {
 		by := roughly(notBefore.Sub(now))
 		return fmt.Sprintf("is not valid yet: it is valid from %s on and this machine's clock says %s; this clock and that of the authority differ by at least %s, set both (NTP)",
-			moment(notBefore), moment(now), by)
+			inUTC(notBefore), inUTC(now), by)
 	}
 	by := roughly(now.Sub(notAfter))
 	return fmt.Sprintf("has expired: it was valid until %s and this machine's clock says %s; if it was renewed in time or should be valid still, the clocks differ by at least %s, else renew it",
-		moment(notAfter), moment(now), by)
+		inUTC(notAfter), inUTC(now), by)
 }
 
-// moment renders a time for people on several machines.
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+// inUTC renders a time for people on several machines.
+func inUTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // roughly renders how long something is in two units.
 func roughly(d time.Duration) string {

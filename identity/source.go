@@ -351,7 +351,7 @@ func (s *WorkloadSource) status(now time.Time) Status {
 	st.Warnings = Warnings(st.NotBefore, st.NotAfter, now, true)
 	if !now.Before(st.NotAfter) {
 		// The agent lives and is silent while its server is away: nothing else tells.
-		expired := fmt.Sprintf("the SVID expired at %s and no other came: handshakes fail until one does", moment(st.NotAfter))
+		expired := fmt.Sprintf("the SVID expired at %s and no other came: handshakes fail until one does", inUTC(st.NotAfter))
 		if st.Problem != "" {
 			expired += "; last answer: " + st.Problem
 		}

@@ -95,7 +95,7 @@ func around(v []float64, order []uint16, weights []uint32, keep int) float64 {
 
 // lesser returns which of two ranks goes first when one must; -1 is none.
 func lesser(order []uint16, weights []uint32, a, b int) int {
-	if a < 0 || before(weights, int(order[a]), int(order[b])) < 0 {
+	if a < 0 || byWeight(weights, int(order[a]), int(order[b])) < 0 {
 		return b
 	}
 	return a

@@ -58,13 +58,13 @@ func (p pairs) krum(weights []uint32, set []int, f int) []int {
 		case scores[a] > scores[b]:
 			return 1
 		}
-		return before(weights, a, b)
+		return byWeight(weights, a, b)
 	})
 	return ranked
 }
 
-// before orders by weight, heaviest first, then by place in the plan.
-func before(weights []uint32, a, b int) int {
+// byWeight orders by weight, heaviest first, then by place in the plan.
+func byWeight(weights []uint32, a, b int) int {
 	switch {
 	case weights[a] > weights[b]:
 		return -1

@@ -71,15 +71,15 @@ func (p *param) check(v float64) bool {
 
 // span says in words what check asks.
 func (p *param) span() string {
-	kind, from, to := "a number", "from "+number(p.min), " to "+number(p.max)
+	kind, from, to := "a number", "from "+formatNumber(p.min), " to "+formatNumber(p.max)
 	if p.whole {
 		kind = "a whole number"
 	}
 	if p.above {
-		from = "above " + number(p.min)
+		from = "above " + formatNumber(p.min)
 	}
 	if p.below {
-		to = " to below " + number(p.max)
+		to = " to below " + formatNumber(p.max)
 	}
 	if math.IsInf(p.max, 1) || p.max == math.MaxFloat64 {
 		to = ""
@@ -87,7 +87,7 @@ func (p *param) span() string {
 	return kind + " " + from + to
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // Parameter tells users about one parameter of a method.
 type Parameter struct {
@@ -223,7 +223,7 @@ func decimal(text string) (float64, error) {
 func (s *spec) format(v values, wire DType) string {
 	var given []string
 	for i := range v {
-		given = append(given, s.params[i].name+"="+number(v[i]))
+		given = append(given, s.params[i].name+"="+formatNumber(v[i]))
 	}
 	if wire != 0 {
 		given = append(given, wireParam+"="+wire.String())

@@ -161,5 +161,5 @@ func (p *pin) follow(at epoch.Pin) error {
 	return nil
 }
 
-// named returns the log with the logger name that the original prints for a part.
-func named(log *slog.Logger, name string) *slog.Logger { return log.With("logger", name) }
+// loggerNamed returns the log with the logger name that the original prints for a part.
+func loggerNamed(log *slog.Logger, name string) *slog.Logger { return log.With("logger", name) }

@@ -16,7 +16,7 @@ func (p *program) judge(ctx context.Context, engine *session.Engine, exit launch
 	name := p.cfg.Program
 	outcome, why := engine.Outcome()
 	switch {
-	case outcome == session.Failed && lost(why):
+	case outcome == session.Failed && isModelLost(why):
 		return exitModelLost, withRemedy(why)
 	case exit.ExitCode != 0:
 		reason := fmt.Sprintf("program %s: %s", name, exit)
@@ -43,8 +43,8 @@ func (p *program) judge(ctx context.Context, engine *session.Engine, exit launch
 // again would not help. It is that of swarmctl for what is not found.
 const exitModelLost = 5
 
-// lost tells whether a session failed as nobody holds the final model.
-func lost(why error) bool {
+// isModelLost tells whether a session failed as nobody holds the final model.
+func isModelLost(why error) bool {
 	own, ok := errors.AsType[*session.Error](why)
 	return ok && own.Code == session.CodeModelLost
 }

@@ -21,8 +21,8 @@ func TestLostFinalModelHasItsOwnEnd(t *testing.T) {
 		{&session.Error{Code: "RESET", Message: "reset"}, false, "reset"},
 		{errors.New("no space"), false, "no space"},
 	} {
-		if lost(tt.why) != tt.lost || withRemedy(tt.why).Error() != tt.line {
-			t.Errorf("%v: lost %v, %q", tt.why, lost(tt.why), withRemedy(tt.why))
+		if isModelLost(tt.why) != tt.lost || withRemedy(tt.why).Error() != tt.line {
+			t.Errorf("%v: lost %v, %q", tt.why, isModelLost(tt.why), withRemedy(tt.why))
 		}
 	}
 }

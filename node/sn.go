@@ -358,7 +358,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Lea
 			return
 		}
 		// The original's readiness marker: scripts wait for this line.
-		named(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
+		loggerNamed(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
 		s.base.health.Ready()
 	}()
 	return server.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))

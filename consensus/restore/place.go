@@ -30,8 +30,8 @@ type place struct {
 	made      bool // the directory is new
 }
 
-// open takes the directory, which must be empty but for what an interrupted command has left.
-func open(dir string) (*place, error) {
+// openPlace takes the directory, which must be empty but for what an interrupted command has left.
+func openPlace(dir string) (*place, error) {
 	_, err := os.Stat(dir)
 	p := &place{dir: dir, part: filepath.Join(dir, partName), made: errors.Is(err, fs.ErrNotExist)}
 	if err := identity.PrivateDir(dir); err != nil {

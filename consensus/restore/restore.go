@@ -55,7 +55,7 @@ var ErrNotEmpty = errors.New("is not empty")
 
 // Restore makes the directory. Killed at any point it can be called again. It waits for Lost and for the disk.
 func Restore(ctx context.Context, cfg Config) (Result, error) {
-	p, err := open(cfg.Dir)
+	p, err := openPlace(cfg.Dir)
 	if err != nil {
 		return Result{}, err
 	}

@@ -86,7 +86,7 @@ func DecodeCommand(b []byte) (Command, error) {
 	if len(b) > MaxCommandBytes {
 		return nil, fmt.Errorf("decode command: %d bytes, at most %d: %w", len(b), MaxCommandBytes, ErrMalformed)
 	}
-	env, err := open(b)
+	env, err := openEnvelope(b)
 	if err != nil {
 		return nil, fmt.Errorf("decode command: %w", err)
 	}
@@ -123,7 +123,7 @@ func DecodeSnapshot(b []byte) (*State, error) {
 	if len(b) > MaxSnapshotBytes {
 		return nil, fmt.Errorf("decode snapshot: %d bytes, at most %d: %w", len(b), MaxSnapshotBytes, ErrMalformed)
 	}
-	env, err := open(b)
+	env, err := openEnvelope(b)
 	if err != nil {
 		return nil, fmt.Errorf("decode snapshot: %w", err)
 	}
@@ -157,8 +157,8 @@ func seal(kind string, body any) ([]byte, error) {
 	return json.Marshal(envelope{V: Version, Type: kind, Body: b})
 }
 
-// open looks at the version before anything else: a newer form may not parse as ours.
-func open(b []byte) (envelope, error) {
+// openEnvelope looks at the version before anything else: a newer form may not parse as ours.
+func openEnvelope(b []byte) (envelope, error) {
 	var head struct {
 		V int `json:"v"`
 	}

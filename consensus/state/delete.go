@@ -34,7 +34,7 @@ func (d DeleteContract) apply(s *State) (Result, error) {
 	}
 	if active := c.Active(); len(active) > 0 && !d.Force {
 		return Result{}, reject(ReasonOpenSessions, "wait until they end, or end them: swarmctl delete contract "+c.Name+" force",
-			"contract %s has %d open sessions, of %s", c.Name, len(active), named(active))
+			"contract %s has %d open sessions, of %s", c.Name, len(active), nodeNames(active))
 	}
 	s.forgetContract(c)
 	return Result{Changed: true, Contract: c.Name, Run: c.Run}, nil
@@ -43,8 +43,8 @@ func (d DeleteContract) apply(s *State) (Result, error) {
 // maxNamed is how many nodes a message names.
 const maxNamed = 8
 
-// named lists the nodes of sessions, sorted, the first ones by name.
-func named(sessions []*Session) string {
+// nodeNames lists the nodes of sessions, sorted, the first ones by name.
+func nodeNames(sessions []*Session) string {
 	var nodes []string
 	for _, s := range sessions {
 		nodes = append(nodes, s.Node)

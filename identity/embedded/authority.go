@@ -105,7 +105,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	if err := ensureSafeDir(a.cfg.Dir); err != nil {
 		return err
 	}
-	unlock, err := lockDir(a.cfg.Dir)
+	unlock, err := lockAuthority(a.cfg.Dir)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func ensureSafeDir(dir string) error {
 	return nil
 }
 
-func lockDir(dir string) (func(), error) {
+func lockAuthority(dir string) (func(), error) {
 	lock, err := filelock.Take(filepath.Join(dir, lockFile))
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("authority: another one already serves %s: use it, stop it, or use another directory", dir)

@@ -89,7 +89,7 @@ func (e Entry) verify() error {
 	if !slices.ContainsFunc(programs, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return fmt.Errorf("process %d runs %s: %w", e.PID, name, ErrStranger)
 	}
-	command, err := readFile(e.PID, "cmdline", maxCommand)
+	command, err := readProc(e.PID, "cmdline", maxCommand)
 	if err != nil {
 		return fmt.Errorf("read process %d: %w", e.PID, err)
 	}
@@ -134,7 +134,7 @@ func (p *Process) Close() { _ = unix.Close(p.fd) }
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
-func readFile(pid int, name string, limit int64) ([]byte, error) {
+func readProc(pid int, name string, limit int64) ([]byte, error) {
 	f, err := os.Open(procFile(pid, name))
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func readFile(pid int, name string, limit int64) ([]byte, error) {
 // startTime is when a process began, in clock ticks since boot. One that has ended but was not waited for does not run: it
 // is os.ErrNotExist, as one that is gone.
 func startTime(pid int) (uint64, error) {
-	b, err := readFile(pid, "stat", maxStat)
+	b, err := readProc(pid, "stat", maxStat)
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +172,7 @@ func startTime(pid int) (uint64, error) {
 
 // userOf is the real user of a process.
 func userOf(pid int) (uint32, error) {
-	b, err := readFile(pid, "status", maxStatus)
+	b, err := readProc(pid, "status", maxStatus)
 	if err != nil {
 		return 0, err
 	}

@@ -121,7 +121,7 @@ func list(dir, scope string) ([]Entry, error) {
 		if !strings.HasSuffix(name, suffix) || strings.HasPrefix(name, ".") {
 			continue
 		}
-		e, err := read(filepath.Join(within, name))
+		e, err := readEntry(filepath.Join(within, name))
 		if err != nil {
 			continue
 		}
@@ -177,8 +177,8 @@ func checkDir(dir string, d *os.File) error {
 	return nil
 }
 
-// read takes one entry. Whoever wrote the file, what it says is checked again before anything is done with it.
-func read(path string) (Entry, error) {
+// readEntry takes one entry. Whoever wrote the file, what it says is checked again before anything is done with it.
+func readEntry(path string) (Entry, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return Entry{}, err

@@ -27,7 +27,7 @@ func noteOf(contract string, run uint64, m model) string { return store{}.path(c
 func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64, err error) {
 	name, stateName, _ := strings.Cut(note, "\t")
 	contract, base := filepath.Dir(name), filepath.Base(name)
-	run, m, ok := parse(base)
+	run, m, ok := parseModelName(base)
 	st := store{modelDir}
 	if !ok || !naming.ValidContract(contract) || noteOf(contract, run, m) != name {
 		return 0, errNoNote

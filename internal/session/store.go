@@ -41,8 +41,8 @@ func (st store) path(contract string, run uint64, m model) string {
 	return filepath.Join(st.dir, contract, name+".model")
 }
 
-// parse reads a file's name; false if it is none of ours.
-func parse(path string) (run uint64, m model, ok bool) {
+// parseModelName reads a file's name; false if it is none of ours.
+func parseModelName(path string) (run uint64, m model, ok bool) {
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".model"), "-")
 	if len(parts) != 3 && len(parts) != 4 {
 		return 0, model{}, false
@@ -66,8 +66,8 @@ func (st store) models(contract string) []string {
 		return nil
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		ar, am, _ := parse(a)
-		br, bm, _ := parse(b)
+		ar, am, _ := parseModelName(a)
+		br, bm, _ := parseModelName(b)
 		return cmp.Or(cmp.Compare(br, ar), cmp.Compare(bm.round, am.round), cmp.Compare(a, b))
 	})
 	return names
@@ -77,7 +77,7 @@ func (st store) models(contract string) []string {
 func (st store) list(contract string, run uint64, bytes int64) []model {
 	var out []model
 	for _, name := range st.models(contract) {
-		of, m, ok := parse(name)
+		of, m, ok := parseModelName(name)
 		info, err := os.Stat(name)
 		if ok && of == run && err == nil && info.Size() == bytes {
 			out = append(out, m)
@@ -99,7 +99,7 @@ func (st store) proofs(contract string, run uint64, of []model) (out []*swarmv1.
 // find returns the file of a model, whichever round it was committed in, empty if there is none.
 func (st store) find(req FetchRequest) string {
 	for _, name := range st.models(req.Contract) {
-		run, m, ok := parse(name)
+		run, m, ok := parseModelName(name)
 		if ok && run == req.Run && m.digest == req.Digest && (req.State == "" || m.state == req.State) {
 			return name
 		}

@@ -22,7 +22,7 @@ type File struct {
 
 // Read reads a backup and checks all of it, and calls line, which may be nil, as backup.Read does.
 func Read(path string, line func(ledger.Head, []byte) error) (File, error) {
-	f, err := read(path, line)
+	f, err := readChecked(path, line)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return f, &exit.Error{Status: exit.NotFound, Err: err, Hint: "swarmctl backup sn FILE makes one"}
@@ -32,7 +32,7 @@ func Read(path string, line func(ledger.Head, []byte) error) (File, error) {
 	return f, nil
 }
 
-func read(path string, line func(ledger.Head, []byte) error) (File, error) {
+func readChecked(path string, line func(ledger.Head, []byte) error) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return File{}, err
@@ -69,7 +69,7 @@ func Write(path string, force bool, fetch func(io.Writer) error) (_ File, err er
 		return File{}, err
 	}
 	same := old == nil
-	b, err := read(f.Name(), func(head ledger.Head, _ []byte) error {
+	b, err := readChecked(f.Name(), func(head ledger.Head, _ []byte) error {
 		same = same || head == old.Ledger
 		return nil
 	})

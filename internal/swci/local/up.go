@@ -53,7 +53,7 @@ func Up(ctx context.Context, cfg UpConfig, h Host) error {
 		return err
 	}
 	defer c.Close()
-	if err := serve(ctx, c, cfg, h); err != nil {
+	if err := keepUp(ctx, c, cfg, h); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -62,8 +62,8 @@ func Up(ctx context.Context, cfg UpConfig, h Host) error {
 	return nil
 }
 
-// serve starts the swarm, tells where it is, and blocks until ctx ends or a daemon does.
-func serve(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error {
+// keepUp starts the swarm, tells where it is, and blocks until ctx ends or a daemon does.
+func keepUp(ctx context.Context, c *cluster.Cluster, cfg UpConfig, h Host) error {
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
