@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
-	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/snlink"
@@ -115,7 +114,7 @@ func (g *Group) between() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api := g.api.Load()
-		if api == nil || g.raft.State() != raft.Leader {
+		if api == nil || !g.IsLeader() {
 			http.Error(w, ErrNotLeader.Error(), http.StatusMisdirectedRequest)
 			return
 		}
@@ -172,7 +171,7 @@ func (g *Group) WithLeader(ctx context.Context, try func(ctx context.Context, wa
 		if leader != g.cfg.Address {
 			return try(ctx, toLeader{g.links.To(leader)})
 		}
-		if g.raft.State() != raft.Leader {
+		if !g.IsLeader() { // it must know all that was committed before
 			return ErrNotLeader
 		}
 		return try(ctx, nil)

@@ -35,14 +35,8 @@ func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNo
 		return nil, err
 	}
 	out := &swarmv1.Ban{}
-	if err := s.see(ctx, func(view *state.State, _ uint64) bool {
-		b := view.Banned(peerID)
-		if b != nil {
-			out = banToProto(b)
-		}
-		return b != nil
-	}); err != nil {
-		return nil, err
+	if b := s.cfg.Core.View().Banned(peerID); b != nil { // else it was lifted at once
+		out = banToProto(b)
 	}
 	s.cfg.Log.WarnContext(ctx, "banned node", "node", out.GetName(), "peer_id", peerID, "caller", caller.ID.String(), "why", out.GetReason())
 	return connect.NewResponse(&swarmv1.BanNodeResponse{Ban: out}), nil

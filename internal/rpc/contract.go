@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/quorum"
@@ -91,22 +90,13 @@ func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
-	rules, err := rulesFromProto(req.Msg.GetRules())
-	if err != nil {
+	if _, err := rulesFromProto(req.Msg.GetRules()); err != nil {
 		return nil, err
 	}
 	if _, err := s.order(ctx, req.Msg); err != nil {
 		return nil, err
 	}
-	var out *swarmv1.ContractView
-	err = s.see(ctx, func(view *state.State, index uint64) bool {
-		c := view.Contracts[name]
-		if c == nil || !proto.Equal(rulesToProto(c.Rules), rulesToProto(setRules(rules))) {
-			return false
-		}
-		out = viewToProto(view, c, index)
-		return true
-	})
+	out, err := s.seen(name)
 	if err != nil {
 		return nil, err
 	}

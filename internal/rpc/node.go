@@ -66,12 +66,6 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 	if _, err := s.propose(ctx, register); err != nil {
 		return nil, err
 	}
-	// The caller will come back here with the token at once.
-	if err := s.see(ctx, func(v *state.State, _ uint64) bool {
-		return v.Nodes[node.Name] != nil && v.Nodes[node.Name].HasToken(tokenHash(token))
-	}); err != nil {
-		return nil, err
-	}
 	view := s.cfg.Core.View()
 	s.cfg.Log.InfoContext(ctx, "registered node", "node", node.Name, "role", node.Role, "caller", caller.ID.String(), "peer_id", node.PeerID)
 	return connect.NewResponse(&swarmv1.RegisterResponse{SwarmId: view.SwarmID, Token: token, Sns: s.nodes(view, naming.RoleSN)}), nil

@@ -122,11 +122,3 @@ func partsPerMillion(name string, x float64, round func(float64) float64) (uint3
 	}
 	return uint32(round(x * state.PPM)), nil
 }
-
-// setRules are rules as the state keeps them: none at all are nil.
-func setRules(r state.Rules) *state.Rules {
-	if none := (state.Rules{}); r.Equal(&none) {
-		return nil
-	}
-	return &r
-}

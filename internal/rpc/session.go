@@ -48,7 +48,7 @@ func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.O
 	if res.EndReason != "" {
 		return nil, s.explainTerms(m.GetContract(), terms, endedAtOnce(m.GetSession(), res.EndReason))
 	}
-	view, err := s.seeSession(ctx, m.GetContract(), m.GetSession())
+	view, err := s.seen(m.GetContract())
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Server) CloseSession(ctx context.Context, req *connect.Request[swarmv1.
 	if err != nil {
 		return nil, err
 	}
-	view, err := s.seeSession(ctx, m.GetContract(), m.GetSession())
+	view, err := s.seen(m.GetContract())
 	if err != nil {
 		return nil, err
 	}
@@ -132,46 +132,29 @@ func ownReason(said string) string {
 	}
 }
 
-// ownSession refuses to speak for another node's session. A session that was opened through another SN a moment ago may
-// not show here yet: it is waited for.
+// ownSession refuses to speak for another node's session.
 func (s *Server) ownSession(ctx context.Context, contract, session string) error {
-	node := speaker(ctx)
-	var owner string
-	if err := s.see(ctx, func(view *state.State, _ uint64) bool {
-		c := view.Contracts[contract]
-		if c == nil || c.Sessions[session] == nil {
-			return false
-		}
-		owner = c.Sessions[session].Node
-		return true
-	}); err != nil {
-		if _, _, led := s.cfg.Core.Leader(); !led {
-			return s.leaderless(ctx) // What is not known here may well be elsewhere.
-		}
+	node, c := speaker(ctx), s.cfg.Core.View().Contracts[contract]
+	if c == nil || c.Sessions[session] == nil {
 		return &state.Error{
 			Reason: state.ReasonSessionUnknown, Remedy: "open a new session",
 			Message: fmt.Sprintf("no session %.64q in contract %.128s", session, contract),
 		}
 	}
-	if owner != node {
+	if c.Sessions[session].Node != node {
 		return fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, session, node)
 	}
 	return nil
 }
 
-// seeSession returns the contract's view as soon as it shows the session; a follower applies what was committed a moment
-// after the leader.
-func (s *Server) seeSession(ctx context.Context, contract, session string) (*swarmv1.ContractView, error) {
-	var out *swarmv1.ContractView
-	err := s.see(ctx, func(view *state.State, index uint64) bool {
-		c := view.Contracts[contract]
-		if c == nil || c.Sessions[session] == nil {
-			return false
-		}
-		out = viewToProto(view, c, index)
-		return true
-	})
-	return out, err
+// seen returns a contract's view.
+func (s *Server) seen(contract string) (*swarmv1.ContractView, error) {
+	view, index := s.viewAt()
+	c := view.Contracts[contract]
+	if c == nil {
+		return nil, unknownContract(contract) // deleted a moment ago
+	}
+	return viewToProto(view, c, index), nil
 }
 
 // see waits, not for long, until the view fulfils cond.
