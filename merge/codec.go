@@ -3,6 +3,8 @@ package merge
 import (
 	"fmt"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // wireParam is the parameter that every method has: the type in which
@@ -29,7 +31,7 @@ func parseWire(value string) (DType, error) {
 		}
 	}
 	return 0, fmt.Errorf("parameter %s is %q: want %s, or leave it out to send all elements in their own type",
-		wireParam, clip(value, 32), strings.Join(Wires(), " or "))
+		wireParam, text.Clip(value, 32), strings.Join(Wires(), " or "))
 }
 
 // Wire returns the type in which differences of float32 elements from the last

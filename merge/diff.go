@@ -3,6 +3,8 @@ package merge
 import (
 	"fmt"
 	"slices"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Describe returns one line about a layout, such as "4 tensors, 102760 bytes,
@@ -21,16 +23,16 @@ func Diff(here, contract *Layout) string {
 		h, c := here.tensors[i], contract.tensors[i]
 		switch {
 		case h.Name != c.Name:
-			return fmt.Sprintf("tensor %d is named %q here and %q in the contract", i, clip(h.Name, 128), clip(c.Name, 128))
+			return fmt.Sprintf("tensor %d is named %q here and %q in the contract", i, text.Clip(h.Name, 128), text.Clip(c.Name, 128))
 		case h.DType != c.DType || !slices.Equal(h.Shape, c.Shape):
-			return fmt.Sprintf("tensor %d %q is %s here and %s in the contract", i, clip(h.Name, 128), h, c)
+			return fmt.Sprintf("tensor %d %q is %s here and %s in the contract", i, text.Clip(h.Name, 128), h, c)
 		}
 	}
 	if i := contract.Len(); here.Len() > i {
 		return fmt.Sprintf("there are %d tensors here and %d in the contract: the first extra one is %q",
-			here.Len(), i, clip(here.tensors[i].Name, 128))
+			here.Len(), i, text.Clip(here.tensors[i].Name, 128))
 	}
 	i := here.Len()
 	return fmt.Sprintf("there are %d tensors here and %d in the contract: the first missing one is %q",
-		i, contract.Len(), clip(contract.tensors[i].Name, 128))
+		i, contract.Len(), text.Clip(contract.tensors[i].Name, 128))
 }

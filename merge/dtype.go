@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // DType is the element type of a tensor. The zero value is no type.
@@ -57,7 +59,7 @@ func ParseDType(name string) (DType, error) {
 			return i, nil
 		}
 	}
-	shown := clip(name, 32)
+	shown := text.Clip(name, 32)
 	switch {
 	case strings.HasPrefix(name, "complex"):
 		return 0, fmt.Errorf("%w: %s: send real and imaginary parts as two real tensors", ErrDType, shown)
@@ -84,11 +86,4 @@ func (d DType) String() string {
 		return fmt.Sprintf("dtype(%d)", uint8(d))
 	}
 	return dtypes[d].name
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

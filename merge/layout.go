@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Bounds of a layout. They hold for what a peer or a program sends, before
@@ -84,7 +86,7 @@ func NewLayout(tensors []Tensor) (*Layout, error) {
 			return nil, fmt.Errorf("%w: tensor %d: %w", ErrLayout, i, err)
 		}
 		if j, dup := seen[t.Name]; dup {
-			return nil, fmt.Errorf("%w: tensors %d and %d are both named %q", ErrLayout, j, i, clip(t.Name, 64))
+			return nil, fmt.Errorf("%w: tensors %d and %d are both named %q", ErrLayout, j, i, text.Clip(t.Name, 64))
 		}
 		seen[t.Name] = i
 		if elements += n; elements > MaxElements {
@@ -119,20 +121,20 @@ func checkTensor(t Tensor) (elements int64, err error) {
 	}
 	for i := range len(t.Name) {
 		if t.Name[i] < 0x20 || t.Name[i] == 0x7f {
-			return 0, fmt.Errorf("name %q contains a control character", clip(t.Name, 64))
+			return 0, fmt.Errorf("name %q contains a control character", text.Clip(t.Name, 64))
 		}
 	}
 	if !t.DType.Valid() {
-		return 0, fmt.Errorf("%q: %w: %s", clip(t.Name, 64), ErrDType, t.DType)
+		return 0, fmt.Errorf("%q: %w: %s", text.Clip(t.Name, 64), ErrDType, t.DType)
 	}
 	if len(t.Shape) > MaxDims {
-		return 0, fmt.Errorf("%q has %d dimensions, at most %d are allowed", clip(t.Name, 64), len(t.Shape), MaxDims)
+		return 0, fmt.Errorf("%q has %d dimensions, at most %d are allowed", text.Clip(t.Name, 64), len(t.Shape), MaxDims)
 	}
 	elements = 1
 	empty := false
 	for _, d := range t.Shape {
 		if d < 0 || d > MaxElements {
-			return 0, fmt.Errorf("%q: dimension %d is out of range", clip(t.Name, 64), d)
+			return 0, fmt.Errorf("%q: dimension %d is out of range", text.Clip(t.Name, 64), d)
 		}
 		if d == 0 {
 			empty = true
@@ -140,7 +142,7 @@ func checkTensor(t Tensor) (elements int64, err error) {
 		}
 		// Both factors are at most 2^40, so divide before multiplying.
 		if elements > MaxElements/d {
-			return 0, fmt.Errorf("%q has more than %d elements", clip(t.Name, 64), MaxElements)
+			return 0, fmt.Errorf("%q has more than %d elements", text.Clip(t.Name, 64), MaxElements)
 		}
 		elements *= d
 	}
@@ -174,7 +176,7 @@ func ParseLayout(b []byte) (*Layout, error) {
 	for i, t := range doc.Tensors {
 		d, err := ParseDType(t.DType)
 		if err != nil {
-			return nil, fmt.Errorf("%w: tensor %d %q: %w", ErrLayout, i, clip(t.Name, 64), err)
+			return nil, fmt.Errorf("%w: tensor %d %q: %w", ErrLayout, i, text.Clip(t.Name, 64), err)
 		}
 		tensors[i] = Tensor{Name: t.Name, DType: d, Shape: t.Shape}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // ErrWeights is wrapped by errors about weights with which nothing can be merged.
@@ -51,7 +53,7 @@ type NonFinite struct {
 
 // Error names the tensor, the element and the value.
 func (e *NonFinite) Error() string {
-	return fmt.Sprintf("tensor %q element %d is %g", clip(e.Tensor, 128), e.Index, e.Value)
+	return fmt.Sprintf("tensor %q element %d is %g", text.Clip(e.Tensor, 128), e.Index, e.Value)
 }
 
 // locate turns the offset in a leaf into tensor and element.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // MaxMethod is the longest text, in bytes, that ParseMethod reads.
@@ -137,22 +139,22 @@ func Methods() []string {
 // order; a parameter that is left out takes its default. Every method takes
 // wire beside its own: see Method.Wire. Errors wrap ErrMethod and name the known
 // methods, or the parameter and its range. The text may be hostile.
-func ParseMethod(text string) (*Method, error) {
-	if len(text) > MaxMethod {
-		return nil, fmt.Errorf("%w: %d characters, at most %d are allowed", ErrMethod, len(text), MaxMethod)
+func ParseMethod(of string) (*Method, error) {
+	if len(of) > MaxMethod {
+		return nil, fmt.Errorf("%w: %d characters, at most %d are allowed", ErrMethod, len(of), MaxMethod)
 	}
-	name, rest, open := strings.Cut(text, "(")
+	name, rest, open := strings.Cut(of, "(")
 	name = strings.ToLower(strings.TrimSpace(name))
 	i := slices.IndexFunc(methods, func(s *spec) bool { return s.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: %q is none: use one of %s", ErrMethod, clip(name, 64), strings.Join(Methods(), ", "))
+		return nil, fmt.Errorf("%w: %q is none: use one of %s", ErrMethod, text.Clip(name, 64), strings.Join(Methods(), ", "))
 	}
 	s := methods[i]
 	given := ""
 	if open {
 		inner, closed := strings.CutSuffix(strings.TrimSpace(rest), ")")
 		if !closed {
-			return nil, fmt.Errorf("%w: %q: the closing parenthesis is missing", ErrMethod, clip(text, 64))
+			return nil, fmt.Errorf("%w: %q: the closing parenthesis is missing", ErrMethod, text.Clip(of, 64))
 		}
 		given = inner
 	}
@@ -163,16 +165,16 @@ func ParseMethod(text string) (*Method, error) {
 	return &Method{spec: s, values: v, wire: wire, text: s.format(v, wire)}, nil
 }
 
-func (s *spec) parse(text string) (out values, wire DType, err error) {
+func (s *spec) parse(of string) (out values, wire DType, err error) {
 	out = make(values, len(s.params))
 	for i := range s.params {
 		out[i] = s.params[i].initial
 	}
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(of) == "" {
 		return out, 0, nil
 	}
 	seen := make([]bool, len(s.params))
-	for part := range strings.SplitSeq(text, ",") {
+	for part := range strings.SplitSeq(of, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if name == wireParam {
@@ -186,7 +188,7 @@ func (s *spec) parse(text string) (out values, wire DType, err error) {
 		}
 		i := slices.IndexFunc(s.params, func(p param) bool { return p.name == name })
 		if i < 0 {
-			return nil, 0, fmt.Errorf("no parameter %q: %s", clip(name, 32), s.known())
+			return nil, 0, fmt.Errorf("no parameter %q: %s", text.Clip(name, 32), s.known())
 		}
 		if seen[i] {
 			return nil, 0, fmt.Errorf("parameter %q is given twice", name)
@@ -195,7 +197,7 @@ func (s *spec) parse(text string) (out values, wire DType, err error) {
 		p := &s.params[i]
 		v, err := decimal(value)
 		if err != nil || !p.check(v) {
-			return nil, 0, fmt.Errorf("parameter %s is %q: want %s", name, clip(value, 32), p.span())
+			return nil, 0, fmt.Errorf("parameter %s is %q: want %s", name, text.Clip(value, 32), p.span())
 		}
 		out[i] = v
 	}

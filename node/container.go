@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -151,11 +152,7 @@ func (c *containers) owner() *bridge.Owner {
 func (c *containers) runtime() string { return "docker" }
 
 func (c *containers) walls() string {
-	text := c.spec.Walls()
-	if len(text) > maxWalls {
-		text = strings.ToValidUTF8(text[:maxWalls-len("…")], "") + "…"
-	}
-	return text
+	return text.Clip(c.spec.Walls(), maxWalls)
 }
 
 // print tells programs apart that would be started differently.

@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -184,7 +185,7 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 		f.Reason = strings.ReplaceAll(f.Reason, m.PeerId, m.Node)
 	}
 	// Cut within a character it could not be sent, and no heartbeat would be taken while this attempt runs.
-	f.Reason = strings.ToValidUTF8(f.Reason[:min(len(f.Reason), 512)], "")
+	f.Reason = text.Cut(f.Reason, 512)
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -45,9 +46,7 @@ func (s *sl) goodbye(ctx context.Context, api *client.Client, ended error) {
 		reason, _, _ = strings.Cut("failed: "+ended.Error(), "\n")
 		reason = strings.TrimSuffix(reason, lastLinesHead)
 	}
-	if len(reason) > maxGoodbye {
-		reason = strings.ToValidUTF8(reason[:maxGoodbye], "")
-	}
+	reason = text.Cut(reason, maxGoodbye)
 	ctx, cancel := s.lastWords(ctx)
 	defer cancel()
 	if err := api.LeaveNode(ctx, reason); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/swarmd/swarmd/internal/launch"
-	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/python"
 )
 
@@ -75,7 +75,7 @@ func newProcess(ctx context.Context, cfg SLConfig, interpreter string) (*process
 }
 
 // line shows a line of the program, which a terminal must not obey.
-func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n", plain.Text(line)) }
+func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n", text.Plain(line)) }
 
 func (p *process) runtime() string { return "process" }
 

@@ -19,6 +19,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 	"google.golang.org/grpc/codes"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // serverLimit bounds one look at the SPIRE server.
@@ -244,11 +246,11 @@ func refusal(text string) codes.Code {
 }
 
 // cause is the last part of a chain of errors, without gRPC's wrapping.
-func cause(text string) string {
+func cause(said string) string {
 	for _, sep := range []string{"desc = ", "Error while dialing: "} {
-		if i := strings.LastIndex(text, sep); i >= 0 {
-			text = text[i+len(sep):]
+		if i := strings.LastIndex(said, sep); i >= 0 {
+			said = said[i+len(sep):]
 		}
 	}
-	return cut(plain(strings.Trim(strings.ReplaceAll(text, `\"`, `"`), `" `)), 300)
+	return text.Clip(quoted(strings.Trim(strings.ReplaceAll(said, `\"`, `"`), `" `)), 300)
 }

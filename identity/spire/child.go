@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -136,16 +138,16 @@ func (e *childError) Error() string {
 	return text + "; its last lines:\n  " + strings.Join(e.tail, "\n  ")
 }
 
-func (c *child) take(text string) {
-	if strings.TrimSpace(text) == "" {
+func (c *child) take(said string) {
+	if strings.TrimSpace(said) == "" {
 		return
 	}
-	l := parseLine(text)
+	l := parseLine(said)
 	c.mu.Lock()
 	if len(c.tail) == tailLines {
 		c.tail = slices.Delete(c.tail, 0, 1)
 	}
-	c.tail = append(c.tail, cut(l.String(), maxTailLine))
+	c.tail = append(c.tail, text.Clip(l.String(), maxTailLine))
 	c.mu.Unlock()
 	for _, known := range []string{
 		"Current umask", // SPIRE mends it by itself, each time
@@ -155,7 +157,7 @@ func (c *child) take(text string) {
 			return
 		}
 	}
-	record := slog.NewRecord(time.Now(), l.level, plain(l.msg), 0)
+	record := slog.NewRecord(time.Now(), l.level, quoted(l.msg), 0)
 	record.AddAttrs(slog.String("logger", c.spec.Name))
 	for _, f := range l.fields {
 		record.AddAttrs(slog.String(f.key, f.value))
@@ -164,13 +166,6 @@ func (c *child) take(text string) {
 	if ctx := context.Background(); h.Enabled(ctx, l.level) {
 		_ = h.Handle(ctx, record)
 	}
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // PID returns the child's process ID, which is also its group's.

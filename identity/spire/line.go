@@ -32,19 +32,19 @@ func (l line) String() string {
 	if l.level != slog.LevelInfo {
 		b.WriteString(strings.ToLower(l.level.String()) + ": ")
 	}
-	b.WriteString(plain(l.msg))
+	b.WriteString(quoted(l.msg))
 	for _, f := range l.fields {
-		value := plain(f.value)
+		value := quoted(f.value)
 		if value == "" || value == f.value && strings.ContainsAny(value, ` "=`) {
 			value = strconv.Quote(value)
 		}
-		b.WriteString(" " + plain(f.key) + "=" + value)
+		b.WriteString(" " + quoted(f.key) + "=" + value)
 	}
 	return b.String()
 }
 
-// plain quotes what a terminal would obey: parts of a log line come from the network.
-func plain(s string) string {
+// quoted quotes what a terminal would obey: parts of a log line come from the network.
+func quoted(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -356,10 +357,10 @@ func output(ctx context.Context, argv []string) ([]byte, error) {
 
 // complaint is the last line of the first text that has one.
 func complaint(texts ...string) string {
-	for _, text := range texts {
-		lines := strings.Split(strings.TrimSpace(text), "\n")
+	for _, said := range texts {
+		lines := strings.Split(strings.TrimSpace(said), "\n")
 		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-			return ": " + cut(plain(last), 300)
+			return ": " + text.Clip(quoted(last), 300)
 		}
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -65,7 +66,7 @@ func layoutOf(tensors []wire.Tensor) (*merge.Layout, error) {
 	for i, t := range tensors {
 		d, err := merge.ParseDType(t.DType)
 		if err != nil {
-			return nil, &Error{ReasonBadRequest, fmt.Sprintf("tensors[%d] %q: %v", i, clip(t.Name), err), "leave this tensor out or convert it"}
+			return nil, &Error{ReasonBadRequest, fmt.Sprintf("tensors[%d] %q: %v", i, text.Clip(t.Name, maxText), err), "leave this tensor out or convert it"}
 		}
 		list[i] = merge.Tensor{Name: t.Name, DType: d, Shape: t.Shape}
 	}
@@ -114,7 +115,7 @@ func DecodeAbort(body []byte) (wire.AbortRequest, error) {
 	if err := decode(body, &req); err != nil {
 		return wire.AbortRequest{}, err
 	}
-	req.Reason = clip(oneLine(errors.New(req.Reason)))
+	req.Reason = text.Clip(oneLine(errors.New(req.Reason)), maxText)
 	return req, check(checkSession(req.Session))
 }
 
@@ -125,11 +126,11 @@ func decode(body []byte, into any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong) && wrong.Field != "":
-		return badRequest("field %s: got %s, want %s", clip(wrong.Field), clip(wrong.Value), wrong.Type)
+		return badRequest("field %s: got %s, want %s", text.Clip(wrong.Field, maxText), text.Clip(wrong.Value, maxText), wrong.Type)
 	case errors.As(err, &wrong):
-		return badRequest("body is a JSON %s, want an object", clip(wrong.Value))
+		return badRequest("body is a JSON %s, want an object", text.Clip(wrong.Value, maxText))
 	}
-	return badRequest("body is not JSON: %s", clip(oneLine(err)))
+	return badRequest("body is not JSON: %s", text.Clip(oneLine(err), maxText))
 }
 
 func check(errs ...error) error {
@@ -165,7 +166,7 @@ func checkMode(field, mode string) error {
 	case "snapshot", "inactive", "active":
 		return nil
 	}
-	return fmt.Errorf("field %s: %q is not snapshot, inactive or active", field, clip(mode))
+	return fmt.Errorf("field %s: %q is not snapshot, inactive or active", field, text.Clip(mode, maxText))
 }
 
 // checkMethod bounds a method's text; what it means is the session's to say. Empty, the contract's rules decide.
@@ -179,7 +180,7 @@ func checkMethod(s string) error {
 // checkName holds the rule for names of contracts.
 func checkName(field, name string) error {
 	if !naming.ValidContract(name) {
-		return fmt.Errorf("field %s: %q is not a name of 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit", field, clip(name))
+		return fmt.Errorf("field %s: %q is not a name of 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit", field, text.Clip(name, maxText))
 	}
 	return nil
 }
@@ -193,11 +194,4 @@ func checkText(field, s string) error {
 
 func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }), "; ")
-}
-
-func clip(s string) string {
-	if len(s) > maxText {
-		return strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return s
 }

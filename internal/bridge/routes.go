@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // answer does one call: body in, JSON value or error out.
@@ -57,7 +58,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case errors.As(err, &large):
 		return nil, &Error{ReasonTooLarge, fmt.Sprintf("body is longer than %d bytes", limit), "send fewer or shorter fields"}
 	case err != nil:
-		return nil, badRequest("read body: %s", clip(oneLine(err)))
+		return nil, badRequest("read body: %s", text.Clip(oneLine(err), maxText))
 	}
 	return body, nil
 }

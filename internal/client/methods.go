@@ -3,14 +3,13 @@ package client
 import (
 	"context"
 	"encoding/base64"
-	"strings"
 	"time"
-	"unicode"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // The methods below repeat their call, on other SNs too, until it succeeds, is refused or ctx ends.
@@ -45,7 +44,7 @@ func (c *Client) NodeList(ctx context.Context) (*swarmv1.ListNodesResponse, erro
 // OpenSession enrols a session of our node. Needs Register before, as do the other session calls. What does not print in the
 // request's walls, such as the path of a mount may hold, is replaced: SNs refuse it.
 func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
-	if walls := plainText(req.GetWalls()); walls != req.GetWalls() {
+	if walls := text.Printable(req.GetWalls(), '?'); walls != req.GetWalls() {
 		req = proto.CloneOf(req)
 		req.Walls = walls
 	}
@@ -54,16 +53,6 @@ func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionReques
 			return s.session.OpenSession(ctx, r)
 		})
 	return res.GetContract(), err
-}
-
-// plainText makes a text of printable characters on one line.
-func plainText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 // Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned.

@@ -18,7 +18,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
-	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Env is all of the process that a command may touch.
@@ -110,22 +110,22 @@ func progName(getenv func(string) string) string {
 // explain is an error as people read it: each problem on a line of its own after the command's name, with the remedy that
 // the error carries. Indented lines (a program's last words) stay as they are.
 func explain(err error, prog string) string {
-	text := strings.TrimSpace(err.Error())
+	said := strings.TrimSpace(err.Error())
 	var e interface{ Remedy() string }
 	remedy := client.Remedy(err)
 	if remedy == "" && errors.As(err, &e) {
 		remedy = e.Remedy()
 	}
-	if remedy != "" && !strings.Contains(text, remedy) {
-		text += ": " + remedy
+	if remedy != "" && !strings.Contains(said, remedy) {
+		said += ": " + remedy
 	}
 	var b strings.Builder
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(said) {
 		if !strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" {
 			b.WriteString(prog + ": ")
 		}
 		body, end := strings.CutSuffix(line, "\n")
-		b.WriteString(plain.Text(body)) // it may quote peers, programs and images
+		b.WriteString(text.Plain(body)) // it may quote peers, programs and images
 		if end {
 			b.WriteString("\n")
 		}

@@ -8,14 +8,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // watchEvery is how often the verdict is looked at for systemd's status and the log.
@@ -186,12 +185,7 @@ func (m *Monitor) watch() {
 
 // status is one line whatever others' words are in it: each line is a command to systemd.
 func (m *Monitor) status() string {
-	return "STATUS=" + strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, m.Report().Verdict().Text())
+	return "STATUS=" + text.Printable(m.Report().Verdict().Text(), ' ')
 }
 
 // tell sends a state to systemd, if it started this process.

@@ -3,6 +3,8 @@ package launch
 import (
 	"bytes"
 	"strings"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -50,11 +52,11 @@ func (s *splitter) flush() {
 }
 
 func (s *splitter) emit() {
-	s.fn(text(s.held))
+	s.fn(decoded(s.held))
 	s.held = s.held[:0]
 }
 
-func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+func decoded(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 // tail keeps the last lines.
 type tail struct {
@@ -66,9 +68,7 @@ func (t *tail) add(line string) {
 	if t.keep <= 0 {
 		return
 	}
-	if len(line) > maxTailLine {
-		line = strings.ToValidUTF8(line[:maxTailLine], "") + "…"
-	}
+	line = text.Clip(line, maxTailLine)
 	if len(t.lines) == t.keep {
 		copy(t.lines, t.lines[1:])
 		t.lines = t.lines[:t.keep-1]

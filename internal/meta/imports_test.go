@@ -12,9 +12,9 @@ var ranks = []struct {
 	name     string
 	packages []string
 }{
-	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
+	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/plain", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
@@ -66,12 +66,13 @@ var pure = map[string][]string{
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/naming", "identity/pattern", "math",
 	},
+	"internal/text":    {"strings", "unicode", "unicode/utf8"},
 	"identity/naming":  {"fmt"},
 	"identity/pattern": {"fmt", "slices", "strings"},
 	"consensus/ledger": {"bytes", "cmp", "slices", "crypto/sha256", "encoding/hex", "encoding/json", "errors", "fmt", "io"},
 	"merge": {
 		"bytes", "cmp", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math",
-		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake",
+		"math/big", "math/bits", "simd/archsimd", "slices", "sort", "strconv", "strings", "unicode/utf8", "unsafe", "lukechampine.com/blake3", "merge/blake", "internal/text",
 	},
 	"merge/blake":          {"encoding/binary", "simd/archsimd", "lukechampine.com/blake3", "lukechampine.com/blake3/guts"},
 	"internal/bridge/wire": {"encoding/json", "errors", "fmt", "strconv", "strings"},

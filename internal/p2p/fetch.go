@@ -68,7 +68,7 @@ func serveFetch(ctx context.Context, s *Stream, open Opener) error {
 	content, size, err := open(ctx, s.Peer(), req)
 	_ = s.SetDeadline(time.Now().Add(fetchStall)) // opening may have taken long
 	if err != nil {
-		return WriteMessage(s, fetchReply{Error: cleanText(err.Error())})
+		return WriteMessage(s, fetchReply{Error: worded(err.Error())})
 	}
 	defer func() { _ = content.Close() }()
 	if err := WriteMessage(s, fetchReply{Size: size}); err != nil {
@@ -121,7 +121,7 @@ func takeReply(r io.Reader, maxSize int64, dst io.Writer, deadline func(time.Tim
 		return err
 	}
 	if reply.Error != "" {
-		return &RefusedError{Reason: cleanText(reply.Error)}
+		return &RefusedError{Reason: worded(reply.Error)}
 	}
 	if reply.Size < 0 || reply.Size > maxSize {
 		return fmt.Errorf("the peer announces %d bytes, at most %d are allowed", reply.Size, maxSize)

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/crypto/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // After TLS both sides say who they are beyond their SVID, the client first:
@@ -136,19 +137,10 @@ func parseHello(body []byte) (hello, error) {
 	if len(rest) != 0 {
 		return hello{}, errors.New("parse hello: trailing bytes")
 	}
-	if len(fields[0]) > maxSwarmID || !printable(fields[0]) {
+	if len(fields[0]) > maxSwarmID || !text.Visible(string(fields[0])) {
 		return hello{}, errors.New("parse hello: swarm ID is malformed")
 	}
 	return hello{swarmID: string(fields[0]), publicKey: fields[1], signature: fields[2]}, nil
-}
-
-func printable(b []byte) bool {
-	for _, c := range b {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // writeVerdict sends yes for nil, else why not.
@@ -161,7 +153,7 @@ func marshalVerdict(refusal error) []byte {
 	if refusal == nil {
 		return []byte{0, 0}
 	}
-	reason := cleanText(refusal.Error())
+	reason := worded(refusal.Error())
 	if reason == "" {
 		reason = "no reason given"
 	}
@@ -175,7 +167,7 @@ func readVerdict(r io.Reader) error {
 		return fmt.Errorf("read verdict: %w", err)
 	}
 	if len(reason) > 0 {
-		return &RefusedError{Reason: cleanText(string(reason))}
+		return &RefusedError{Reason: worded(string(reason))}
 	}
 	return nil
 }
@@ -196,27 +188,10 @@ func readShort(r io.Reader, limit int) ([]byte, error) {
 	return body, nil
 }
 
-// cleanText makes a peer's words safe to print and log: one line, valid UTF-8, bounded.
-func cleanText(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	for len(s) > maxReason {
-		s = s[:maxReason]
-		for len(s) > 0 && s[len(s)-1]&0xC0 == 0x80 {
-			s = s[:len(s)-1]
-		}
-		if len(s) > 0 && s[len(s)-1] >= 0xC0 {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.TrimSpace(s)
-}
-
 func exporterOf(c *tls.Conn) ([]byte, error) {
 	state := c.ConnectionState()
 	return state.ExportKeyingMaterial(exporterLabel, nil, exporterLen)
 }
+
+// worded makes a peer's words safe to print and log: one line, valid UTF-8, bounded.
+func worded(s string) string { return strings.TrimSpace(text.Cut(text.Printable(s, ' '), maxReason)) }

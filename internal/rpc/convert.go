@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/lead"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -229,7 +227,7 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	}
 	for _, h := range x.GetHeld()[:min(len(x.GetHeld()), maxHeld)] {
 		out.Held = append(out.Held, lead.Held{
-			Round: h.GetRound(), Digest: clip(h.GetDigest(), maxShortText), StateDigest: clip(h.GetStateDigest(), maxShortText),
+			Round: h.GetRound(), Digest: text.Cut(h.GetDigest(), maxShortText), StateDigest: text.Cut(h.GetStateDigest(), maxShortText),
 		})
 	}
 	if f := x.GetFailed(); f != nil {
@@ -277,23 +275,7 @@ func statusToProto(leader string, view *swarmv1.ContractView, st lead.Status) *s
 
 // spoken makes a peer's words fit for the logs and terminals of others: bounded, one line, nothing that a terminal obeys.
 func spoken(s string, limit int) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, clip(s, limit))
-}
-
-// clip bounds a text without cutting a character in two.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
+	return text.Printable(text.Cut(s, limit), ' ')
 }
 
 // layoutDifference says in one line where two layouts part, or "" when one of them can't be read.

@@ -21,7 +21,6 @@ var (
 	ViewToProto       = viewToProto
 	SummaryToProto    = summaryToProto
 	ToConnect         = toConnect
-	Clip              = clip
 	Spoken            = spoken
 )
 

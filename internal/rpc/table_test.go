@@ -178,12 +178,3 @@ func TestReferenceListsEveryReason(t *testing.T) {
 		}
 	}
 }
-
-func TestClip(t *testing.T) {
-	if got := rpc.Clip("aé", 2); got != "a" {
-		t.Errorf("got %q", got)
-	}
-	if got := rpc.Clip("abc", 3); got != "abc" {
-		t.Errorf("got %q", got)
-	}
-}

@@ -3,11 +3,11 @@ package session
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // tellLimit bounds how long a finished node tries to say so before it leaves: its silence says the same, later.
@@ -74,7 +74,7 @@ func (s *session) tellFinishedLocked() {
 
 func (s *session) endRequest(reason string, code int32) *swarmv1.EndSessionRequest {
 	const limit = 4 << 10
-	reason = strings.ToValidUTF8(reason[:min(len(reason), limit)], "") // a text cut in a character can not be sent
+	reason = text.Cut(reason, limit) // a text cut in a character can not be sent
 	return &swarmv1.EndSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, Reason: reason, ExitCode: code}
 }
 

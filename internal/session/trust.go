@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/trust"
 )
 
@@ -74,8 +74,7 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 		return err == nil
 	}
 	s.doubted = s.doubted || trust.Doubtful(err)
-	reason := err.Error()
-	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	reason := text.Cut(err.Error(), maxReason)
 	s.attempt = s.attemptOfLocked(p)
 	s.attempt.failed = &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused}
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/cmdline"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
@@ -98,7 +99,7 @@ func openAgent(ctx context.Context, env Env, target Context) (identity.Provider,
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, exit.New(exit.Unreachable, "the lines above say what it waited for", "no identity from the SPIRE agent within %v", agentWait)
 	case err != nil:
-		return nil, &exit.Error{Status: exit.Unreachable, Err: fmt.Errorf("%s", oneLine(err.Error()))}
+		return nil, &exit.Error{Status: exit.Unreachable, Err: fmt.Errorf("%s", text.Line(err.Error()))}
 	}
 	return source, nil
 }
@@ -122,6 +123,6 @@ func (n notices) Handle(_ context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn && !strings.HasPrefix(r.Message, "waiting") && !strings.HasPrefix(r.Message, "another process") {
 		return nil
 	}
-	_, err := fmt.Fprintf(n.w, "swarmctl: %s\n", oneLine(r.Message+why))
+	_, err := fmt.Fprintf(n.w, "swarmctl: %s\n", text.Line(r.Message+why))
 	return err
 }

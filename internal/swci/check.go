@@ -19,6 +19,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -274,7 +275,7 @@ func (c *checker) certificate() {
 	if why != "" {
 		valid = "it " + why
 	}
-	c.add(why == "" && err == nil, "certificate", "it shows %s, issued by %s; %s", clip(who, 120), clip(fmt.Sprintf("%q", leaf.Issuer.String()), 80), valid)
+	c.add(why == "" && err == nil, "certificate", "it shows %s, issued by %s; %s", text.Clip(who, 120), text.Clip(fmt.Sprintf("%q", leaf.Issuer.String()), 80), valid)
 }
 
 // stale judges the peer's certificate alone when ours is not valid now: then no handshake comes to its end.
@@ -375,12 +376,4 @@ func ask(ctx context.Context, conn *tls.Conn) (answer, error) {
 }
 
 // shown keeps what is shown on one line of sensible length.
-func shown(s string) string { return clip(oneLine(s), maxCheckText) }
-
-// clip bounds a text without cutting a character in two.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
-}
+func shown(s string) string { return text.Clip(text.Line(s), maxCheckText) }

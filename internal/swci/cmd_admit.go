@@ -8,6 +8,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // AdmitAPI is the part of NodeAPI that is about SNs that have not joined.
@@ -75,7 +76,7 @@ func admitNode(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, admittedJSON{name, peerID})
 		}
-		fmt.Fprintf(s.Env.Stdout, "SN %s may join; its node key is %s\n", oneLine(name), oneLine(peerID))
+		fmt.Fprintf(s.Env.Stdout, "SN %s may join; its node key is %s\n", text.Line(name), text.Line(peerID))
 		return nil
 	})
 }
@@ -96,7 +97,7 @@ func whoWaits(all []*swarmv1.Candidate, name string) (string, error) {
 	}
 	hint := "ask who runs it which is the right one, then add one of:"
 	for _, k := range keys[:min(len(keys), 8)] {
-		hint += " --peer-id " + oneLine(k)
+		hint += " --peer-id " + text.Line(k)
 	}
 	return "", exit.New(exit.Conflict, hint, "%d SNs wait under that name", len(keys))
 }

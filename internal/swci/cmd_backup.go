@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/backupfile"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // backupWait bounds reading a whole backup.
@@ -108,7 +109,7 @@ func (b backupJSON) text() string {
 	var trained []string
 	for _, c := range b.Contracts {
 		if c.Round > 0 {
-			trained = append(trained, fmt.Sprintf("%s run %d round %d", oneLine(c.Name), c.Run, c.Round))
+			trained = append(trained, fmt.Sprintf("%s run %d round %d", text.Line(c.Name), c.Run, c.Round))
 		}
 	}
 	more := ""
@@ -119,8 +120,8 @@ func (b backupJSON) text() string {
 	if len(trained) == 0 {
 		trained = []string{"nothing trained"}
 	}
-	return fmt.Sprintf("swarm %s at index %d, %s, %s%s; %d bytes from %s", oneLine(b.SwarmID), b.Index, many(int(b.Records), "ledger record"), //nolint:gosec // a count of records
-		strings.Join(trained, ", "), more, b.Bytes, oneLine(b.SN))
+	return fmt.Sprintf("swarm %s at index %d, %s, %s%s; %d bytes from %s", text.Line(b.SwarmID), b.Index, many(int(b.Records), "ledger record"), //nolint:gosec // a count of records
+		strings.Join(trained, ", "), more, b.Bytes, text.Line(b.SN))
 }
 
 func backupSN(ctx context.Context, s *Session, args Args) error {
@@ -135,7 +136,7 @@ func backupSN(ctx context.Context, s *Session, args Args) error {
 		}
 		b := backupToJSON(path, f)
 		if !b.Confirmed {
-			fmt.Fprintf(s.Env.Stderr, "warning: %s could not ask a majority of the SNs: if others still run they may hold more than this backup\n", oneLine(b.SN))
+			fmt.Fprintf(s.Env.Stderr, "warning: %s could not ask a majority of the SNs: if others still run they may hold more than this backup\n", text.Line(b.SN))
 		}
 		if s.JSON {
 			return printJSON(s.Env.Stdout, b)
@@ -169,7 +170,7 @@ func verifyBackup(_ context.Context, s *Session, args Args) error {
 	if err != nil || r == nil || r.Good() {
 		return err
 	}
-	return exit.New(exit.Failed, notGoodHint(audit.Options{}), "the ledger in it is not good: %s, the first: %s", many(len(r.Problems)+r.More, "problem"), oneLine(r.Problems[0].Error()))
+	return exit.New(exit.Failed, notGoodHint(audit.Options{}), "the ledger in it is not good: %s, the first: %s", many(len(r.Problems)+r.More, "problem"), text.Line(r.Problems[0].Error()))
 }
 
 // auditing returns what takes the ledger's lines, and what ends the audit, with an error if not all came, and returns its report.

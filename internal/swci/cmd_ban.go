@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // BanAPI is the part of API that is about banned node keys.
@@ -65,7 +66,7 @@ func banNode(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, banToJSON(b))
 		}
-		fmt.Fprintf(s.Env.Stdout, "node %s is banned; its node key is %s\n", oneLine(first(b.GetName(), name)), oneLine(b.GetPeerId()))
+		fmt.Fprintf(s.Env.Stdout, "node %s is banned; its node key is %s\n", text.Line(first(b.GetName(), name)), text.Line(b.GetPeerId()))
 		return nil
 	})
 }
@@ -79,7 +80,7 @@ func unbanNode(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, unbannedJSON{name})
 		}
-		fmt.Fprintf(s.Env.Stdout, "node %s is not banned\n", oneLine(name))
+		fmt.Fprintf(s.Env.Stdout, "node %s is not banned\n", text.Line(name))
 		return nil
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/identity/certs"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // defaultCADir is where cert init makes a CA unless it is told otherwise.
@@ -127,8 +128,8 @@ func certInit(_ context.Context, s *Session, args Args) error {
 	if dir != defaultCADir {
 		next += " --dir " + dir
 	}
-	fmt.Fprintf(s.Env.Stdout, "made the CA of %s in %s: give %s to every node, keep %s here\n", what, oneLine(dir), oneLine(out.Cert), oneLine(out.Key))
-	fmt.Fprintf(s.Env.Stderr, "next: %s\n", oneLine(next))
+	fmt.Fprintf(s.Env.Stdout, "made the CA of %s in %s: give %s to every node, keep %s here\n", what, text.Line(dir), text.Line(out.Cert), text.Line(out.Key))
+	fmt.Fprintf(s.Env.Stderr, "next: %s\n", text.Line(next))
 	return nil
 }
 
@@ -178,8 +179,8 @@ func certIssue(_ context.Context, s *Session, args Args) error {
 	if s.JSON {
 		return printJSON(s.Env.Stdout, out)
 	}
-	fmt.Fprintf(s.Env.Stdout, "issued %s, valid until %s: %s, %s\n", first(out.SpiffeID, cfg.CN), out.NotAfter, oneLine(out.Cert), oneLine(out.Key))
-	fmt.Fprintf(s.Env.Stderr, "next: %s\n", oneLine(useCert(cfg, out)))
+	fmt.Fprintf(s.Env.Stdout, "issued %s, valid until %s: %s, %s\n", first(out.SpiffeID, cfg.CN), out.NotAfter, text.Line(out.Cert), text.Line(out.Key))
+	fmt.Fprintf(s.Env.Stderr, "next: %s\n", text.Line(useCert(cfg, out)))
 	return nil
 }
 
@@ -258,7 +259,7 @@ func describeCert(c *x509.Certificate, now time.Time) certJSON {
 }
 
 func (c certJSON) print(w io.Writer) {
-	row := func(name, value string) { fmt.Fprintf(w, "%-10s  %s\n", name, oneLine(value)) }
+	row := func(name, value string) { fmt.Fprintf(w, "%-10s  %s\n", name, text.Line(value)) }
 	row("subject", first(c.Subject, "-"))
 	switch {
 	case c.CA && c.SpiffeID != "":

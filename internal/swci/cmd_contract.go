@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 func contractCommands() []*Command {
@@ -255,31 +256,31 @@ func finite(f float64) *float64 {
 
 func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	w, c := s.Env.Stdout, st.GetContract()
-	fmt.Fprintf(w, "contract   %s, run %d\n", oneLine(c.GetName()), c.GetRun())
-	fmt.Fprintf(w, "phase      %s\n", oneLine(c.GetPhase()))
+	fmt.Fprintf(w, "contract   %s, run %d\n", text.Line(c.GetName()), c.GetRun())
+	fmt.Fprintf(w, "phase      %s\n", text.Line(c.GetPhase()))
 	if t := c.GetTerms(); t != nil {
-		fmt.Fprintf(w, "terms      method %s, min peers %d\n", oneLine(t.GetMethod()), t.GetMinPeers())
+		fmt.Fprintf(w, "terms      method %s, min peers %d\n", text.Line(t.GetMethod()), t.GetMinPeers())
 	}
 	if r := c.GetRules(); r != nil {
-		fmt.Fprintf(w, "rules      %s\n", oneLine(rulesText(r)))
+		fmt.Fprintf(w, "rules      %s\n", text.Line(rulesText(r)))
 	}
 	if r := c.GetCommitted(); r != nil {
-		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), oneLine(short(r.GetDigest())), oneLine(strings.Join(r.GetParticipants(), ", ")))
+		fmt.Fprintf(w, "committed  round %d, model %s, from %s\n", r.GetRound(), text.Line(short(r.GetDigest())), text.Line(strings.Join(r.GetParticipants(), ", ")))
 	}
 	if k := c.GetSkips(); k != nil {
-		fmt.Fprintf(w, "skipped    %d rounds, the last time round %d: %s\n", k.GetCount(), k.GetRound(), oneLine(k.GetReason()))
+		fmt.Fprintf(w, "skipped    %d rounds, the last time round %d: %s\n", k.GetCount(), k.GetRound(), text.Line(k.GetReason()))
 	}
 	if l := c.GetLostModel(); l != nil {
-		fmt.Fprintf(w, "lost       the model of round %d, %s; round %d went back to %s\n", l.GetRound(), oneLine(short(l.GetDigest())), l.GetRound()+1, lostTo(l.GetResumedRound()))
+		fmt.Fprintf(w, "lost       the model of round %d, %s; round %d went back to %s\n", l.GetRound(), text.Line(short(l.GetDigest())), l.GetRound()+1, lostTo(l.GetResumedRound()))
 	}
 	if p := c.GetPlan(); p != nil {
 		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))
 	}
 	if st.GetWaiting() != "" {
-		fmt.Fprintf(w, "waiting    %s (%s)\n", oneLine(strings.TrimPrefix(st.GetWaiting(), "waiting ")), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s"))
+		fmt.Fprintf(w, "waiting    %s (%s)\n", text.Line(strings.TrimPrefix(st.GetWaiting(), "waiting ")), first(ago(s.Env.Now(), st.GetWaitingSinceUnixMs()), "0s"))
 	}
 	for _, warning := range st.GetWarnings() {
-		fmt.Fprintf(w, "warning    %s\n", oneLine(warning))
+		fmt.Fprintf(w, "warning    %s\n", text.Line(warning))
 	}
 	if len(c.GetSessions()) == 0 {
 		return nil // what it waits for says so
@@ -310,7 +311,7 @@ func resetContract(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, resetJSON{name, run})
 		}
-		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", oneLine(name), run)
+		fmt.Fprintf(s.Env.Stdout, "contract %s begins run %d\n", text.Line(name), run)
 		return nil
 	})
 }
@@ -325,7 +326,7 @@ func deleteContract(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, deletedJSON{name, run})
 		}
-		fmt.Fprintf(s.Env.Stdout, "contract %s is deleted, in run %d\n", oneLine(name), run)
+		fmt.Fprintf(s.Env.Stdout, "contract %s is deleted, in run %d\n", text.Line(name), run)
 		return nil
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 func healthCommands() []*Command {
@@ -140,7 +141,7 @@ func printHealth(s *Session, nodes []*swarmv1.NodeHealth, all bool) error {
 	}
 	for _, n := range nodes {
 		for _, w := range n.GetWarnings() {
-			fmt.Fprintf(s.Env.Stdout, "warning: node %s: %s\n", oneLine(n.GetName()), oneLine(w))
+			fmt.Fprintf(s.Env.Stdout, "warning: node %s: %s\n", text.Line(n.GetName()), text.Line(w))
 		}
 	}
 	return nil

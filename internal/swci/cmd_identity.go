@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 func identityCommands() []*Command {
@@ -157,7 +158,7 @@ func printIdentity(w io.Writer, st identity.Status, trusted []trustDomain, now t
 	var b strings.Builder
 	fmt.Fprintf(&b, "identity  %s\n", st.ID)
 	fmt.Fprintf(&b, "role      %s\n", st.ID.Role())
-	fmt.Fprintf(&b, "source    %s\n", oneLine(st.Origin))
+	fmt.Fprintf(&b, "source    %s\n", text.Line(st.Origin))
 	fmt.Fprintf(&b, "valid     from %s\n", moment(st.NotBefore, now))
 	fmt.Fprintf(&b, "          until %s, %s\n", moment(st.NotAfter, now), left(st.NotAfter, now))
 	if !st.Updated.IsZero() {
@@ -166,14 +167,14 @@ func printIdentity(w io.Writer, st identity.Status, trusted []trustDomain, now t
 	fmt.Fprintf(&b, "renew by  %s\n", moment(identity.RenewalDeadline(st.NotBefore, st.NotAfter), now))
 	title := "trusts    "
 	for _, d := range trusted {
-		fmt.Fprintf(&b, "%s%s: %s\n", title, oneLine(d.name), d.words())
+		fmt.Fprintf(&b, "%s%s: %s\n", title, text.Line(d.name), d.words())
 		for _, ca := range d.authorities {
-			fmt.Fprintf(&b, "            CA %s, until %s\n", oneLine(identity.CertName(ca)), moment(ca.NotAfter, now))
+			fmt.Fprintf(&b, "            CA %s, until %s\n", text.Line(identity.CertName(ca)), moment(ca.NotAfter, now))
 		}
 		title = "          "
 	}
 	for _, warning := range identityWarnings(st, trusted, now) {
-		fmt.Fprintf(&b, "warning   %s\n", oneLine(warning))
+		fmt.Fprintf(&b, "warning   %s\n", text.Line(warning))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -274,7 +275,7 @@ func checkIdentity(ctx context.Context, s *Session, args Args) error {
 		err = t.print(s.Env.Stdout)
 	}
 	if err == nil && !c.out.OK {
-		err = exit.New(exit.Failed, "", "the handshake with %s is not well", oneLine(address))
+		err = exit.New(exit.Failed, "", "the handshake with %s is not well", text.Line(address))
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity/certs"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // ledgerFile is where get ledger writes unless told otherwise.
@@ -369,7 +370,7 @@ func deletedBy(operator string) string {
 	if operator == "" {
 		return "went by itself, as nobody used it"
 	}
-	return "was deleted by " + oneLine(operator)
+	return "was deleted by " + text.Line(operator)
 }
 
 // adoptionText says that a model was taken over after a backup was restored, and what the ledger lacks.
@@ -379,19 +380,19 @@ func adoptionText(contract string, x audit.Adoption) string {
 		lacks = fmt.Sprintf("rounds %d to %d were", first, x.Proven)
 	}
 	return fmt.Sprintf("the SNs were restored from a backup: %s of %s, run %d, committed in a ledger that is gone; the model of round %d, which %d of its %s signed, goes on as round %d (record %d, %s)",
-		lacks, oneLine(contract), x.Run, x.Proven, x.Signed, many(x.Participants, "participant"), x.Round, x.Record, dated(x.AtMS))
+		lacks, text.Line(contract), x.Run, x.Proven, x.Signed, many(x.Participants, "participant"), x.Round, x.Record, dated(x.AtMS))
 }
 
 // printOrders says what operators did to contracts.
 func printOrders(w io.Writer, r *audit.Report) {
 	for _, c := range r.Contracts {
 		for _, x := range c.Rules {
-			fmt.Fprintf(w, "rules of %s from run %d on: %s (record %d, %s, by %s)\n", oneLine(c.Name), x.Run, oneLine(first(rulesText(x.Rules), "none")), x.Record, dated(x.AtMS), oneLine(x.By))
+			fmt.Fprintf(w, "rules of %s from run %d on: %s (record %d, %s, by %s)\n", text.Line(c.Name), x.Run, text.Line(first(rulesText(x.Rules), "none")), x.Record, dated(x.AtMS), text.Line(x.By))
 		}
 	}
 	for _, c := range r.Contracts {
 		for _, x := range c.Fetches {
-			fmt.Fprintf(w, "model of round %d of %s, run %d, fetched from %s by %s (record %d, %s)\n", x.Round, oneLine(c.Name), x.Run, oneLine(x.Node), oneLine(x.By), x.Record, dated(x.AtMS))
+			fmt.Fprintf(w, "model of round %d of %s, run %d, fetched from %s by %s (record %d, %s)\n", x.Round, text.Line(c.Name), x.Run, text.Line(x.Node), text.Line(x.By), x.Record, dated(x.AtMS))
 		}
 	}
 	for _, c := range r.Contracts {
@@ -401,7 +402,7 @@ func printOrders(w io.Writer, r *audit.Report) {
 	}
 	for _, c := range r.Contracts {
 		for _, x := range c.Deletions {
-			fmt.Fprintf(w, "contract %s, run %d, %s (record %d, %s)\n", oneLine(c.Name), x.Run, deletedBy(x.By), x.Record, dated(x.AtMS))
+			fmt.Fprintf(w, "contract %s, run %d, %s (record %d, %s)\n", text.Line(c.Name), x.Run, deletedBy(x.By), x.Record, dated(x.AtMS))
 		}
 	}
 }
@@ -441,13 +442,13 @@ func printVerified(w io.Writer, r *audit.Report) error {
 	}
 	printOrders(w, r)
 	for _, x := range r.Recoveries {
-		fmt.Fprintf(w, "record %d: %s founded the group of SNs anew as epoch %d, from SN %s at raft index %d, %s\n", x.Record, oneLine(x.By), x.Epoch, oneLine(x.Node), x.LastIndex, dated(x.AtMS))
+		fmt.Fprintf(w, "record %d: %s founded the group of SNs anew as epoch %d, from SN %s at raft index %d, %s\n", x.Record, text.Line(x.By), x.Epoch, text.Line(x.Node), x.LastIndex, dated(x.AtMS))
 	}
 	for _, b := range r.Backwards {
 		fmt.Fprintf(w, "record %d is dated %s, before an earlier one of %s: the clock of an SN was wrong, or the record\n", b.Record, dated(b.AtMS), dated(b.LatestMS))
 	}
 	for _, p := range r.Problems {
-		fmt.Fprintf(w, "wrong: %s\n", oneLine(p.Error()))
+		fmt.Fprintf(w, "wrong: %s\n", text.Line(p.Error()))
 	}
 	if r.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", r.More)
@@ -457,9 +458,9 @@ func printVerified(w io.Writer, r *audit.Report) error {
 	}
 	fmt.Fprintf(w, "verified: the chain of %s is whole", many(int(r.Records), "record")) //nolint:gosec // they were counted one by one
 	if r.Rounds > 0 {
-		fmt.Fprintf(w, "; %s of %s signed by %s", many(r.Rounds, "round"), many(contracts, "contract"), oneLine(strings.Join(signers, ", ")))
+		fmt.Fprintf(w, "; %s of %s signed by %s", many(r.Rounds, "round"), many(contracts, "contract"), text.Line(strings.Join(signers, ", ")))
 	}
-	fmt.Fprintf(w, "\nswarm %s, head %s\n", oneLine(r.SwarmID), r.Head)
+	fmt.Fprintf(w, "\nswarm %s, head %s\n", text.Line(r.SwarmID), r.Head)
 	if r.Unsigned > 0 {
 		fmt.Fprintf(w, "%s by operators without their signature, of before it was asked for\n", many(r.Unsigned, "change"))
 	}

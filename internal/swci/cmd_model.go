@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/modelfile"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -123,7 +124,7 @@ func listModels(ctx context.Context, s *Session, args Args) error {
 			return err
 		}
 		if note := list.GetNote(); note != "" {
-			fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", oneLine(note))
+			fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", text.Line(note))
 		}
 		return nil
 	})
@@ -207,7 +208,7 @@ func getOne(ctx context.Context, s *Session, args Args, api API, older int) erro
 	if s.JSON {
 		return printJSON(s.Env.Stdout, fetchedJSON{out, m.GetRound(), m.GetDigest(), job.from, layout.Bytes()})
 	}
-	fmt.Fprintf(s.Env.Stdout, "%s: model of round %d from %s, digest %s\n", oneLine(out), m.GetRound(), oneLine(job.from), oneLine(m.GetDigest()))
+	fmt.Fprintf(s.Env.Stdout, "%s: model of round %d from %s, digest %s\n", text.Line(out), m.GetRound(), text.Line(job.from), text.Line(m.GetDigest()))
 	return nil
 }
 
@@ -221,7 +222,7 @@ func pickModel(contract string, list *swarmv1.ListModelsResponse, round uint64, 
 	}
 	switch {
 	case len(found) == 0 && list.GetNote() != "":
-		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "%s", oneLine(list.GetNote()))
+		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "%s", text.Line(list.GetNote()))
 	case len(found) == 0:
 		return nil, exit.New(exit.NotFound, "swarmctl list models "+contract+" shows what is held", "no node that runs holds %s of contract %s", asked(round, digest), contract)
 	case digest != "" && found[len(found)-1].GetDigest() != found[0].GetDigest():
@@ -234,11 +235,11 @@ func pickModel(contract string, list *swarmv1.ListModelsResponse, round uint64, 
 func asked(round uint64, digest string) string {
 	switch {
 	case round != 0 && digest != "":
-		return "a model of round " + utoa(round) + " whose digest begins with " + oneLine(digest)
+		return "a model of round " + utoa(round) + " whose digest begins with " + text.Line(digest)
 	case round != 0:
 		return "the model of round " + utoa(round)
 	case digest != "":
-		return "a model whose digest begins with " + oneLine(digest)
+		return "a model whose digest begins with " + text.Line(digest)
 	}
 	return "a model"
 }
@@ -283,7 +284,7 @@ func verifyModel(ctx context.Context, s *Session, args Args) error {
 	if s.JSON {
 		return printJSON(s.Env.Stdout, out)
 	}
-	fmt.Fprintf(s.Env.Stdout, "%s: contract %s, run %d, round %d\ndigest %s: the tensors have it\n%s\n", oneLine(path), oneLine(m.Contract), m.Run, m.Round, got, strings.Join(says, "\n"))
+	fmt.Fprintf(s.Env.Stdout, "%s: contract %s, run %d, round %d\ndigest %s: the tensors have it\n%s\n", text.Line(path), text.Line(m.Contract), m.Run, m.Round, got, strings.Join(says, "\n"))
 	return nil
 }
 

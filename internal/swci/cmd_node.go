@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 func nodeCommands() []*Command {
@@ -162,7 +163,7 @@ func forgetNode(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, forgottenJSON{name})
 		}
-		fmt.Fprintf(s.Env.Stdout, "node %s is forgotten, its name is free\n", oneLine(name))
+		fmt.Fprintf(s.Env.Stdout, "node %s is forgotten, its name is free\n", text.Line(name))
 		return nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 	ids "github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/nearest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -143,12 +144,12 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 		if s.JSON {
 			return printJSON(s.Env.Stdout, ruledJSON{Name: c.GetName(), Run: c.GetRun(), Rules: rulesToJSON(c.GetRules())})
 		}
-		text := rulesText(c.GetRules())
-		if text == "" {
-			fmt.Fprintf(s.Env.Stdout, "contract %s has no rules\n", oneLine(c.GetName()))
+		rules := rulesText(c.GetRules())
+		if rules == "" {
+			fmt.Fprintf(s.Env.Stdout, "contract %s has no rules\n", text.Line(c.GetName()))
 			return nil
 		}
-		fmt.Fprintf(s.Env.Stdout, "contract %s: %s\n", oneLine(c.GetName()), oneLine(text))
+		fmt.Fprintf(s.Env.Stdout, "contract %s: %s\n", text.Line(c.GetName()), text.Line(rules))
 		return nil
 	})
 }
@@ -164,7 +165,7 @@ func (s *Session) warnOfUnknown(ctx context.Context, api API, required []string)
 	}
 	for _, name := range required {
 		if !slices.ContainsFunc(list.GetNodes(), func(n *swarmv1.Node) bool { return n.GetName() == name && n.GetRole() == "sl" }) {
-			fmt.Fprintf(s.Env.Stderr, "swarmctl: no SL %s has registered yet: no round is planned before it takes part\n", oneLine(name))
+			fmt.Fprintf(s.Env.Stderr, "swarmctl: no SL %s has registered yet: no round is planned before it takes part\n", text.Line(name))
 		}
 	}
 	return nil
@@ -291,7 +292,7 @@ func (s *Session) printExplanation(st *swarmv1.GetContractStatusResponse) error 
 		})
 	}
 	for _, line := range st.GetExplanation() {
-		fmt.Fprintln(s.Env.Stdout, oneLine(line))
+		fmt.Fprintln(s.Env.Stdout, text.Line(line))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/stop"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // stopWord is the command whose options are its own: --sn is a selector there, as the original has it, and not an address.
@@ -56,7 +57,7 @@ func runStop(ctx context.Context, s *Session, args Args) error {
 	case err != nil || denied == nil:
 		return err
 	case errors.Is(denied, stop.ErrNoEngine):
-		fmt.Fprintf(s.Env.Stderr, "swarmctl: %s, so only processes were looked for\n", oneLine(denied.Error()))
+		fmt.Fprintf(s.Env.Stderr, "swarmctl: %s, so only processes were looked for\n", text.Line(denied.Error()))
 		return nil
 	case errors.Is(denied, stop.ErrDenied):
 		return exit.New(exit.Failed, "add --sudo, or join the group of the socket (docker)", "containers were not looked for: %w", denied)

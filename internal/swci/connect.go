@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // identityWait is how long swarmctl waits for its SVID: an authority that is up answers in milliseconds.
@@ -249,7 +250,7 @@ func apiError(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	out := &exit.Error{Status: exit.Failed, Err: fmt.Errorf("%s", oneLine(e.Message)), Hint: first(e.Remedy, hints[e.Reason])}
+	out := &exit.Error{Status: exit.Failed, Err: fmt.Errorf("%s", text.Line(e.Message)), Hint: first(e.Remedy, hints[e.Reason])}
 	if code, ok := rpcCodes[e.Code]; ok {
 		out.Status = code
 	}

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // printError writes err as users see it: one line, below it the last words of a process if err has some, then the remedy.
@@ -19,12 +19,9 @@ func printError(env Env, err error) {
 		if i == 0 {
 			line = prog + ": " + line
 		}
-		fmt.Fprintln(w, oneLine(line))
+		fmt.Fprintln(w, text.Line(line))
 	}
 	if hint := exit.Hint(err); hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", oneLine(hint))
+		fmt.Fprintf(w, "hint: %s\n", text.Line(hint))
 	}
 }
-
-// oneLine keeps a message that came from elsewhere from breaking the form, or a terminal.
-func oneLine(s string) string { return plain.Line(s) }

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // printJSON writes v as indented JSON with a final line feed.
@@ -57,7 +59,7 @@ func (t *table) print(w io.Writer) error {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
-			cells[i] = oneLine(first(c, "-"))
+			cells[i] = text.Line(first(c, "-"))
 		}
 		// No trailing blanks: the last cell ends the line.
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))

@@ -5,6 +5,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // noQuorumJSON is the key no_quorum of commands that show what one SN knows.
@@ -45,7 +46,7 @@ func (s *Session) shown(q *swarmv1.NoQuorum) error {
 	if seen := q.GetLeaderSeenUnixMs(); seen != 0 {
 		age = ago(s.Env.Now(), seen) + " ago"
 	}
-	return exit.New(exit.NoLeader, q.GetRemedy(), "%s; this is what SN %s knew %s", oneLine(q.GetMessage()), oneLine(q.GetSn()), age)
+	return exit.New(exit.NoLeader, q.GetRemedy(), "%s; this is what SN %s knew %s", text.Line(q.GetMessage()), text.Line(q.GetSn()), age)
 }
 
 // nodeState is a node's state in a word, and since when in Unix milliseconds, as far as the SN that was asked can know.

@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
@@ -101,7 +102,7 @@ func (s *Session) follow(target Context) func(epoch.Pin) {
 }
 
 // say tells the user what a call waits for.
-func (s *Session) say(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", oneLine(why)) }
+func (s *Session) say(why string) { fmt.Fprintf(s.Env.Stderr, "swarmctl: %s\n", text.Line(why)) }
 
 // target decides which swarm is meant: the context named or current, then each part overridden by its option.
 func (s *Session) target(opts *cli.Context) (Context, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/modelfile"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // madeJSON is how a model came to be, in `verify model FILE --ledger LEDGER -o json`.
@@ -66,7 +67,7 @@ func inLedger(opts *cli.Context, m modelfile.Meta) (*found, error) {
 	}
 	if !report.Good() {
 		return nil, exit.New(exit.Failed, notGoodHint(o), "ledger %s is not good: %s, the first: %s", path,
-			many(len(report.Problems)+report.More, "problem"), oneLine(report.Problems[0].Error()))
+			many(len(report.Problems)+report.More, "problem"), text.Line(report.Problems[0].Error()))
 	}
 	run := report.RunOf(m.Contract, m.Run)
 	if run == nil {
@@ -109,7 +110,7 @@ func differences(report *audit.Report, run *audit.Run, m modelfile.Meta) error {
 	var errs []string
 	differ := func(what, file, ledger string) {
 		if file != ledger {
-			errs = append(errs, fmt.Sprintf("the file says %s %.80s, the ledger has %.80s", what, oneLine(file), oneLine(ledger)))
+			errs = append(errs, fmt.Sprintf("the file says %s %.80s, the ledger has %.80s", what, text.Line(file), text.Line(ledger)))
 		}
 	}
 	differ("swarm", m.Swarm, report.SwarmID)
@@ -136,7 +137,7 @@ func (f *found) words(run uint64) []string {
 	}
 	var from []string
 	for _, c := range h.Contributors {
-		from = append(from, fmt.Sprintf("%s %s", oneLine(c.Node), percent(c.Share)))
+		from = append(from, fmt.Sprintf("%s %s", text.Line(c.Node), percent(c.Share)))
 	}
 	checked := "signatures checked"
 	if !f.signed {
@@ -144,15 +145,15 @@ func (f *found) words(run uint64) []string {
 	}
 	out := []string{
 		fmt.Sprintf("committed: the ledger has it, in record %d", f.model.Record),
-		fmt.Sprintf("made in %s of run %d, %s, by %s, from %s; %s", rounds, run, span(h.FirstMS, h.LastMS), oneLine(strings.Join(h.Methods, ", ")), strings.Join(from, ", "), checked),
+		fmt.Sprintf("made in %s of run %d, %s, by %s, from %s; %s", rounds, run, span(h.FirstMS, h.LastMS), text.Line(strings.Join(h.Methods, ", ")), strings.Join(from, ", "), checked),
 	}
 	if n := len(f.rules); n > 0 {
 		last := f.rules[n-1]
-		text := rulesText(last.Rules)
-		if text == "" {
-			text = "none"
+		rules := rulesText(last.Rules)
+		if rules == "" {
+			rules = "none"
 		}
-		out = append(out, fmt.Sprintf("rules: %s (record %d, %s, by %s)", oneLine(text), last.Record, dated(last.AtMS), oneLine(last.By)))
+		out = append(out, fmt.Sprintf("rules: %s (record %d, %s, by %s)", text.Line(rules), last.Record, dated(last.AtMS), text.Line(last.By)))
 	}
 	return out
 }

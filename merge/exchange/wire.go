@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
 
+	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -132,13 +131,7 @@ func decodeFail(arg uint32, b []byte, n int) (failFrame, error) {
 	if len(b) < 1 || len(b) > 1+maxReason || uint64(arg) > uint64(n) || code(b[0]) > codeHeard {
 		return failFrame{}, fmt.Errorf("%w: fail of %d bytes that blames %d", errFrame, len(b), arg)
 	}
-	reason := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(string(b[1:]), "?"))
-	return failFrame{blamed: int(arg) - 1, code: code(b[0]), reason: reason}, nil
+	return failFrame{blamed: int(arg) - 1, code: code(b[0]), reason: text.Printable(string(b[1:]), ' ')}, nil
 }
 
 // bitmap has one bit for each leaf of a shard, lowest bit first.

@@ -96,7 +96,7 @@ func TestFailReasonIsOneCleanLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "a [2Jb c d e?"; got.reason != want {
+	if want := "a [2Jb c d e "; got.reason != want {
 		t.Errorf("reason %q, want %q", got.reason, want)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxProblems bounds how many problems a report names; the rest is counted.
@@ -242,10 +242,7 @@ func (a *auditor) bad(field, format string, args ...any) {
 		a.report.More++
 		return
 	}
-	what := fmt.Sprintf(format, args...)
-	if len(what) > maxWhat { // a hostile file's names may be as long as its records
-		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
-	}
+	what := text.Clip(fmt.Sprintf(format, args...), maxWhat) // a hostile file's names may be as long as its records
 	a.report.Problems = append(a.report.Problems, Problem{Record: a.seq, Kind: a.kind, Field: field, What: what})
 }
 

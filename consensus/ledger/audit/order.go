@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"strings"
-	"unicode"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -11,6 +10,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // asked judges what an operator asked for, and reads it into request, whose method it must name. It returns false if there is
@@ -103,21 +103,11 @@ func (a *auditor) ban(b ledger.Ban) {
 	switch {
 	case r.GetName() != b.PeerID && r.GetName() != b.Node:
 		a.bad("node", "the operator asked to ban %q", r.GetName())
-	case printable(r.GetReason()) != b.Reason:
+	case text.Printable(r.GetReason(), ' ') != b.Reason:
 		a.bad("reason", "the operator gave %q", r.GetReason())
 	case b.By != b.Order.By:
 		a.bad("by", "%s signed it", b.Order.By)
 	}
-}
-
-// printable is what SNs make of the words of a ban.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 func (a *auditor) unban(u ledger.Unban) {

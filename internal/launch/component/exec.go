@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxAnswer bounds what is read of a program's output, in bytes for each stream.
@@ -75,15 +75,9 @@ func execIn(e *engine.Engine) spire.Exec {
 }
 
 // lastLine is what a program complained of, safe to show.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	last := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, lines[len(lines)-1])
-	return last[:min(len(last), maxComplaint)]
+func lastLine(said string) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	return text.Clip(text.Line(lines[len(lines)-1]), maxComplaint)
 }
 
 // limited keeps the first bytes that are written to it.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"github.com/swarmd/swarmd/internal/launch"
-	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // ending is what is known of how a container ended.
@@ -112,11 +112,10 @@ func (e ending) sharedMemory(tail []string) bool {
 	return false
 }
 
+// maxOneLine is the length of what is shown of an engine's words, in bytes.
+const maxOneLine = 500
+
 // oneLine makes a bounded line of what an engine or a container says, safe to show.
 func oneLine(s string) string {
-	s = plain.Line(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
-	if len(s) > 500 {
-		s = strings.ToValidUTF8(s[:500], "") + "…"
-	}
-	return s
+	return text.Clip(text.Line(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")), maxOneLine)
 }

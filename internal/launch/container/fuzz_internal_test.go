@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
-	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // FuzzProbe judges what a container of a user's image printed as a check: whatever that is, what the user is told is plain
@@ -41,12 +41,12 @@ func FuzzProbe(f *testing.F) {
 
 func plainly(t *testing.T, err error) {
 	t.Helper()
-	text := err.Error()
+	words := err.Error()
 	var e *engine.Error
 	if errors.As(err, &e) {
-		text += e.Remedy()
+		words += e.Remedy()
 	}
-	if text != plain.Line(text) {
-		t.Errorf("not plain: %q", text)
+	if words != text.Line(words) {
+		t.Errorf("not plain: %q", words)
 	}
 }

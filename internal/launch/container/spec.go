@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	defaultShm   = 1 << 30 // bytes
 	defaultGrace = 10 * time.Second
 	maxWalls     = 256 // bytes of the text that Walls returns: what the swarm takes
-	maxOpening   = 20  // bytes of one opening's value where there is no room for all
+	maxOpening   = 23  // bytes of one opening's value where there is no room for all
 )
 
 // Spec says what to run and how it is walled in. Paths on the host are absolute.
@@ -86,14 +86,14 @@ type Spec struct {
 // network lab, mount /scratch". One line, for logs and for the other peers. Where there is no room for all of it openings are
 // counted, never left out.
 func (s Spec) Walls() string {
-	text := s.wallsText(func(open []string, what string, values []string) []string {
+	words := s.wallsText(func(open []string, what string, values []string) []string {
 		for _, v := range values {
 			open = append(open, what+" "+v)
 		}
 		return open
 	})
-	if len(text) <= maxWalls {
-		return text
+	if len(words) <= maxWalls {
+		return words
 	}
 	return s.wallsText(func(open []string, what string, values []string) []string {
 		switch v := strings.Join(values, ""); {
@@ -102,7 +102,7 @@ func (s Spec) Walls() string {
 		case len(values) == 1 && len(v) <= maxOpening:
 			return append(open, what+" "+v)
 		case len(values) == 1:
-			return append(open, what+" "+strings.ToValidUTF8(v[:maxOpening], "")+"…")
+			return append(open, what+" "+text.Clip(v, maxOpening))
 		}
 		return append(open, fmt.Sprintf("%s (%d of them)", what, len(values)))
 	}) + ", …"
@@ -110,10 +110,10 @@ func (s Spec) Walls() string {
 
 // wallsText puts the words together; add appends the openings of one kind.
 func (s Spec) wallsText(add func(open []string, what string, values []string) []string) string {
-	text := "container"
+	words := "container"
 	var open []string
 	if s.networkMode() == "none" {
-		text += ", no network"
+		words += ", no network"
 	} else {
 		open = add(open, "network", []string{s.Network})
 	}
@@ -138,14 +138,9 @@ func (s Spec) wallsText(add func(open []string, what string, values []string) []
 		open = append(open, "privileged")
 	}
 	if len(open) > 0 {
-		text += ", open: " + strings.Join(open, ", ")
+		words += ", open: " + strings.Join(open, ", ")
 	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
+	return text.Printable(words, '?')
 }
 
 func (s Spec) networkMode() string {

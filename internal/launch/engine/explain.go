@@ -5,10 +5,10 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/docker/docker/client"
+
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxText bounds an engine's error, in bytes: it may quote what a program or a registry sent.
@@ -74,20 +74,15 @@ var (
 
 // clean makes one line: nothing that does not print (control characters, what turns the direction of text), short IDs, no
 // "from daemon".
-func clean(text string) string {
-	text = shorten(text, maxRaw)
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.ReplaceAll(text, "Error response from daemon: ", "")
-	text = ids.ReplaceAllString(text, "$1")
-	return strings.TrimSpace(spaces.ReplaceAllString(text, " "))
+func clean(said string) string {
+	said = shorten(said, maxRaw)
+	said = text.Printable(said, ' ')
+	said = strings.ReplaceAll(said, "Error response from daemon: ", "")
+	said = ids.ReplaceAllString(said, "$1")
+	return strings.TrimSpace(spaces.ReplaceAllString(said, " "))
 }
 
-func cut(text string) string { return shorten(text, maxText) }
+func cut(said string) string { return shorten(said, maxText) }
 
 // shorten keeps the beginning, which says what was done, and the end, which says why it failed.
 func shorten(text string, limit int) string {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
-	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Defaults of Config.
@@ -117,7 +117,7 @@ func (r *runner) all(ctx context.Context, items []item) {
 func (r *runner) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintln(r.cfg.Out, plain.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(r.cfg.Out, text.Line(fmt.Sprintf(format, args...)))
 }
 
 func (r *runner) fail(what string, err error) {

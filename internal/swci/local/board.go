@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // How often a peer's line is printed where it can't be kept up to date in place: a short run is seen live, a long one does
@@ -55,7 +55,7 @@ func NewBoard(h Host) *Board {
 func (b *Board) Log(line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out(b.erase() + plain.Text(line) + "\n" + b.block())
+	b.out(b.erase() + text.Plain(line) + "\n" + b.block())
 }
 
 // Set replaces the peers' lines.
@@ -87,7 +87,7 @@ func (b *Board) line(p Status) {
 		return
 	}
 	b.last[p.Peer] = printed{p.Key, now}
-	b.out(plain.Line(p.Text) + "\n")
+	b.out(text.Line(p.Text) + "\n")
 }
 
 // Close leaves the block as it is: what follows is printed below.
@@ -118,7 +118,7 @@ func (b *Board) block() string {
 	}
 	var s strings.Builder
 	for _, l := range b.lines {
-		r := []rune(plain.Line(l))
+		r := []rune(text.Line(l))
 		s.WriteString(string(r[:min(len(r), width-1)]) + "\n")
 	}
 	b.drawn = len(b.lines)

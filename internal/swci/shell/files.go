@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 const (
@@ -105,9 +105,9 @@ func List(w io.Writer, args []string) error {
 			switch {
 			case !all && strings.HasPrefix(i.Name(), ".") && i.Name() != p:
 			case long:
-				fmt.Fprintf(w, "%s %12d %s %s\n", i.Mode(), i.Size(), i.ModTime().Format("2006-01-02 15:04"), plain.Line(i.Name()))
+				fmt.Fprintf(w, "%s %12d %s %s\n", i.Mode(), i.Size(), i.ModTime().Format("2006-01-02 15:04"), text.Line(i.Name()))
 			default:
-				fmt.Fprintln(w, plain.Line(i.Name()))
+				fmt.Fprintln(w, text.Line(i.Name()))
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/swarmd/swarmd/internal/plain"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxLine bounds one line of a script or pipe, in bytes.
@@ -65,7 +65,7 @@ func (s *script) next(prompt string) (string, error) {
 		}
 		return "", err
 	}
-	fmt.Fprintln(s.out, prompt+plain.Line(s.lines.Text()))
+	fmt.Fprintln(s.out, prompt+text.Line(s.lines.Text()))
 	return s.lines.Text(), nil
 }
 

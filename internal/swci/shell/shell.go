@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/swarmd/swarmd/internal/plain"
 	"github.com/swarmd/swarmd/internal/shellwords"
 	"github.com/swarmd/swarmd/internal/swci/exit"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Config is what a shell needs of the outside world.
@@ -171,7 +171,7 @@ func (s *Shell) Exit() { s.over = true }
 func (s *Shell) ExitOnFailure(on bool) { s.failFast = on }
 
 // Report shows what a command of the shell itself did, as the original does: beside another prompt.
-func (s *Shell) Report(text string) { fmt.Fprintln(s.cfg.Out, s.prompt()+plain.Line(text)) }
+func (s *Shell) Report(line string) { fmt.Fprintln(s.cfg.Out, s.prompt()+text.Line(line)) }
 
 // Print shows text as it is, not indented.
 func (s *Shell) Print(text string) { fmt.Fprint(s.cfg.Out, text) }
@@ -186,10 +186,10 @@ func (s *Shell) complain(err error) {
 		if i == 0 {
 			line = "ERROR : " + line
 		}
-		fmt.Fprintln(s.cfg.Out, plain.Line(selfNamed.ReplaceAllString(line, "$1")))
+		fmt.Fprintln(s.cfg.Out, text.Line(selfNamed.ReplaceAllString(line, "$1")))
 	}
 	if hint := exit.Hint(err); hint != "" {
-		fmt.Fprintln(s.cfg.Out, "    hint: "+plain.Line(selfNamed.ReplaceAllString(hint, "$1")))
+		fmt.Fprintln(s.cfg.Out, "    hint: "+text.Line(selfNamed.ReplaceAllString(hint, "$1")))
 	}
 }
 
