@@ -134,6 +134,7 @@ type Group struct {
 	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
 	failed  chan error    // the first reason why this node can not go on
 	stopped chan struct{} // closed when the group begins to shut down
+	calls   atomic.Int64  // of await that raft has not answered
 	stop    sync.Once
 	closing error // what shutting down came to
 	// hangUp ends leadership and all streams, which the others notice, and tells raft to end; once.
@@ -466,6 +467,9 @@ func (g *Group) shutdown() error {
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+	for end := time.Now().Add(2 * time.Second); g.calls.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 	ended, err := g.hangUp()
 	g.serving.Wait()

@@ -208,10 +208,15 @@ func (g *Group) spreadLoop(ctx context.Context) {
 }
 
 // await runs a blocking call of raft's, which knows no context. When ctx or the group ends first the call is left to
-// end by itself: raft answers every future when leadership is lost or it shuts down.
+// end by itself: raft answers every future when leadership is lost. One that it has in its queue while it shuts down it may never answer, so
+// shutdown waits for them before.
 func (g *Group) await(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- call() }()
+	g.calls.Add(1)
+	go func() {
+		defer g.calls.Add(-1)
+		done <- call()
+	}()
 	select {
 	case err := <-done:
 		return err
