@@ -55,7 +55,7 @@ func DecodeOpen(body []byte) (OpenRequest, error) {
 		checkText("framework", req.Framework),
 	)
 	if err != nil {
-		return OpenRequest{}, badRequest("%s", oneLine(err))
+		return OpenRequest{}, badRequest("%s", lineOf(err))
 	}
 	req.Layout, err = layoutOf(req.Tensors)
 	return req, err
@@ -72,7 +72,7 @@ func layoutOf(tensors []wire.Tensor) (*merge.Layout, error) {
 	}
 	l, err := merge.NewLayout(list)
 	if err != nil {
-		return nil, badRequest("tensors: %s", oneLine(err))
+		return nil, badRequest("tensors: %s", lineOf(err))
 	}
 	return l, nil
 }
@@ -115,7 +115,7 @@ func DecodeAbort(body []byte) (wire.AbortRequest, error) {
 	if err := decode(body, &req); err != nil {
 		return wire.AbortRequest{}, err
 	}
-	req.Reason = text.Clip(oneLine(errors.New(req.Reason)), maxText)
+	req.Reason = text.Clip(lineOf(errors.New(req.Reason)), maxText)
 	return req, check(checkSession(req.Session))
 }
 
@@ -130,12 +130,12 @@ func decode(body []byte, into any) error {
 	case errors.As(err, &wrong):
 		return badRequest("body is a JSON %s, want an object", text.Clip(wrong.Value, maxText))
 	}
-	return badRequest("body is not JSON: %s", text.Clip(oneLine(err), maxText))
+	return badRequest("body is not JSON: %s", text.Clip(lineOf(err), maxText))
 }
 
 func check(errs ...error) error {
 	if err := errors.Join(errs...); err != nil {
-		return badRequest("%s", oneLine(err))
+		return badRequest("%s", lineOf(err))
 	}
 	return nil
 }
@@ -192,6 +192,6 @@ func checkText(field, s string) error {
 	return nil
 }
 
-func oneLine(err error) string {
+func lineOf(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }), "; ")
 }

@@ -58,7 +58,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case errors.As(err, &large):
 		return nil, &Error{ReasonTooLarge, fmt.Sprintf("body is longer than %d bytes", limit), "send fewer or shorter fields"}
 	case err != nil:
-		return nil, badRequest("read body: %s", text.Clip(oneLine(err), maxText))
+		return nil, badRequest("read body: %s", text.Clip(lineOf(err), maxText))
 	}
 	return body, nil
 }

@@ -130,13 +130,13 @@ func worthMoving(reason string) bool {
 func unreachable(sn string, err error) *Error {
 	return &Error{
 		Reason: ReasonUnreachable, Code: connect.CodeUnavailable, err: err,
-		Message: fmt.Sprintf("cannot reach SN %s: %s", sn, plain(err)),
+		Message: fmt.Sprintf("cannot reach SN %s: %s", sn, networkCause(err)),
 		Remedy:  "check that the SN runs, its address and port, and that both sides' SVIDs are valid and of accepted trust domains",
 	}
 }
 
-// plain is the root of a network error in words; the addresses that Go wraps around it are named already.
-func plain(err error) string {
+// networkCause is the root of a network error in words; the addresses that Go wraps around it are named already.
+func networkCause(err error) string {
 	if err == nil {
 		return "no answer"
 	}

@@ -51,7 +51,7 @@ func (sc scratch) fits(bytes int64) error {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
 	}
-	return oneLine(errs)
+	return joined(errs)
 }
 
 // file makes a file without a name and with all its space reserved. Closing it frees the space.
@@ -70,7 +70,7 @@ func (sc scratch) file(bytes int64) (*os.File, error) {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
 	}
-	return nil, oneLine(errs)
+	return nil, joined(errs)
 }
 
 // sparse makes a file without a name of so many bytes that takes no space before it is written. It is on disk where that is
@@ -87,11 +87,11 @@ func (sc scratch) sparse(bytes int64) (*os.File, error) {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
 	}
-	return nil, oneLine(errs)
+	return nil, joined(errs)
 }
 
-// oneLine joins errors.
-func oneLine(errs []error) error {
+// joined makes one error of some, on one line.
+func joined(errs []error) error {
 	text := make([]string, len(errs))
 	for i, err := range errs {
 		text[i] = strings.ReplaceAll(err.Error(), "\n", "; ")

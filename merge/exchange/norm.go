@@ -237,7 +237,7 @@ func (r *run) holdNorms() bool {
 				err = r.progress.setNorm(i, n)
 			}
 			if err != nil {
-				r.fail(r.Self, plain(err), err)
+				r.fail(r.Self, brief(err), err)
 				return false
 			}
 			continue

@@ -60,7 +60,7 @@ func (r *run) serve(i int, c *conn) error {
 	in := r.inbound[i]
 	err := r.contribution(i, in)
 	if err != nil {
-		r.fail(i, "sends no more: "+plain(err), err)
+		r.fail(i, "sends no more: "+brief(err), err)
 	}
 	close(in.settled)
 	if err == nil {
@@ -332,7 +332,7 @@ func (r *run) merger(distances []float64) (*merge.Merger, error) {
 func (r *run) ownLeaves() {
 	m, err := r.merger(nil)
 	if err != nil {
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 		return
 	}
 	spare, g := getLeaf(r.Layout), r.newGatherer()
@@ -405,7 +405,7 @@ func (r *run) mergeFailed(err error) {
 	case errors.As(err, &nf) && nf.Contributor >= 0:
 		r.fail(r.who[nf.Contributor], nf.Error(), err)
 	default:
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 	}
 }
 

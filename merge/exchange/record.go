@@ -261,7 +261,7 @@ func (r *run) claimAll() []Claim {
 	}
 	claims, err := r.claims()
 	if err != nil {
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 	}
 	return claims
 }

@@ -282,9 +282,9 @@ func (r *run) suspect(i int, owes bool, reason string, err error) {
 	case <-r.ctx.Done():
 	case <-t.C:
 		if owes {
-			r.fail(i, reason+": "+plain(err), err)
+			r.fail(i, reason+": "+brief(err), err)
 		} else {
-			r.heard(i, -1, reason+": "+plain(err))
+			r.heard(i, -1, reason+": "+brief(err))
 		}
 	}
 }
@@ -293,12 +293,12 @@ func (r *run) suspect(i int, owes bool, reason string, err error) {
 func (r *run) peerFailed(i int, c *conn, h header) {
 	b, err := c.payload(h, 1+maxReason)
 	if err != nil {
-		r.fail(i, "broke off: "+plain(err), err)
+		r.fail(i, "broke off: "+brief(err), err)
 		return
 	}
 	f, err := decodeFail(h.arg, b, len(r.Participants))
 	if err != nil {
-		r.fail(i, plain(err), err)
+		r.fail(i, brief(err), err)
 		return
 	}
 	r.failFrame(i, f)
@@ -390,8 +390,8 @@ func wrongKind(h header) error {
 	return fmt.Errorf("%w: kind %d, argument %d, %d bytes are not expected here", errFrame, h.kind, h.arg, h.length)
 }
 
-// plain is a short text for errors that users meet often.
-func plain(err error) string {
+// brief is a short text for errors that users meet often.
+func brief(err error) string {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "the stream ended"

@@ -95,7 +95,7 @@ func (r *run) giveSeal(c *conn) error {
 	}
 	s, err := r.seal()
 	if err != nil {
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 		return nil
 	}
 	return c.write(s.frame(r.Self), true)
@@ -108,7 +108,7 @@ func (r *run) sealAlone() {
 	}
 	s, err := r.seal()
 	if err != nil {
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 		return
 	}
 	r.mu.Lock()
@@ -136,7 +136,7 @@ func (v *visitor) takeSeal() error {
 	}
 	if v.witnessed() { // then all is reported at once
 		if err := v.checkSeal(v.j, s.shard, s.sig); err != nil {
-			v.fail(v.j, plain(err), err)
+			v.fail(v.j, brief(err), err)
 			v.discard(v.j)
 			return errSeal
 		}
@@ -188,7 +188,7 @@ func (h *Hub) Vouch(contract string, run, round, number uint64) error {
 		if h.contracts[contract].run == r {
 			r.discard(i)
 		}
-		return &Failure{Blamed: i, Node: r.Participants[i].Node, HeardFrom: -1, Reason: plain(err), cause: err}
+		return &Failure{Blamed: i, Node: r.Participants[i].Node, HeardFrom: -1, Reason: brief(err), cause: err}
 	}
 	return nil
 }

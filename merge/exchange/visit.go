@@ -21,7 +21,7 @@ func (r *run) visit(j int) {
 			return
 		}
 		if err != nil {
-			r.fail(j, "dial: "+plain(err), err)
+			r.fail(j, "dial: "+brief(err), err)
 			return
 		}
 		if first.IsZero() {
@@ -127,10 +127,10 @@ func (v *visitor) converse() (again bool) {
 		return true
 	}
 	if err != nil {
-		v.fail(v.j, "sends no more: "+plain(err), err)
+		v.fail(v.j, "sends no more: "+brief(err), err)
 		_ = <-sent // a consequence
 	} else if err = <-sent; err != nil {
-		v.fail(v.j, "takes no more: "+plain(err), err)
+		v.fail(v.j, "takes no more: "+brief(err), err)
 	}
 	if err == nil && v.ctx.Err() == nil {
 		v.c.patient()
@@ -319,7 +319,7 @@ func (v *visitor) unsent(err error, quit <-chan struct{}) error {
 			v.c.wind(0) // The reader gives up too and another stream is dialled.
 			break
 		}
-		v.fail(v.j, "takes no more: "+plain(err), err)
+		v.fail(v.j, "takes no more: "+brief(err), err)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (r *run) ownWhole() {
 	}
 	m, err := r.merger(total)
 	if err != nil {
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 		return
 	}
 	spare, g := getLeaf(r.Layout), r.newGatherer()
@@ -74,7 +74,7 @@ func (r *run) stashAll() bool {
 		return false
 	}
 	if err := p.setShare(r.Self, share{sums: p.distances[r.Self].Sums(), norms: p.normsOf(r.who)}); err != nil {
-		r.fail(r.Self, plain(err), err)
+		r.fail(r.Self, brief(err), err)
 		return false
 	}
 	return true
