@@ -213,6 +213,15 @@ func (c *cluster) swarmctl(limit time.Duration, at *node, args ...string) (strin
 	return string(out), err
 }
 
+// identifies reports whether the authority gives swarmctl an identity. One that was killed last is back a moment later.
+func (c *cluster) identifies() bool {
+	conn, err := net.Dial("unix", filepath.Join(c.dir, "ca", "swci.sock"))
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
+}
+
 // offline stands for no SN.
 var offline = &node{}
 

@@ -96,7 +96,7 @@ func (r *runner) run(ctx context.Context) error {
 	if err := r.end(ctx); err != nil {
 		return err
 	}
-	return r.audit()
+	return r.audit(ctx)
 }
 
 // train tells all programs the contract of a training.
@@ -337,7 +337,12 @@ func (r *runner) ended() error {
 }
 
 // audit copies the ledgers and has them verified as an auditor would, and backs one SN up, as an operator would.
-func (r *runner) audit() error {
+func (r *runner) audit(ctx context.Context) error {
+	if ok, err := r.until(ctx, time.Now(), r.c.identifies); err != nil {
+		return err
+	} else if !ok {
+		r.violate("%s after the end the authority does not answer", r.cfg.Bound)
+	}
 	for _, n := range r.c.sns {
 		file := filepath.Join(r.cfg.Dir, n.name+".ledger.jsonl")
 		if out, err := r.c.swarmctl(patience, n, "get", "ledger", "--out", file, "--force"); err != nil {
