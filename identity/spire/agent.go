@@ -283,7 +283,7 @@ func (a *Agent) once(ctx context.Context, onReady func()) error {
 }
 
 // awaitSocket returns nil when the agent answers.
-func (a *Agent) awaitSocket(ctx context.Context, c *child) error {
+func (a *Agent) awaitSocket(ctx context.Context, c *spireChild) error {
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { a.watchStart(watching) })

@@ -2,20 +2,18 @@ package spire
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/swarmd/swarmd/internal/child"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -23,8 +21,6 @@ const (
 	defaultGrace = 10 * time.Second
 	tailLines    = 12      // lines of output that the error of an ended child carries
 	maxTailLine  = 1 << 10 // bytes of each
-	// flushLimit bounds the wait for output after the child ended: a plugin that it left behind may hold the pipe.
-	flushLimit = 2 * time.Second
 )
 
 // childSpec says which program to run.
@@ -39,83 +35,36 @@ type childSpec struct {
 	Grace time.Duration
 }
 
-// child is a running or ended program. It dies with this process, however this process dies. All methods are safe for
+// spireChild is a running or ended program of SPIRE. It dies with this process, however this process dies. All methods are safe for
 // concurrent use.
-type child struct {
+type spireChild struct {
+	*child.Process
 	spec childSpec
-	pid  int
-	done chan struct{} // closed after err is set and no goroutine of the child's remains
-	err  error
+	err  error // set before Done is closed
 
 	mu      sync.Mutex
-	reaped  bool // the pid may belong to somebody else
 	closing bool
 	tail    []string
 }
 
 // startChild starts the program in a process group of its own. The caller must Close it, or receive from Done.
-func startChild(spec childSpec) (*child, error) {
+func startChild(spec childSpec) (*spireChild, error) {
 	if spec.Grace <= 0 {
 		spec.Grace = defaultGrace
 	}
-	r, w, err := os.Pipe()
+	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // Close ends it: first the polite way, and the whole group
+	cmd.Env = childEnv(os.Environ())
+	c := &spireChild{spec: spec}
+	p, err := child.Start(cmd, child.Output{Stdout: func(r io.Reader) { eachLine(r, c.take) }}, func(state *os.ProcessState) { c.err = c.ending(state) })
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	c := &child{spec: spec, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go c.run(r, w, started)
-	if err := <-started; err != nil {
-		<-c.done
-		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
-	}
+	c.Process = p
 	return c, nil
 }
 
-// run keeps one OS thread for the child's life: the kernel sends Pdeathsig when the thread that started it ends.
-func (c *child) run(r, w *os.File, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(c.done)
-	defer r.Close()
-	cmd := exec.Command(c.spec.Path, c.spec.Args...) //nolint:noctx // Close ends it: first the polite way, and the whole group
-	cmd.Env = childEnv(os.Environ())
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	err := cmd.Start()
-	_ = w.Close()
-	if err != nil {
-		c.reaped = true
-		started <- err
-		return
-	}
-	c.pid = cmd.Process.Pid
-	var reader sync.WaitGroup
-	reader.Go(func() { eachLine(r, c.take) })
-	started <- nil
-	c.await()
-	_ = cmd.Wait() // its error repeats the state
-	_ = r.SetReadDeadline(time.Now().Add(flushLimit))
-	reader.Wait()
-	c.err = c.ending(cmd.ProcessState)
-}
-
-// await blocks until the child is a zombie and kills what it left in its group while its pid can not be reused.
-func (c *child) await() {
-	for {
-		err := unix.Waitid(unix.P_PID, c.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
-	c.reaped = true
-}
-
 // ending is nil for a child that was told to end, and did.
-func (c *child) ending(state *os.ProcessState) error {
+func (c *spireChild) ending(state *os.ProcessState) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
@@ -138,7 +87,7 @@ func (e *childError) Error() string {
 	return text + "; its last lines:\n  " + strings.Join(e.tail, "\n  ")
 }
 
-func (c *child) take(said string) {
+func (c *spireChild) take(said string) {
 	if strings.TrimSpace(said) == "" {
 		return
 	}
@@ -168,20 +117,14 @@ func (c *child) take(said string) {
 	}
 }
 
-// PID returns the child's process ID, which is also its group's.
-func (c *child) PID() int { return c.pid }
-
-// Done is closed when the child has ended and all its output was logged.
-func (c *child) Done() <-chan struct{} { return c.done }
-
 // Err blocks until Done and tells how the child ended: nil if Close ended it, else an error with its last lines.
-func (c *child) Err() error {
-	<-c.done
+func (c *spireChild) Err() error {
+	<-c.Done()
 	return c.err
 }
 
 // Tail returns the last lines that the child printed, oldest first.
-func (c *child) Tail() []string {
+func (c *spireChild) Tail() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.tail)
@@ -189,26 +132,14 @@ func (c *child) Tail() []string {
 
 // Close sends SIGTERM to the child's group, SIGKILL after the grace, and blocks until the child has ended. It may be
 // called at any time and more than once. The error is that of Err: a child that had ended before by itself.
-func (c *child) Close() error {
-	c.signal(syscall.SIGTERM)
-	timer := time.NewTimer(c.spec.Grace)
-	defer timer.Stop()
-	select {
-	case <-c.done:
-	case <-timer.C:
-		c.signal(syscall.SIGKILL)
-		<-c.done
-	}
-	return c.err
-}
-
-func (c *child) signal(sig syscall.Signal) {
+func (c *spireChild) Close() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.reaped {
+	if c.Signal(syscall.SIGTERM) {
 		c.closing = true
-		_ = syscall.Kill(-c.pid, sig)
 	}
+	c.mu.Unlock()
+	c.KillAfter(c.spec.Grace)
+	return c.err
 }
 
 // childEnv is this process's environment without what is meant for this process alone: a child that answers systemd, or

@@ -113,7 +113,7 @@ func TestEachLine(t *testing.T) {
 	}
 }
 
-func shell(t *testing.T, h slog.Handler, script string) *child {
+func shell(t *testing.T, h slog.Handler, script string) *spireChild {
 	t.Helper()
 	c, err := startChild(childSpec{Name: "shell", Path: "/bin/sh", Args: []string{"-c", script}, Log: slog.New(h), Grace: 200 * time.Millisecond})
 	if err != nil {

@@ -138,7 +138,7 @@ func awaitSilence(ctx context.Context, socket string) error {
 }
 
 // serve makes the entries as soon as the server answers and stays until the server or ctx ends.
-func serve(ctx context.Context, cfg ServerConfig, set settings, plan *plan, child *child) error {
+func serve(ctx context.Context, cfg ServerConfig, set settings, plan *plan, child *spireChild) error {
 	api, err := dialServer(set.socket)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func keepEntries(ctx context.Context, cfg ServerConfig, set settings, plan *plan
 }
 
 // awaitServer blocks until the server says that it is healthy.
-func awaitServer(ctx context.Context, api *Server, child *child) error {
+func awaitServer(ctx context.Context, api *Server, child *spireChild) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	limit := time.NewTimer(startLimit)

@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
 	}},
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.

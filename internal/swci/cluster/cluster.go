@@ -459,13 +459,13 @@ func (c *Cluster) Close() {
 // stop sends TERM to all, waits until grace is over, and sends KILL to the rest.
 func stop(grace <-chan struct{}, procs []*Proc) {
 	for _, p := range procs {
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 	}
 	for _, p := range procs {
 		select {
 		case <-p.Done():
 		case <-grace:
-			p.signal(syscall.SIGKILL)
+			p.Signal(syscall.SIGKILL)
 			<-p.Done()
 		}
 	}

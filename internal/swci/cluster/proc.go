@@ -2,14 +2,14 @@ package cluster
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
+
+	"github.com/swarmd/swarmd/internal/child"
 )
 
 const (
@@ -39,12 +39,11 @@ func (e Exit) String() string {
 
 // Proc is one child process in a process group of its own.
 type Proc struct {
+	*child.Process
 	Name string
 	Role Role
 
-	cmd  *exec.Cmd
-	done chan struct{}
-	exit Exit // valid once done is closed
+	exit Exit // set before Done is closed
 
 	mu   sync.Mutex
 	tail []string
@@ -73,44 +72,32 @@ type spec struct {
 	onExit func(Exit)        // called once, after the last line
 }
 
-// start runs s. The child dies with this process: Pdeathsig is bound to the thread that forks, and Go's threads live as
-// long as the process unless a goroutine locked to one ends, which nothing here does.
+// start runs s. The child dies with this process.
 func start(s spec) (*Proc, error) {
-	p := &Proc{Name: s.name, Role: s.role, done: make(chan struct{})}
+	p := &Proc{Name: s.name, Role: s.role}
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Dir, cmd.Env = s.dir, s.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// A grandchild that keeps the pipes open must not keep Wait.
-	cmd.WaitDelay = 2 * time.Second
-	out := &lineWriter{emit: func(line string) {
-		p.remember(line)
-		s.onOut(line)
-	}}
-	errs := &lineWriter{emit: func(line string) {
-		p.remember(line)
-		s.onErr(line)
-	}}
-	cmd.Stdout, cmd.Stderr = out, errs
-	if err := cmd.Start(); err != nil {
+	read := func(line func(string)) func(io.Reader) {
+		w := &lineWriter{emit: func(text string) {
+			p.remember(text)
+			line(text)
+		}}
+		return func(r io.Reader) {
+			_, _ = io.Copy(w, r) // the end and the deadline are all the same
+			w.flush()
+		}
+	}
+	run, err := child.Start(cmd, child.Output{Stdout: read(s.onOut), Stderr: read(s.onErr)}, func(state *os.ProcessState) { p.exit = p.describe(state) })
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
-	p.cmd = cmd
+	p.Process = run
 	go func() {
-		err := cmd.Wait()
-		out.flush()
-		errs.flush()
-		p.exit = p.describe(err)
-		close(p.done)
+		<-p.Done()
 		s.onExit(p.exit)
 	}()
 	return p, nil
 }
-
-// PID is the child's process ID.
-func (p *Proc) PID() int { return p.cmd.Process.Pid }
-
-// Done is closed when the process has ended and its output is read.
-func (p *Proc) Done() <-chan struct{} { return p.done }
 
 // Exit tells how it ended; only valid after Done.
 func (p *Proc) Exit() Exit { return p.exit }
@@ -131,24 +118,13 @@ func (p *Proc) Tail() []string {
 	return append([]string(nil), p.tail...)
 }
 
-func (p *Proc) describe(err error) Exit {
-	e := Exit{Name: p.Name, Code: p.cmd.ProcessState.ExitCode(), Tail: p.Tail()}
-	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		e.Code, e.Signal = 128+int(status.Signal()), status.Signal().String()
-	}
-	if err != nil && e.Code == 0 && !errors.Is(err, exec.ErrWaitDelay) {
-		e.Code = 1
+func (p *Proc) describe(state *os.ProcessState) Exit {
+	e := Exit{Name: p.Name, Tail: p.Tail()}
+	code, signal := child.ExitCode(state)
+	if e.Code = code; signal != 0 {
+		e.Signal = signal.String()
 	}
 	return e
-}
-
-// signal sends sig to the process's group; nothing happens when it is gone.
-func (p *Proc) signal(sig syscall.Signal) {
-	select {
-	case <-p.done:
-	default:
-		_ = syscall.Kill(-p.PID(), sig)
-	}
 }
 
 // lineWriter cuts a stream into lines. What a carriage return has overwritten is left out, as on a terminal.
@@ -157,7 +133,7 @@ type lineWriter struct {
 	buf  []byte
 }
 
-// Write implements io.Writer. os/exec calls it from one goroutine.
+// Write implements io.Writer. It is called from one goroutine.
 func (w *lineWriter) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
