@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Reasons of rejected commands. They are stable: clients match on them.
@@ -51,6 +52,37 @@ const (
 	ReasonQuorum         = "QUORUM"           // too few SNs would be left to agree; told by the raft leader
 )
 
+// Category is what sort of refusal a reason is. Whoever shows refusals to others, as codes of an API, goes by it and knows no reasons.
+type Category int
+
+// The categories of reasons.
+const (
+	Malformed Category = iota + 1 // the command can't be carried out in any state
+	NotFound                      // what it names is not there
+	Exists                        // what it would make belongs to another
+	Denied                        // whoever asks may not, in any state of what it names
+	Conflict                      // the state as it is stands against it
+	Full                          // there is no room for it
+	OutOfDate                     // the state has gone on since it was asked for
+)
+
+// Reasons returns all reasons by category.
+func Reasons() map[Category][]string {
+	return map[Category][]string{
+		Malformed: {ReasonBadCommand, ReasonTooFewPeers, ReasonBadShards, ReasonZeroWeight},
+		NotFound:  {ReasonContractAbsent, ReasonSessionUnknown, ReasonNodeUnknown},
+		Exists:    {ReasonNameTaken, ReasonKeyTaken, ReasonSessionTaken},
+		Denied:    {ReasonOtherSwarm, ReasonRoleChanged, ReasonNotLearner, ReasonBanned, ReasonNotAllowed, ReasonNotAdmitted},
+		Conflict: {
+			ReasonNodeLive, ReasonNodeDead, ReasonNodeLeft, ReasonContractOver, ReasonTermsMismatch, ReasonLayoutAbsent, ReasonTermsOpen,
+			ReasonOpenSessions, ReasonSessionEnded, ReasonNotFinal, ReasonNoModel, ReasonRequired, ReasonWeightShare, ReasonWeightCap,
+			ReasonNoOwner, ReasonWitnesses, ReasonAdmissionOff, ReasonTooManyBans, ReasonTooLarge, ReasonLastSN, ReasonQuorum,
+		},
+		Full:      {ReasonStateFull, ReasonQuota},
+		OutOfDate: {ReasonStaleRun, ReasonStalePlan, ReasonThirdOwner},
+	}
+}
+
 // ErrVersion says that a command or snapshot is of a version or type that this program does not know. The node must
 // stop before it applies it: going on would mean two histories.
 var ErrVersion = errors.New("unknown version of command or snapshot: update this node to the version of the others")
@@ -67,6 +99,16 @@ type Error struct {
 
 // Error returns the message, which stands alone without the remedy.
 func (e *Error) Error() string { return e.Message }
+
+// Category returns that of the reason; 0 for one that is not of this package.
+func (e *Error) Category() Category {
+	for category, reasons := range Reasons() {
+		if slices.Contains(reasons, e.Reason) {
+			return category
+		}
+	}
+	return 0
+}
 
 // Is makes errors.Is match on the reason alone.
 func (e *Error) Is(target error) bool {

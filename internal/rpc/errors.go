@@ -70,12 +70,8 @@ type row struct {
 	remedy string // "": the error brings its own, or there is none
 }
 
-// rows are walked in order with errors.Is; the first that matches decides.
+// rows are walked in order with errors.Is; the first that matches decides. Rejections of the replicated state need none.
 func rows() []row {
-	return append(ownRows(), stateRows()...)
-}
-
-func ownRows() []row {
 	return []row{
 		{ErrNoCertificate, "NO_CERTIFICATE", connect.CodeUnauthenticated, "connect with an X.509-SVID whose path is /swarm/<role> or /swarm/<role>/<name>"},
 		{ErrCertificateExpired, "SVID_EXPIRED", connect.CodeUnauthenticated, "connect again with the rotated SVID; if it is not rotated check the SPIRE agent"},
@@ -107,42 +103,42 @@ func ownRows() []row {
 	}
 }
 
-// stateRows give the rejections of the replicated state their codes; reason and remedy come with the error.
-func stateRows() []row {
-	var out []row
-	add := func(code connect.Code, reasons ...string) {
-		for _, r := range reasons {
-			out = append(out, row{match: &state.Error{Reason: r}, reason: r, code: code})
-		}
+// codes are those of the rejections of the replicated state; reason and remedy come with the error.
+func codes() map[state.Category]connect.Code {
+	return map[state.Category]connect.Code{
+		state.Malformed: connect.CodeInvalidArgument,
+		state.NotFound:  connect.CodeNotFound,
+		state.Exists:    connect.CodeAlreadyExists,
+		state.Denied:    connect.CodePermissionDenied,
+		state.Conflict:  connect.CodeFailedPrecondition,
+		state.Full:      connect.CodeResourceExhausted,
+		state.OutOfDate: connect.CodeAborted,
 	}
-	add(connect.CodeNotFound, state.ReasonContractAbsent, state.ReasonSessionUnknown, state.ReasonNodeUnknown)
-	add(connect.CodeAlreadyExists, state.ReasonNameTaken, state.ReasonKeyTaken, state.ReasonSessionTaken)
-	add(connect.CodeInvalidArgument, state.ReasonBadCommand, state.ReasonTooFewPeers, state.ReasonBadShards, state.ReasonZeroWeight)
-	add(connect.CodePermissionDenied, state.ReasonOtherSwarm, state.ReasonRoleChanged, state.ReasonNotLearner, state.ReasonBanned, state.ReasonNotAllowed, state.ReasonNotAdmitted)
-	add(connect.CodeFailedPrecondition, state.ReasonNodeLive, state.ReasonNodeDead, state.ReasonNodeLeft, state.ReasonContractOver,
-		state.ReasonTermsMismatch, state.ReasonLayoutAbsent, state.ReasonTermsOpen, state.ReasonOpenSessions, state.ReasonSessionEnded,
-		state.ReasonNotFinal, state.ReasonNoModel, state.ReasonRequired, state.ReasonWeightShare, state.ReasonWeightCap, state.ReasonNoOwner, state.ReasonWitnesses, state.ReasonAdmissionOff, state.ReasonTooManyBans, state.ReasonTooLarge, state.ReasonLastSN, state.ReasonQuorum)
-	add(connect.CodeResourceExhausted, state.ReasonStateFull, state.ReasonQuota)
-	add(connect.CodeAborted, state.ReasonStaleRun, state.ReasonStalePlan, state.ReasonThirdOwner)
-	return out
 }
 
-// Reasons returns every reason that the API gives, in the order in which errors are matched; INTERNAL is the last.
+// Reasons returns every reason that the API gives, sorted.
 func Reasons() []string {
-	var out []string
+	out := []string{ReasonInternal}
 	for _, r := range rows() {
-		if !slices.Contains(out, r.reason) {
-			out = append(out, r.reason)
-		}
+		out = append(out, r.reason)
 	}
-	return append(out, ReasonInternal)
+	for _, reasons := range state.Reasons() {
+		out = append(out, reasons...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
-// match finds an error's row.
+// match finds how an error travels.
 func match(err error) (row, bool) {
 	for _, r := range rows() {
 		if errors.Is(err, r.match) {
 			return r, true
+		}
+	}
+	if rejected, ok := errors.AsType[*state.Error](err); ok {
+		if code, known := codes()[rejected.Category()]; known {
+			return row{reason: rejected.Reason, code: code}, true
 		}
 	}
 	return row{reason: ReasonInternal, code: connect.CodeInternal, remedy: "see the log of the SN; please report this"}, false

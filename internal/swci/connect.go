@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -210,18 +211,9 @@ func (r remote) DeleteContract(ctx context.Context, name string, force bool) (ui
 	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.DeleteContract(ctx, name, force) })
 }
 
-// reasonCodes maps reasons of the API to exit codes where the RPC's code says too little.
-var reasonCodes = map[string]int{
-	client.ReasonUnreachable: exit.Unreachable,
-	client.ReasonNoLeader:    exit.NoLeader,
-	client.ReasonNoQuorum:    exit.NoLeader,
-	client.ReasonQuorum:      exit.NoLeader,
-	"OPEN_SESSIONS":          exit.Conflict,
-	"TERMS_MISMATCH":         exit.Conflict,
-	client.ReasonWrongSwarm:  exit.Denied,
-
-	client.ReasonSwarmsDiffer: exit.Conflict,
-	"TIMEOUT":                 exit.TimedOut,
+// disagree are the reasons of the API that say that its SNs can't agree, or could not any more.
+func disagree() []string {
+	return []string{client.ReasonNoLeader, client.ReasonNoQuorum, client.ReasonQuorum}
 }
 
 // rpcCodes maps RPC codes to exit codes; a code that is absent means Failed.
@@ -237,25 +229,18 @@ var rpcCodes = map[connect.Code]int{
 	connect.CodeCanceled:           exit.Interrupted,
 }
 
-// hints is the remedy for a reason when the daemon sends none.
-var hints = map[string]string{
-	"OPEN_SESSIONS":       "wait until training ends, or end its sessions with: reset contract NAME force",
-	client.ReasonNoLeader: "a majority of the SNs must be up; swarmctl list nodes shows who is",
-	client.ReasonNoQuorum: "a majority of the SNs must be up; swarmctl list nodes shows who is",
-}
-
 // apiError gives a client's error its exit code and remedy; nil stays nil.
 func apiError(err error) error {
 	var e *client.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	out := &exit.Error{Status: exit.Failed, Err: fmt.Errorf("%s", text.Line(e.Message)), Hint: first(e.Remedy, hints[e.Reason])}
+	out := &exit.Error{Status: exit.Failed, Err: fmt.Errorf("%s", text.Line(e.Message)), Hint: e.Remedy}
 	if code, ok := rpcCodes[e.Code]; ok {
 		out.Status = code
 	}
-	if code, ok := reasonCodes[e.Reason]; ok {
-		out.Status = code
+	if slices.Contains(disagree(), e.Reason) {
+		out.Status = exit.NoLeader
 	}
 	if errors.Is(err, context.Canceled) {
 		out.Status = exit.Interrupted
