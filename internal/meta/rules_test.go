@@ -26,6 +26,7 @@ var rules = []struct {
 	{"sleep", checkSleep},
 	{"init", checkInit},
 	{"names", checkNames},
+	{"types", checkTypes},
 	{"scripts", checkScripts},
 	{"makefile", checkMakefile},
 	{"documents", checkDocuments},
