@@ -29,8 +29,8 @@ const (
 	reconnect = "600"
 	// staleSocket is what to do when the engine has made its socket anew, of which this container has the old one for ever.
 	staleSocket = "the engine was started anew with a new socket, which this container gets when it is started again: docker kill and docker start it; the program is taken up"
-	// maxWalls is what the swarm takes of a text about walls, in bytes.
-	maxWalls = 256
+	// maxIsolation is what the swarm takes of a text about isolation, in bytes.
+	maxIsolation = 256
 )
 
 // containers runs an SL's program in a container, which outlives the daemon.
@@ -46,7 +46,7 @@ type containers struct {
 	others   []container.Found
 	kept     bool   // what the earlier life's program used may be needed
 	lost     bool   // the program of an earlier life is gone, and nobody saw how
-	rebuilt  string // the walls of one that is not taken up, as others are wanted now
+	rebuilt  string // the isolation of one that is not taken up, as another is wanted now
 }
 
 // prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
@@ -151,8 +151,8 @@ func (c *containers) owner() *bridge.Owner {
 
 func (c *containers) runtime() string { return "docker" }
 
-func (c *containers) walls() string {
-	return text.Clip(c.spec.Walls(), maxWalls)
+func (c *containers) isolation() string {
+	return text.Clip(c.spec.Isolation(), maxIsolation)
 }
 
 // print tells programs apart that would be started differently.
@@ -184,12 +184,12 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 	c.found, c.others, c.lost, c.rebuilt = nil, nil, false, ""
 	for i, f := range list {
 		if rec.Life != "" && f.Life == rec.Life && f.State != "created" {
-			// One that runs behind other walls than those that are wanted now is not let run on: they would be told of it.
-			if !f.Finished.IsZero() || rec.Walls == c.walls() {
+			// One that runs in another isolation than those that are wanted now is not let run on: they would be told of it.
+			if !f.Finished.IsZero() || rec.Isolation == c.isolation() {
 				c.found = &list[i]
 				continue
 			}
-			c.rebuilt = rec.Walls
+			c.rebuilt = rec.Isolation
 		}
 		c.others = append(c.others, f)
 	}
@@ -212,7 +212,7 @@ func (c *containers) clean(ctx context.Context) {
 	c.others = nil
 	switch {
 	case c.rebuilt != "":
-		c.cfg.Log.Warn("this node's earlier life let its program run behind other walls: it was stopped and is started anew", "walls", c.walls(), "former_walls", c.rebuilt)
+		c.cfg.Log.Warn("this node's earlier life let its program run in another isolation: it was stopped and is started anew", "isolation", c.isolation(), "former_walls", c.rebuilt)
 	case c.lost:
 		c.cfg.Log.Warn("the container of this node's earlier life is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
 	}
@@ -246,17 +246,17 @@ func (c *containers) start(ctx context.Context) (running, error) {
 	spec := c.spec
 	spec.Life = rand.Text()
 	spec.Delivered = func(to time.Time) { c.taken.write(spec.Life, to) }
-	c.journal.Begin(spec.Life, c.print(), c.walls())
+	c.journal.Begin(spec.Life, c.print(), c.isolation())
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
 		return nil, err // never a nil *Program in an interface
 	}
-	walls, log := c.walls(), c.cfg.Log
+	isolation, log := c.isolation(), c.cfg.Log
 	log.Info("program started", "program", c.cfg.Program, "image", spec.Image, "container", engine.ShortID(p.ID()))
-	if walls == (container.Spec{}).Walls() {
-		log.Info("runtime docker: the program is walled in", "walls", walls)
+	if isolation == (container.Spec{}).Isolation() {
+		log.Info("runtime docker: the program is isolated", "isolation", isolation)
 	} else {
-		log.Warn("runtime docker: the program's walls were opened; the other peers can see that", "walls", walls)
+		log.Warn("runtime docker: the program's isolation was opened; the other peers can see that", "isolation", isolation)
 	}
 	if o := c.owner(); o != nil && o.UID == 0 && !spec.Privileged {
 		log.Warn("the program runs as root: it has no capabilities, but what it writes in the model directory is root's on this host, set-user-ID programs too; name another user with --ml-user",

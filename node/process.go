@@ -79,10 +79,10 @@ func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n",
 
 func (p *process) runtime() string { return "process" }
 
-func (p *process) walls() string { return noWalls }
+func (p *process) isolation() string { return noIsolation }
 
-// noWalls is what the other peers are told of a program that no container keeps in.
-const noWalls = "none: process runtime"
+// noIsolation is what the other peers are told of a program that no container keeps in.
+const noIsolation = "none: process runtime"
 
 func (p *process) start(ctx context.Context) (running, error) {
 	started, err := launch.Start(ctx, p.spec)
@@ -90,6 +90,6 @@ func (p *process) start(ctx context.Context) (running, error) {
 		return nil, err
 	}
 	p.cfg.Log.Info("program started", "program", p.cfg.Program, "python", p.spec.Path, "pid", started.PID())
-	p.cfg.Log.Warn("runtime process: the program is not walled in, it sees this machine and its network as the daemon does")
+	p.cfg.Log.Warn("runtime process: the program is not isolated, it sees this machine and its network as the daemon does")
 	return child{started}, nil
 }

@@ -23,8 +23,8 @@ type running interface {
 
 // runner starts an SL's program in its runtime.
 type runner interface {
-	runtime() string // "process" or "docker"
-	walls() string   // what keeps the program in, for the other peers
+	runtime() string   // "process" or "docker"
+	isolation() string // what keeps the program in, for the other peers
 	// start starts the program, or takes up the one that takeUp has found. When ctx ends it is stopped.
 	start(ctx context.Context) (running, error)
 }

@@ -255,11 +255,11 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 			}
 			return bridgeSlots{slots}, nil
 		},
-		Walls: noWalls, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare, Settled: settled,
+		Isolation: noIsolation, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare, Settled: settled,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	if s.program != nil {
-		config.Walls = s.program.how.walls()
+		config.Isolation = s.program.how.isolation()
 	}
 	if c := s.containers; c != nil {
 		c.journal = session.OpenJournal(c.journalPath(), s.cfg.Log)

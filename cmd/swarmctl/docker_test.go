@@ -148,7 +148,7 @@ func TestLocalRunInContainers(t *testing.T) {
 		ModelsEqual bool `json:"models_equal"`
 		Runtime     string
 		Peers       []struct {
-			Walls         string
+			Isolation     string
 			ModelSHA256   string   `json:"model_sha256"`
 			LocalAccuracy *float64 `json:"local_accuracy"`
 			SwarmAccuracy *float64 `json:"swarm_accuracy"`
@@ -161,7 +161,7 @@ func TestLocalRunInContainers(t *testing.T) {
 		t.Errorf("summary: %s", p.stdout)
 	}
 	for i, x := range s.Peers {
-		if len(x.ModelSHA256) != 64 || x.ModelSHA256 != s.Peers[0].ModelSHA256 || x.LocalAccuracy == nil || x.SwarmAccuracy == nil || x.Walls != "container, no network" {
+		if len(x.ModelSHA256) != 64 || x.ModelSHA256 != s.Peers[0].ModelSHA256 || x.LocalAccuracy == nil || x.SwarmAccuracy == nil || x.Isolation != "container, no network" {
 			t.Errorf("peer %d: %s", i, p.stdout)
 		}
 	}

@@ -39,7 +39,7 @@ type Leader struct {
 	reports   *Reports
 	liveness  *liveness.Tracker
 	wake      chan struct{}                 // holds one, so that many wake-ups are one
-	walls     map[string]toldWalls          // by contract; Run's alone
+	isolation map[string]toldIsolation      // by contract; Run's alone
 	losses    map[string]state.LostModel    // those that were logged, by contract; Run's alone
 	adoptions map[string]state.AdoptedRound // likewise
 	refused   string                        // the last rejection that was logged as a warning; Run's alone
@@ -76,7 +76,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Leader {
 	cfg = cfg.withDefaults()
 	return &Leader{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), walls: map[string]toldWalls{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), isolation: map[string]toldIsolation{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
 	}
 }
 
@@ -133,14 +133,14 @@ func (k *contract) waiting() Waiting {
 }
 
 // Run carries out the duties whenever this node leads, until ctx ends; it returns nil then. Leading or not, it logs sessions whose
-// programs are not walled in. Proposals are made one after the other by Run itself, so no contract ever has two in flight.
+// programs are not isolated. Proposals are made one after the other by Run itself, so no contract ever has two in flight.
 func (l *Leader) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Tick)
 	defer tick.Stop()
 	started := time.Now()
 	for {
 		changed := l.raft.Changed()
-		l.tellWalls(l.raft.View())
+		l.tellIsolation(l.raft.View())
 		l.tellLost(l.raft.View(), started)
 		l.tellAdopted(l.raft.View(), started)
 		if l.lead() {

@@ -46,7 +46,7 @@ var everyCommand = []state.Command{
 	state.UnbanNode{PeerID: "12D3Koo", AtMS: 14},
 	state.OpenSession{
 		Session: hexOf("1", 32), Contract: "study", Node: "sl-0", Terms: terms("a", 2), SyncFrequency: 10, Weight: 7,
-		Walls: "container, open: network lan, mount /mnt/ü", AtMS: 15,
+		Isolation: "container, open: network lan, mount /mnt/ü", AtMS: 15,
 	},
 	state.LeaveNode{Node: "sl-0", TokenHash: hexOf("ab", 64), Reason: "training is over", AtMS: 16},
 	state.LoseModel{

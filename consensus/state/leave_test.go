@@ -33,8 +33,8 @@ func TestCheckFindsBrokenGoodbyes(t *testing.T) {
 	}
 }
 
-// A snapshot of before goodbyes and walls has none of their fields, and is canonical without them.
-func TestSnapshotsWithoutGoodbyesAndWallsAreRead(t *testing.T) {
+// A snapshot of before goodbyes and isolation has none of their fields, and is canonical without them.
+func TestSnapshotsWithoutGoodbyesAndIsolationAreRead(t *testing.T) {
 	text := encode(t, applied(t, enrolled))
 	for _, field := range []string{"left_reason", "walls"} {
 		if strings.Contains(text, field) {

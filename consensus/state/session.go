@@ -44,9 +44,9 @@ type Session struct {
 	CheckinMode   string `json:"checkin_mode"`
 	Weight        uint32 `json:"weight"` // 0..100
 	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
-	// Walls is what keeps its program in, in the words of its SL, which nobody can check: "container, no network" or
+	// Isolation is what keeps its program in, in the words of its SL, which nobody can check: "container, no network" or
 	// "container, open: network lan". Empty: the SL says nothing.
-	Walls string `json:"walls,omitempty"`
+	Isolation string `json:"walls,omitempty"`
 
 	// NoShard says that its node wants to own no part of a merge.
 	NoShard bool `json:"no_shard,omitempty"`
@@ -105,7 +105,7 @@ type OpenSession struct {
 	CheckinMode   string `json:"checkin_mode"` // empty: snapshot
 	Weight        uint32 `json:"weight"`
 	TotalEpochs   uint32 `json:"total_epochs,omitempty"`
-	Walls         string `json:"walls,omitempty"` // at most MaxWalls bytes of one line
+	Isolation     string `json:"walls,omitempty"` // at most MaxIsolation bytes of one line
 	NoShard       bool   `json:"no_shard,omitempty"`
 	QuorumWaitMS  uint32 `json:"quorum_wait_ms,omitempty"` // what its node asks for; 0: nothing
 	StallGraceMS  uint32 `json:"stall_grace_ms,omitempty"` // likewise
@@ -213,7 +213,7 @@ func (o OpenSession) session(c *Contract) *Session {
 	return &Session{
 		ID: o.Session, Node: o.Node, Run: c.Run, Order: c.NextOrder, Terms: o.Terms,
 		ExpectedPeers: o.ExpectedPeers, SyncFrequency: o.SyncFrequency, Adaptive: o.Adaptive,
-		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Walls: o.Walls,
+		CheckinMode: mode, Weight: o.Weight, TotalEpochs: o.TotalEpochs, Isolation: o.Isolation,
 		NoShard: o.NoShard, QuorumWaitMS: o.QuorumWaitMS, StallGraceMS: o.StallGraceMS,
 		State: SessionOpen, OpenedMS: o.AtMS,
 	}
@@ -233,8 +233,8 @@ func (o OpenSession) check(s *State) error {
 		return reject(ReasonBadCommand, "", "%d expected peers, at most %d", o.ExpectedPeers, MaxMinPeers)
 	case !validCheckin(o.CheckinMode) && o.CheckinMode != "":
 		return badCheckin(o.CheckinMode)
-	case !fits(MaxWalls, o.Walls) || !oneLine(o.Walls):
-		return reject(ReasonBadCommand, "", "the words on a program's walls are %d bytes, at most %d, of one line", encodedLen(o.Walls), MaxWalls)
+	case !fits(MaxIsolation, o.Isolation) || !oneLine(o.Isolation):
+		return reject(ReasonBadCommand, "", "the words on a program's isolation are %d bytes, at most %d, of one line", encodedLen(o.Isolation), MaxIsolation)
 	}
 	if err := checkContractName(o.Contract); err != nil {
 		return err

@@ -14,7 +14,7 @@ const (
 	MaxEndReason   = 256 // encoded
 	// MaxPlannedWeight bounds the weights of a plan under a cap, which are scaled up so that the cap rounds little.
 	MaxPlannedWeight = 10_000
-	MaxWalls         = 256 // of Session.Walls
+	MaxIsolation     = 256 // of Session.Isolation
 	MaxRequired      = 64  // nodes that rules require
 	MaxWaitMS        = 7 * 24 * 3600 * 1000
 	MaxEnded         = 256 // ended sessions that a contract keeps, besides those that count as closed

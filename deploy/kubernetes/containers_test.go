@@ -20,7 +20,7 @@ const (
 	scope    = "io.swarmd.scope"
 )
 
-// cluster runs containers of pods at a container engine, walled in as the manifests want, on a network of its own on which they
+// cluster runs containers of pods at a container engine, isolated as the manifests want, on a network of its own on which they
 // have the names that the cluster's DNS would give them.
 type cluster struct {
 	t     *testing.T
@@ -92,7 +92,7 @@ func (k *cluster) shared(name string) string {
 	return dir
 }
 
-// run starts a container with the walls that every pod has here; options precede the image.
+// run starts a container with the isolation that every pod has here; options precede the image.
 func (k *cluster) run(name, image string, options, args []string) {
 	k.t.Helper()
 	all := []string{
@@ -162,7 +162,7 @@ func (k *cluster) until(want string, args ...string) {
 	}
 }
 
-// The nodes of the manifests train, as far as that can be had without a cluster: their images, arguments, probes, walls and names,
+// The nodes of the manifests train, as far as that can be had without a cluster: their images, arguments, probes, isolation and names,
 // with two sites.
 func TestNodesOfTheManifestsTrain(t *testing.T) {
 	k := newCluster(t)

@@ -72,7 +72,7 @@ func TestRegistersAgainWhenItCountsAsLeft(t *testing.T) {
 }
 
 // A path that does not print must not keep a session from opening.
-func TestWallsAreMadePrintable(t *testing.T) {
+func TestIsolationIsMadePrintable(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	c := s.client("/swarm/sl", nil, s.start("sn-0").addr)
 	if err := c.Register(t.Context(), registration(t, "sl-0")); err != nil {
@@ -80,13 +80,13 @@ func TestWallsAreMadePrintable(t *testing.T) {
 	}
 	const said = "container, open: mount /srv/a\u00a0b\u202ec\n"
 	req := &swarmv1.OpenSessionRequest{
-		Session: strings.Repeat("a", 32), Contract: "study", SyncFrequency: 16, Weight: 1, Terms: smallTerms(t), Walls: said,
+		Session: strings.Repeat("a", 32), Contract: "study", SyncFrequency: 16, Weight: 1, Terms: smallTerms(t), Isolation: said,
 	}
 	view, err := c.OpenSession(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := view.GetSessions()[0].GetWalls(); got != "container, open: mount /srv/a?b?c?" || req.GetWalls() != said {
-		t.Errorf("walls %q, the request's %q", got, req.GetWalls())
+	if got := view.GetSessions()[0].GetIsolation(); got != "container, open: mount /srv/a?b?c?" || req.GetIsolation() != said {
+		t.Errorf("isolation %q, the request's %q", got, req.GetIsolation())
 	}
 }

@@ -42,11 +42,11 @@ func (c *Client) NodeList(ctx context.Context) (*swarmv1.ListNodesResponse, erro
 }
 
 // OpenSession enrols a session of our node. Needs Register before, as do the other session calls. What does not print in the
-// request's walls, such as the path of a mount may hold, is replaced: SNs refuse it.
+// request's isolation, such as the path of a mount may hold, is replaced: SNs refuse it.
 func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
-	if walls := text.Printable(req.GetWalls(), '?'); walls != req.GetWalls() {
+	if isolation := text.Printable(req.GetIsolation(), '?'); isolation != req.GetIsolation() {
 		req = proto.CloneOf(req)
-		req.Walls = walls
+		req.Isolation = isolation
 	}
 	res, err := call(ctx, c, manner{speaks: true}, req,
 		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.OpenSessionRequest]) (*connect.Response[swarmv1.OpenSessionResponse], error) {

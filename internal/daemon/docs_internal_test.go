@@ -59,7 +59,7 @@ func TestPagesOptions(t *testing.T) {
 		switch title {
 		case "Options of all start scripts":
 			of = scripts
-		case "The walls around the ML program, and how to open them":
+		case "The isolation of the ML program, and how to open it":
 			of = []string{"run-sl"}
 		case "run-apls", "run-sn", "run-sl", "run-spire-server":
 		default:

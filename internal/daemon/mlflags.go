@@ -33,7 +33,7 @@ func mlFlags() []cli.Flag {
 		list("ml-group-add", "further group of the program, such as video"),
 		list("ml-cap-add", "capability to give (default: none)"),
 		list("ml-security-opt", "security option, such as seccomp=unconfined"),
-		&cli.BoolFlag{Name: "ml-privileged", Usage: "no walls at all", Category: forML},
+		&cli.BoolFlag{Name: "ml-privileged", Usage: "no isolation at all", Category: forML},
 		text("ml-network", "network (default: none)", "ml-net"),
 		text("ml-memory", "limit of memory, such as 512m or 8g (default: none)"),
 		text("ml-cpus", "limit of CPUs, such as 1.5 (default: none)"),

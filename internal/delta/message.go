@@ -44,7 +44,7 @@ func advanceSessions(list []item[*swarmv1.Session]) {
 		x, to := list[i].msg, &made[i]
 		to.Id, to.Node, to.PeerId, to.Host, to.FsPort, to.Live = x.Id, x.Node, x.PeerId, x.Host, x.FsPort, x.Live
 		to.State, to.CheckinMode, to.Weight, to.EndReason, to.ExitCode = x.State, x.CheckinMode, x.Weight, x.EndReason, x.ExitCode
-		to.Progress, to.ExpectedBase, to.Run, to.SpiffeId, to.Walls = x.Progress, x.ExpectedBase, x.Run, x.SpiffeId, x.Walls
+		to.Progress, to.ExpectedBase, to.Run, to.SpiffeId, to.Isolation = x.Progress, x.ExpectedBase, x.Run, x.SpiffeId, x.Isolation
 		to.NoShard, to.SkippedSeq, to.Proof = x.NoShard, x.SkippedSeq, x.Proof
 		to.LastSeq, to.LastRound = list[i].counts[0], list[i].counts[1]
 		list[i].msg = to

@@ -105,7 +105,7 @@ func viewToProto(s *state.State, c *state.Contract, index uint64) *swarmv1.Contr
 func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 	out := &swarmv1.Session{
 		Id: x.ID, Node: x.Node, Run: x.Run, State: x.State, CheckinMode: x.CheckinMode, Weight: x.Weight,
-		Walls: x.Walls, NoShard: x.NoShard, LastSeq: x.LastSeq, LastRound: x.LastRound, SkippedSeq: x.SkippedSeq, EndReason: x.EndReason, ExitCode: x.ExitCode,
+		Isolation: x.Isolation, NoShard: x.NoShard, LastSeq: x.LastSeq, LastRound: x.LastRound, SkippedSeq: x.SkippedSeq, EndReason: x.EndReason, ExitCode: x.ExitCode,
 	}
 	if n != nil {
 		out.PeerId, out.SpiffeId, out.Host, out.FsPort, out.Live = n.PeerID, n.SPIFFEID, n.Host, uint32(n.FSPort), n.Live
@@ -116,16 +116,16 @@ func sessionToProto(x *state.Session, n *state.Node) *swarmv1.Session {
 	return out
 }
 
-// wallsFromProto takes an SL's words on what keeps its program in. They are shown to all peers: what a terminal might obey,
+// isolationFromProto takes an SL's words on what keeps its program in. They are shown to all peers: what a terminal might obey,
 // or what changes the order of characters, is refused rather than mended, as an honest SL sends none.
-func wallsFromProto(walls string) (string, error) {
-	if len(walls) > state.MaxWalls {
-		return "", fmt.Errorf("%w: walls of %d bytes, at most %d", ErrBadRequest, len(walls), state.MaxWalls)
+func isolationFromProto(isolation string) (string, error) {
+	if len(isolation) > state.MaxIsolation {
+		return "", fmt.Errorf("%w: isolation of %d bytes, at most %d", ErrBadRequest, len(isolation), state.MaxIsolation)
 	}
-	if spoken(walls, len(walls)) != walls {
-		return "", fmt.Errorf("%w: walls are not one line of printable text: %.80q", ErrBadRequest, walls)
+	if spoken(isolation, len(isolation)) != isolation {
+		return "", fmt.Errorf("%w: isolation is not one line of printable text: %.80q", ErrBadRequest, isolation)
 	}
-	return walls, nil
+	return isolation, nil
 }
 
 func committedToProto(r *state.CommittedRound) *swarmv1.CommittedRound {

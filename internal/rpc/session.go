@@ -32,14 +32,14 @@ func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.O
 	if err := s.checkEnough(m.GetContract(), terms); err != nil {
 		return nil, err
 	}
-	walls, err := wallsFromProto(m.GetWalls())
+	isolation, err := isolationFromProto(m.GetIsolation())
 	if err != nil {
 		return nil, err
 	}
 	res, err := s.enrol(ctx, state.OpenSession{
 		Session: m.GetSession(), Contract: m.GetContract(), Node: speaker(ctx), Terms: terms,
 		ExpectedPeers: m.GetExpectedPeers(), SyncFrequency: m.GetSyncFrequency(), Adaptive: m.GetAdaptive(),
-		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Walls: walls,
+		CheckinMode: m.GetCheckinMode(), Weight: m.GetWeight(), TotalEpochs: m.GetTotalEpochs(), Isolation: isolation,
 		NoShard: m.GetNoShard(), QuorumWaitMS: m.GetQuorumWaitMs(), StallGraceMS: m.GetStallGraceMs(), Late: m.GetLate(), KeepKey: true, AtMS: s.nowMS(),
 	})
 	if err != nil {

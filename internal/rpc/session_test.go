@@ -116,23 +116,23 @@ func TestNodesDoNotSpeakForTheSwarm(t *testing.T) {
 }
 
 // What a session's program is kept in by is told to all, in its SL's words and nothing that harms who reads them.
-func TestWallsAreShownToAll(t *testing.T) {
+func TestIsolationIsShownToAll(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")
 	b, _ := newLearner(t, s, "sl-b")
 	req := openRequest(idA, wireTerms(layout(t, 100), 2))
 	for name, bad := range map[string]string{
-		"long": strings.Repeat("w", state.MaxWalls+1), "two lines": "container\nnode sl-b: fine", "escape": "\x1b[2J",
+		"long": strings.Repeat("w", state.MaxIsolation+1), "two lines": "container\nnode sl-b: fine", "escape": "\x1b[2J",
 		"reversed": "container, \u202eneppo", "separator": "container\u2028open", "C1 control": "\u009b2J",
 	} {
-		req.Walls = bad
+		req.Isolation = bad
 		_, err := a.sessions().OpenSession(t.Context(), with(a, req))
 		wantReason(t, name, err, "BAD_REQUEST")
 	}
 	if s.core.View().Contracts["study"] != nil {
 		t.Error("a refused session opened the contract")
 	}
-	req.Walls = "container, open: network lan, mount /srv/daten für alle"
+	req.Isolation = "container, open: network lan, mount /srv/daten für alle"
 	if _, err := a.sessions().OpenSession(t.Context(), with(a, req)); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestWallsAreShownToAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := view.GetSessions()[0].GetWalls(); got != req.GetWalls() {
+	if got := view.GetSessions()[0].GetIsolation(); got != req.GetIsolation() {
 		t.Errorf("another peer sees %q", got)
 	}
 	op := s.as("/swarm/swci")
@@ -148,7 +148,7 @@ func TestWallsAreShownToAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := status.Msg.GetContract().GetSessions()[0].GetWalls(); got != req.GetWalls() {
+	if got := status.Msg.GetContract().GetSessions()[0].GetIsolation(); got != req.GetIsolation() {
 		t.Errorf("the status shows %q", got)
 	}
 }

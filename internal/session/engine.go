@@ -30,8 +30,8 @@ type Config struct {
 	// Settled is a contract whose newest run has given its final model to another program of this node: who asks for it once more
 	// wants a new training. Empty: none.
 	Settled string
-	// Walls says what keeps programs in, for the other peers to see.
-	Walls string
+	// Isolation says what keeps programs in, for the other peers to see.
+	Isolation string
 	// ModelDir keeps committed models on disk; empty: none are kept.
 	ModelDir string
 	// ScratchDir takes files that methods need beside the weight files and no program sees; empty: the system's directory for

@@ -69,9 +69,11 @@ func (j *Journal) Record() Record {
 	return j.rec
 }
 
-// Begin notes that a program is about to be started behind these walls, and forgets everything about an earlier one.
-func (j *Journal) Begin(life, program, walls string) {
-	j.put(func(r *Record) { *r = Record{Version: recordVersion, Life: life, Program: program, Walls: walls} })
+// Begin notes that a program is about to be started in this isolation, and forgets everything about an earlier one.
+func (j *Journal) Begin(life, program, isolation string) {
+	j.put(func(r *Record) {
+		*r = Record{Version: recordVersion, Life: life, Program: program, Isolation: isolation}
+	})
 }
 
 // End notes that the program has ended and nothing of it is left.

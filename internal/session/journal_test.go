@@ -26,7 +26,7 @@ func TestJournalOutlivesTheDaemon(t *testing.T) {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
 	again := session.OpenJournal(path, log)
-	if got := again.Record(); got.Life != "0123" || got.Program != "python train.py" || got.Walls != "container, no network" || got.Exit != nil {
+	if got := again.Record(); got.Life != "0123" || got.Program != "python train.py" || got.Isolation != "container, no network" || got.Exit != nil {
 		t.Errorf("got %+v", got)
 	}
 	again.End(3)

@@ -103,7 +103,7 @@ func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, er
 			LayoutDigest: req.Layout.Digest().String(), Layout: req.Layout.Canonical(), Method: method, MinPeers: req.MinPeers,
 		},
 		ExpectedPeers: e.cfg.ExpectedPeers, SyncFrequency: req.SyncFrequency, Adaptive: req.Adaptive, CheckinMode: req.CheckinMode,
-		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Walls: e.cfg.Walls,
+		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Isolation: e.cfg.Isolation,
 	}
 	e.cfg.Patience.ask(s.open)
 	s.localName = slots.LocalName()

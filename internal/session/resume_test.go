@@ -76,7 +76,7 @@ func (l *lives) begin(number int) {
 	journal := session.OpenJournal(l.record(number), log)
 	open := func(turn int) (session.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
 	n.engine = session.New(session.Config{
-		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Walls: "container, no network",
+		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Isolation: "container, no network",
 		Sign:     func(msg []byte) ([]byte, error) { return msg[:8], nil },
 		NewSlots: func(int64) (session.Slots, error) { return open(0) },
 		OpenSlots: func(_ int64, local, committed string) (session.Slots, error) {
@@ -253,12 +253,12 @@ func (s *turning) Close() error { return nil }
 // ledSwarm is a swarm whose leader plans and commits by itself.
 type ledSwarm struct {
 	*swarm
-	walls string
+	isolation string
 }
 
 func (w *ledSwarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
 	w.update(func(v *swarmv1.ContractView) {
-		w.walls = req.Walls
+		w.isolation = req.Isolation
 		v.Sessions = []*swarmv1.Session{
 			{Id: req.Session, Node: "me", Live: true, State: "open"},
 			{Id: "other", Node: "other", Live: true, State: "open"},
@@ -404,8 +404,8 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("got models\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			if w.walls != "container, no network" {
-				t.Errorf("walls %q", w.walls)
+			if w.isolation != "container, no network" {
+				t.Errorf("isolation %q", w.isolation)
 			}
 			killed += l.life.number
 		})

@@ -170,7 +170,7 @@ type sessionJSON struct {
 	Weight      uint32   `json:"weight" doc:"1 to 100"`
 	CheckinMode string   `json:"checkin_mode" doc:"snapshot, inactive or active"`
 	NoShard     bool     `json:"no_shard" doc:"it owns no part of a merge (SL_MAKE_ME_ADMIN=False)"`
-	Walls       string   `json:"walls" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`
+	Isolation   string   `json:"isolation" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`
 	EndReason   string   `json:"end_reason" doc:"why it ended, empty while it has not"`
 	ExitCode    int32    `json:"exit_code" doc:"of the program, when its end is the session's"`
 }
@@ -235,7 +235,7 @@ func sessionToJSON(x *swarmv1.Session) sessionJSON {
 	out := sessionJSON{
 		ID: x.GetId(), Node: x.GetNode(), Live: x.GetLive(), State: x.GetState(), Phase: p.GetPhase(), Round: x.GetLastRound(),
 		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Weight: x.GetWeight(), CheckinMode: x.GetCheckinMode(),
-		NoShard: x.GetNoShard(), Walls: x.GetWalls(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
+		NoShard: x.GetNoShard(), Isolation: x.GetIsolation(), EndReason: x.GetEndReason(), ExitCode: x.GetExitCode(),
 	}
 	if p.GetHasLoss() {
 		out.Loss = finite(p.GetLoss())
@@ -286,7 +286,7 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 		return nil // what it waits for says so
 	}
 	fmt.Fprintln(w)
-	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WEIGHT", "WALLS", "NOTE"}}
+	t := table{header: []string{"NODE", "STATE", "PHASE", "ROUND", "EPOCH", "LOSS", "METRIC", "WEIGHT", "ISOLATION", "NOTE"}}
 	for _, x := range byNode(c.GetSessions()) {
 		j := sessionToJSON(x)
 		note := j.EndReason
@@ -296,7 +296,7 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 			note = strings.TrimPrefix(note+", node is dead", ", ")
 		}
 		t.add(j.Node, j.State, j.Phase, utoa(j.Round), epochs(j.EpochsDone, j.TotalEpochs), number(j.Loss), number(j.Metric),
-			utoa(uint64(j.Weight)), j.Walls, note)
+			utoa(uint64(j.Weight)), j.Isolation, note)
 	}
 	return t.print(w)
 }

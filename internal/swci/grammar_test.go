@@ -156,9 +156,9 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 			Committed: &swarmv1.CommittedRound{Round: 4, Digest: "0123456789abcdef", Participants: []string{"sl-0", "sl-1"}},
 			Sessions: []*swarmv1.Session{{
 				Node: "sl-0", Live: true, State: "open", LastRound: 4,
-				Progress: &swarmv1.Progress{Phase: "ready", Loss: 0.5, HasLoss: true, EpochsDone: 1, TotalEpochs: 3},
-				Walls:    "container, no network",
-			}, {Node: "sl-1\x1b[2J", State: "open", Walls: "container, open: network lan\x1b[2J"}},
+				Progress:  &swarmv1.Progress{Phase: "ready", Loss: 0.5, HasLoss: true, EpochsDone: 1, TotalEpochs: 3},
+				Isolation: "container, no network",
+			}, {Node: "sl-1\x1b[2J", State: "open", Isolation: "container, open: network lan\x1b[2J"}},
 		},
 		Waiting: "waiting for 1 more peer", WaitingSinceUnixMs: 5_000,
 		Explanation: []string{"contract c, run 1, is training: round 5 is due", "waiting for 1 more peer\x1b[2J"},
@@ -238,7 +238,7 @@ terms      method mean, min peers 2
 committed  round 4, model 0123456789ab, from sl-0, sl-1
 waiting    for 1 more peer (6s)
 
-NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WEIGHT  WALLS                         NOTE
+NODE  STATE  PHASE  ROUND  EPOCH  LOSS    METRIC  WEIGHT  ISOLATION                     NOTE
 sl-0  open   ready  4      1/3    0.5000  -       0       container, no network         -
 sl-1  open   -      0      0      -       -       0       container, open: network lan  node is dead
 `},

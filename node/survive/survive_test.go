@@ -271,7 +271,7 @@ func TestContainerWithoutARecord(t *testing.T) {
 func TestStoppedNode(t *testing.T) {
 	s := newSite(t)
 	p := s.start(1, "MIN_PEERS=1", "BATCHES=100000")
-	p.Sees("model handed to the program", "walls=\"container, no network\"")
+	p.Sees("model handed to the program", "isolation=\"container, no network\"")
 	begun := time.Now()
 	_ = p.Cmd.Process.Signal(syscall.SIGTERM)
 	p.Exits()

@@ -2033,7 +2033,7 @@ type OpenSessionRequest struct {
 	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // "inactive", "snapshot", "active"
 	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 1..100
 	TotalEpochs   uint32                 `protobuf:"varint,9,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
-	Walls         string                 `protobuf:"bytes,10,opt,name=walls,proto3" json:"walls,omitempty"`                                      // what keeps the program in, as its SL says: see Session
+	Isolation     string                 `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`                              // what keeps the program in, as its SL says: see Session
 	NoShard       bool                   `protobuf:"varint,11,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`                  // the node wants to own no part of a merge (SL_MAKE_ME_ADMIN=False)
 	QuorumWaitMs  uint32                 `protobuf:"varint,12,opt,name=quorum_wait_ms,json=quorumWaitMs,proto3" json:"quorum_wait_ms,omitempty"` // what this node asks for (SL_WAIT_FOR_FULL_QUORUM_SECONDS); 0: nothing. The largest one counts
 	StallGraceMs  uint32                 `protobuf:"varint,13,opt,name=stall_grace_ms,json=stallGraceMs,proto3" json:"stall_grace_ms,omitempty"` // likewise (SL_LEADER_FAILURE_BASE_TIMEOUT)
@@ -2137,9 +2137,9 @@ func (x *OpenSessionRequest) GetTotalEpochs() uint32 {
 	return 0
 }
 
-func (x *OpenSessionRequest) GetWalls() string {
+func (x *OpenSessionRequest) GetIsolation() string {
 	if x != nil {
-		return x.Walls
+		return x.Isolation
 	}
 	return ""
 }
@@ -4077,7 +4077,7 @@ type Session struct {
 	SpiffeId     string                 `protobuf:"bytes,17,opt,name=spiffe_id,json=spiffeId,proto3" json:"spiffe_id,omitempty"`              // that the node registered with
 	// What keeps the session's program in, in words of its SL, which the others must believe: "container, no network", or what
 	// was opened, such as "container, open: network hospital-lan", or "none: process runtime". At most 256 bytes.
-	Walls         string `protobuf:"bytes,18,opt,name=walls,proto3" json:"walls,omitempty"`
+	Isolation     string `protobuf:"bytes,18,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	NoShard       bool   `protobuf:"varint,19,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`          // it owns no part of a merge
 	SkippedSeq    uint64 `protobuf:"varint,20,opt,name=skipped_seq,json=skippedSeq,proto3" json:"skipped_seq,omitempty"` // the newest Sync number that was answered without a model; 0: none
 	Proof         string `protobuf:"bytes,22,opt,name=proof,proto3" json:"proof,omitempty"`                              // digest of the NodeProof of its node, hex; empty: there is none
@@ -4234,9 +4234,9 @@ func (x *Session) GetSpiffeId() string {
 	return ""
 }
 
-func (x *Session) GetWalls() string {
+func (x *Session) GetIsolation() string {
 	if x != nil {
-		return x.Walls
+		return x.Isolation
 	}
 	return ""
 }
@@ -6276,7 +6276,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x06layout\x18\x02 \x01(\fR\x06layout\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1b\n" +
 	"\tmin_peers\x18\x04 \x01(\rR\bminPeers\x12\x16\n" +
-	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xca\x03\n" +
+	"\x06leaves\x18\x05 \x01(\x04R\x06leaves\"\xd2\x03\n" +
 	"\x12OpenSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1a\n" +
 	"\bcontract\x18\x02 \x01(\tR\bcontract\x12%\n" +
@@ -6286,9 +6286,9 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\badaptive\x18\x06 \x01(\bR\badaptive\x12!\n" +
 	"\fcheckin_mode\x18\a \x01(\tR\vcheckinMode\x12\x16\n" +
 	"\x06weight\x18\b \x01(\rR\x06weight\x12!\n" +
-	"\ftotal_epochs\x18\t \x01(\rR\vtotalEpochs\x12\x14\n" +
-	"\x05walls\x18\n" +
-	" \x01(\tR\x05walls\x12\x19\n" +
+	"\ftotal_epochs\x18\t \x01(\rR\vtotalEpochs\x12\x1c\n" +
+	"\tisolation\x18\n" +
+	" \x01(\tR\tisolation\x12\x19\n" +
 	"\bno_shard\x18\v \x01(\bR\anoShard\x12$\n" +
 	"\x0equorum_wait_ms\x18\f \x01(\rR\fquorumWaitMs\x12$\n" +
 	"\x0estall_grace_ms\x18\r \x01(\rR\fstallGraceMs\x12\x12\n" +
@@ -6471,7 +6471,7 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xba\x04\n" +
+	"at_unix_ms\x18\x04 \x01(\x03R\batUnixMs\"\xc2\x04\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
@@ -6492,8 +6492,8 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\bprogress\x18\x0e \x01(\v2\x12.swarm.v1.ProgressR\bprogress\x12#\n" +
 	"\rexpected_base\x18\x0f \x01(\bR\fexpectedBase\x12\x10\n" +
 	"\x03run\x18\x10 \x01(\x04R\x03run\x12\x1b\n" +
-	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\x12\x14\n" +
-	"\x05walls\x18\x12 \x01(\tR\x05walls\x12\x19\n" +
+	"\tspiffe_id\x18\x11 \x01(\tR\bspiffeId\x12\x1c\n" +
+	"\tisolation\x18\x12 \x01(\tR\tisolation\x12\x19\n" +
 	"\bno_shard\x18\x13 \x01(\bR\anoShard\x12\x1f\n" +
 	"\vskipped_seq\x18\x14 \x01(\x04R\n" +
 	"skippedSeq\x12\x14\n" +

@@ -11,7 +11,7 @@ import (
 )
 
 // The compose file as its page says: three organisations, real SPIRE, a join token for each node, a PyTorch program behind
-// walls at each SL.
+// isolation at each SL.
 func TestCompose(t *testing.T) {
 	s := newSite(t)
 	compose, err := exec.LookPath("docker-compose")

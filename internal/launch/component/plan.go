@@ -162,7 +162,7 @@ func (s Spec) ourLabels() map[string]string {
 	return labels
 }
 
-// hostConfig is the walls and what the engine does when the component ends.
+// hostConfig is the isolation and what the engine does when the component ends.
 func (s Spec) hostConfig() (*container.HostConfig, error) {
 	pids := int64(pidsLimit)
 	hc := &container.HostConfig{

@@ -189,7 +189,7 @@ func TestAttachedStop(t *testing.T) {
 	}
 }
 
-func TestWalls(t *testing.T) {
+func TestIsolation(t *testing.T) {
 	b := newBench(t)
 	_, err := b.run(b.shell("n", `
 touch /x 2>/dev/null && echo root is writable

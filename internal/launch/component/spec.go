@@ -1,5 +1,5 @@
 // Package component runs the swarm's components (SN, SL, SPIRE server, SWCI, SWOP) as containers: it makes a container from
-// docker-like options, gives it state, files, ports and the walls that suit its role, starts it, and shows what it says.
+// docker-like options, gives it state, files, ports and the isolation that suit its role, starts it, and shows what it says.
 package component
 
 import (

@@ -1,5 +1,5 @@
-// Package container runs ML programs in containers of their own, walled in: no network, no capabilities, a read-only root,
-// limits, and of the host only the data, the model and the bridge directory. What a Spec opens beyond that, Spec.Walls says.
+// Package container runs ML programs in containers of their own, isolated: no network, no capabilities, a read-only root,
+// limits, and of the host only the data, the model and the bridge directory. What a Spec opens beyond that, Spec.Isolation says.
 //
 // A program outlives the daemon that started it. Nothing is remembered here: Find lists what the engine has by labels, and
 // Adopt takes one up again. A container is made and started by two calls to the engine, so a daemon that dies in between

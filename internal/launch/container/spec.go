@@ -23,11 +23,11 @@ const (
 	defaultPids  = 4096
 	defaultShm   = 1 << 30 // bytes
 	defaultGrace = 10 * time.Second
-	maxWalls     = 256 // bytes of the text that Walls returns: what the swarm takes
+	maxIsolation = 256 // bytes of the text that Isolation returns: what the swarm takes
 	maxOpening   = 23  // bytes of one opening's value where there is no room for all
 )
 
-// Spec says what to run and how it is walled in. Paths on the host are absolute.
+// Spec says what to run and how it is isolated. Paths on the host are absolute.
 type Spec struct {
 	// Node, Platform ("PYT" or "TF") and Scope become labels that a later daemon finds the container by. Scope "" is
 	// engine.OSScope.
@@ -82,20 +82,20 @@ type Spec struct {
 	LogSince time.Time
 }
 
-// Walls says what keeps the program in, such as "container, no network", and what opens the walls, such as "container, open:
+// Isolation says what keeps the program in, such as "container, no network", and what opens it, such as "container, open:
 // network lab, mount /scratch". One line, for logs and for the other peers. Where there is no room for all of it openings are
 // counted, never left out.
-func (s Spec) Walls() string {
-	words := s.wallsText(func(open []string, what string, values []string) []string {
+func (s Spec) Isolation() string {
+	words := s.isolationText(func(open []string, what string, values []string) []string {
 		for _, v := range values {
 			open = append(open, what+" "+v)
 		}
 		return open
 	})
-	if len(words) <= maxWalls {
+	if len(words) <= maxIsolation {
 		return words
 	}
-	return s.wallsText(func(open []string, what string, values []string) []string {
+	return s.isolationText(func(open []string, what string, values []string) []string {
 		switch v := strings.Join(values, ""); {
 		case len(values) == 0:
 			return open
@@ -108,8 +108,8 @@ func (s Spec) Walls() string {
 	}) + ", …"
 }
 
-// wallsText puts the words together; add appends the openings of one kind.
-func (s Spec) wallsText(add func(open []string, what string, values []string) []string) string {
+// isolationText puts the words together; add appends the openings of one kind.
+func (s Spec) isolationText(add func(open []string, what string, values []string) []string) string {
 	words := "container"
 	var open []string
 	if s.networkMode() == "none" {

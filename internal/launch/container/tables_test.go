@@ -25,7 +25,7 @@ func good() Spec {
 	return Spec{Node: "sl-1", Image: "i", ModelDir: "/m", Program: "p.py", User: "1:2", Scope: "s", Life: "l"}
 }
 
-func TestWalls(t *testing.T) {
+func TestIsolation(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"container, no network":                                       func(*Spec) {},
 		"container, open: network lab":                                func(s *Spec) { s.Network = "lab" },
@@ -39,17 +39,17 @@ func TestWalls(t *testing.T) {
 	} {
 		s := good()
 		change(&s)
-		if got := s.Walls(); got != want {
+		if got := s.Isolation(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 	s := good()
 	s.Network, s.IPC, s.GPUs, s.GroupAdd = "none", "private", "all", []string{"video"}
-	if got := s.Walls(); got != "container, no network" {
+	if got := s.Isolation(); got != "container, no network" {
 		t.Errorf("got %q of a Spec that opens nothing", got)
 	}
 	s.Devices = []string{strings.Repeat("/dev/ä", 1000)}
-	if got := s.Walls(); len(got) > maxWalls || !strings.HasSuffix(got, "…") {
+	if got := s.Isolation(); len(got) > maxIsolation || !strings.HasSuffix(got, "…") {
 		t.Errorf("got %d bytes", len(got))
 	}
 }
@@ -119,7 +119,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	}
 }
 
-func TestConfigWallsIn(t *testing.T) {
+func TestConfigIsolates(t *testing.T) {
 	s := good()
 	s.DataDir, s.BridgeDir, s.Spill, s.Memory, s.CPUs = "/d", "/dev/shm/b", "vol", 512<<20, 1.5
 	s, err := s.complete()

@@ -65,7 +65,7 @@ func TestComponentOfTypedOptions(t *testing.T) {
 	}
 }
 
-// TestComponentIsChecked holds that such a caller meets the checks of paths and of walls, too.
+// TestComponentIsChecked holds that such a caller meets the checks of paths and of isolation, too.
 func TestComponentIsChecked(t *testing.T) {
 	model := program(t)
 	for want, change := range map[string]func(*start.SL){

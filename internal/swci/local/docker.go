@@ -70,7 +70,7 @@ func engineError(err error) error {
 	return out
 }
 
-// baselineContainers returns what trains a peer's program alone, behind the same walls as in the swarm.
+// baselineContainers returns what trains a peer's program alone, in the same isolation as in the swarm.
 func (r *run) baselineContainers() func(ctx context.Context, i int) error {
 	return func(ctx context.Context, i int) error {
 		name, dir := cluster.SLName(i)+" alone", filepath.Join(r.cfg.peerDir(i), baseline)

@@ -224,7 +224,7 @@ func (r *run) collect(status *swarmv1.GetContractStatusResponse) (*report.Summar
 	var peers []report.Events
 	for i := range r.cfg.Peers {
 		e := report.Events{Name: cluster.SLName(i), ModelDir: r.cfg.peerDir(i), Failed: r.failed[i]}
-		e.Walls = session(status, e.Name).GetWalls()
+		e.Isolation = session(status, e.Name).GetIsolation()
 		e.Swarm = r.events(r.cfg.metricsPath(i, false))
 		if r.cfg.Baseline {
 			e.Local = r.events(r.cfg.metricsPath(i, true))

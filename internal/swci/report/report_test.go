@@ -34,7 +34,7 @@ func events(n int, final float64, sha string) []metrics.Event {
 func page() *report.Page {
 	sha := strings.Repeat("0a", 32)
 	peers := []report.Events{
-		{Name: "sl-0", ModelDir: "/out/sl-0", Walls: "container, no network", Swarm: events(4, 0.95, sha), Local: events(4, 0.4, sha)},
+		{Name: "sl-0", ModelDir: "/out/sl-0", Isolation: "container, no network", Swarm: events(4, 0.95, sha), Local: events(4, 0.4, sha)},
 		{Name: "sl-1", ModelDir: "/out/sl-1", Swarm: events(4, 0.95, sha), Local: events(4, 0.35, sha)},
 	}
 	p := &report.Page{Peers: peers, Summary: report.Summary{Program: "train.py", Platform: "PYT", Contract: "<b>c</b>", WallSeconds: 12.34, Started: "2026-01-01T00:00:00Z"}}
@@ -57,7 +57,7 @@ func TestSummary(t *testing.T) {
 	peer := m["peers"].([]any)[0].(map[string]any)
 	want := map[string]any{
 		"name": "sl-0", "local_accuracy": 0.4, "swarm_accuracy": 0.95, "model_sha256": strings.Repeat("0a", 32),
-		"failed": false, "walls": "container, no network", "local_loss": 0.6, "swarm_loss": 0.25, "rounds": 4.0, "model_dir": "/out/sl-0",
+		"failed": false, "isolation": "container, no network", "local_loss": 0.6, "swarm_loss": 0.25, "rounds": 4.0, "model_dir": "/out/sl-0",
 	}
 	if diff := cmp.Diff(want, peer); diff != "" {
 		t.Errorf("peer (-want +got):\n%s", diff)

@@ -36,18 +36,18 @@ type Peer struct {
 	SwarmLoss     *float64 `json:"swarm_loss"`
 	Rounds        int64    `json:"rounds"` // that this peer loaded a model of
 	ModelDir      string   `json:"model_dir"`
-	Failed        bool     `json:"failed"` // its program failed, the others went on
-	Walls         string   `json:"walls"`  // what keeps its program in, in the SL's words; empty when not known
+	Failed        bool     `json:"failed"`    // its program failed, the others went on
+	Isolation     string   `json:"isolation"` // what keeps its program in, in the SL's words; empty when not known
 }
 
 // Events is what one peer's programs wrote.
 type Events struct {
-	Name     string
-	ModelDir string
-	Failed   bool
-	Walls    string
-	Swarm    []metrics.Event
-	Local    []metrics.Event // the baseline's; nil without one
+	Name      string
+	ModelDir  string
+	Failed    bool
+	Isolation string
+	Swarm     []metrics.Event
+	Local     []metrics.Event // the baseline's; nil without one
 }
 
 // Summarise fills the peers' part of a summary, and ModelsEqual. rounds is what the swarm says was committed; 0 takes the
@@ -55,7 +55,7 @@ type Events struct {
 func (s *Summary) Summarise(peers []Events, rounds int64) {
 	s.Peers, s.Rounds = nil, rounds
 	for _, e := range peers {
-		p := Peer{Name: e.Name, ModelDir: e.ModelDir, Failed: e.Failed, Walls: e.Walls}
+		p := Peer{Name: e.Name, ModelDir: e.ModelDir, Failed: e.Failed, Isolation: e.Isolation}
 		p.LocalLoss, p.LocalAccuracy = final(e.Local)
 		p.SwarmLoss, p.SwarmAccuracy = final(e.Swarm)
 		for _, ev := range e.Swarm {

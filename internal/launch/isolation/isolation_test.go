@@ -1,4 +1,4 @@
-package walls_test
+package isolation_test
 
 import (
 	"context"
@@ -77,7 +77,7 @@ func logger(t *testing.T) *slog.Logger {
 // spec is a program as run-sl starts it.
 func spec(scope, user string, f folders) container.Spec {
 	return container.Spec{
-		Node: "walls", Platform: "PYT", Scope: scope, Image: enginetest.TestImage, Program: "ways.py", User: user,
+		Node: "isolation", Platform: "PYT", Scope: scope, Image: enginetest.TestImage, Program: "ways.py", User: user,
 		DataDir: f.data, ModelDir: f.model, BridgeDir: f.bridge, LogTail: 5,
 	}
 }
@@ -95,7 +95,7 @@ func run(t *testing.T, e *engine.Engine, s container.Spec) (launch.Exit, string)
 	return exit, out.text()
 }
 
-// TestNoWayOut tries all ways with the default walls, as an ordinary user and as root, whose program has no right of root's.
+// TestNoWayOut tries all ways with the default isolation, as an ordinary user and as root, whose program has no right of root's.
 func TestNoWayOut(t *testing.T) {
 	e := enginetest.Engine(t)
 	scope := enginetest.Scope(t)
@@ -111,8 +111,8 @@ func (o *other) noWayOut(t *testing.T, e *engine.Engine, scope, user string) {
 	uid, _ := strconv.Atoi(strings.Split(user, ":")[0])
 	f := o.folders(t, uid)
 	s := spec(scope, user, f)
-	if got := s.Walls(); got != "container, no network" {
-		t.Errorf("walls: %s", got)
+	if got := s.Isolation(); got != "container, no network" {
+		t.Errorf("isolation: %s", got)
 	}
 	exit, text := run(t, e, s)
 	if exit.ExitCode != 0 {
@@ -152,20 +152,20 @@ func (o *other) untouched(t *testing.T, f folders) {
 	}
 }
 
-// TestNoWalls runs the same program without walls: the ways are real.
-func TestNoWalls(t *testing.T) {
+// TestNoIsolation runs the same program without isolation: the ways are real.
+func TestNoIsolation(t *testing.T) {
 	e := enginetest.Engine(t)
 	scope := enginetest.Scope(t)
 	enginetest.Clean(t, scope)
 	o := newOther(t, e, scope)
-	all := attempts(t, o.withoutWalls(t, e, scope, false))
+	all := attempts(t, o.withoutIsolation(t, e, scope, false))
 	o.out(t, all)
 }
 
-// withoutWalls runs the program with all that the walls keep away, and returns its output. Docker gives a privileged container
+// withoutIsolation runs the program with all that isolation keeps away, and returns its output. Docker gives a privileged container
 // capabilities that the machine itself may not have, so it gets what privileged would give by name. Podman knows better, but
 // has no other word for all devices.
-func (o *other) withoutWalls(t *testing.T, e *engine.Engine, scope string, privileged bool) string {
+func (o *other) withoutIsolation(t *testing.T, e *engine.Engine, scope string, privileged bool) string {
 	t.Helper()
 	f := o.folders(t, 0)
 	socket := strings.TrimPrefix(e.DaemonHost(), "unix://")
@@ -212,11 +212,11 @@ func (o *other) out(t *testing.T, all map[string]attempt) {
 		case refused:
 			t.Logf("%s: the machine does not allow it: %s", way, why)
 		default:
-			t.Errorf("%s does not lead out even without walls: %s", way, a.How)
+			t.Errorf("%s does not lead out even without isolation: %s", way, a.How)
 		}
 	}
 	if n < 8 {
-		t.Errorf("%d ways lead out without walls, want 8 at least: the test can not fail", n)
+		t.Errorf("%d ways lead out without isolation, want 8 at least: the test can not fail", n)
 	}
 }
 
@@ -243,8 +243,8 @@ func (o *other) opened(t *testing.T, e *engine.Engine, scope, name string) {
 	f := o.folders(t, 1000)
 	s := spec(scope, "1000:1000", f)
 	s.Network = name
-	if got, want := s.Walls(), "container, open: network "+name; got != want {
-		t.Errorf("walls: %q, want %q", got, want)
+	if got, want := s.Isolation(), "container, open: network "+name; got != want {
+		t.Errorf("isolation: %q, want %q", got, want)
 	}
 	exit, text := run(t, e, s)
 	if exit.ExitCode != 0 {

@@ -1,4 +1,4 @@
-package walls_test
+package isolation_test
 
 import (
 	"archive/tar"
@@ -31,7 +31,7 @@ const (
 	metadataIP = "169.254.169.254"
 )
 
-// target is ways.json: what the test put on the other side of the walls.
+// target is ways.json: what the test put outside the isolation.
 type target struct {
 	Greeting string   `json:"greeting"`
 	DNS      []string `json:"dns"`
@@ -64,7 +64,7 @@ var ways = []string{
 func newOther(t *testing.T, e *engine.Engine, scope string) *other {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root: to put something on the other side of the walls")
+		t.Skip("needs root: to put something outside the isolation")
 	}
 	o := &other{refused: map[string]string{}, cat: catOf(t, e)}
 	o.Greeting, o.Secret, o.Marker, o.Tasks = greeting, "secret of "+scope, "marker-"+scope, defaultTop+64
@@ -99,7 +99,7 @@ func (o *other) listen(t *testing.T, scope string) {
 		t.Fatal(err)
 	}
 	greet(t, tcp)
-	o.Abstract = "walls-" + scope
+	o.Abstract = "isolation-" + scope
 	abstract, err := net.Listen("unix", "@"+o.Abstract)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-func TestOpenWallsAreLoggedOnceOnEverySN(t *testing.T) {
+func TestOpenedIsolationIsLoggedOnceOnEverySN(t *testing.T) {
 	for _, leads := range []bool{true, false} {
 		t.Run(fmt.Sprintf("leads=%t", leads), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -31,11 +31,11 @@ func TestOpenWallsAreLoggedOnceOnEverySN(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- lead.New(lead.Config{}, log, slog.New(slog.NewTextHandler(words, nil))).Run(ctx) }()
-				open := func(n int, walls string) {
+				open := func(n int, isolation string) {
 					node := fmt.Sprintf("sl-%d", n)
 					apply(state.RegisterNode{Node: state.Node{Name: node, Role: naming.RoleSL, PeerID: "key-" + node}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 					apply(state.OpenSession{
-						Session: fmt.Sprintf("%032x", n), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, Walls: walls,
+						Session: fmt.Sprintf("%032x", n), Contract: contractName, Node: node, SyncFrequency: 16, Weight: 1, Isolation: isolation,
 						Terms: state.Terms{LayoutDigest: strings.Repeat("a", 64), Layout: []byte("a"), Leaves: 10, Method: "mean", MinPeers: 9},
 					})
 				}
@@ -49,7 +49,7 @@ func TestOpenWallsAreLoggedOnceOnEverySN(t *testing.T) {
 					t.Error(err)
 				}
 				said := words.lines("level=WARN")
-				if len(said) != 1 || !strings.Contains(said[0], `node=sl-2`) || !strings.Contains(said[0], `walls="container, open: network lan"`) {
+				if len(said) != 1 || !strings.Contains(said[0], `node=sl-2`) || !strings.Contains(said[0], `isolation="container, open: network lan"`) {
 					t.Errorf("warnings: %q", said)
 				}
 			})

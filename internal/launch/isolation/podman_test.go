@@ -1,4 +1,4 @@
-package walls_test
+package isolation_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/enginetest"
 )
 
-// TestPodman runs programs through Podman's Docker-compatible socket: walls, output, exit, limits, stop, finding again.
+// TestPodman runs programs through Podman's Docker-compatible socket: isolation, output, exit, limits, stop, finding again.
 func TestPodman(t *testing.T) {
 	docker := enginetest.Engine(t)
 	host := enginetest.Podman(t)
@@ -26,7 +26,7 @@ func TestPodman(t *testing.T) {
 	o := newOther(t, docker, scope)
 	o.Engines = append(o.Engines, strings.TrimPrefix(host, "unix://"))
 	t.Run("no way out", func(t *testing.T) { o.noWayOut(t, e, scope, "1000:1000") })
-	t.Run("no walls", func(t *testing.T) { o.out(t, attempts(t, o.withoutWalls(t, e, scope, true))) })
+	t.Run("no isolation", func(t *testing.T) { o.out(t, attempts(t, o.withoutIsolation(t, e, scope, true))) })
 	t.Run("exit", func(t *testing.T) {
 		exit, text := run(t, e, script(t, o, scope, "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.exit(7)\n"))
 		if exit.ExitCode != 7 || exit.Signal != 0 || !strings.Contains(text, "one") || !strings.Contains(text, "two") {

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestOtherWallsAreNotTakenUp: a program that was let out is not let run on by a daemon that is to wall it in, and would tell
+// TestOtherIsolationIsNotResumed: a program that was let out is not let run on by a daemon that is to isolate it, and would tell
 // the other peers so.
-func TestOtherWallsAreNotTakenUp(t *testing.T) {
+func TestOtherIsolationIsNotResumed(t *testing.T) {
 	s := newSite(t)
 	s.env = []string{"SWARM_ML_NETWORK=host"}
 	p := s.start(1, "MIN_PEERS=1", "BATCHES=100000")
-	p.Sees("model handed to the program", `walls="container, open: network host"`)
+	p.Sees("model handed to the program", `isolation="container, open: network host"`)
 	p.Kill()
 	before := s.containers(1)[0].ID
 	if err := os.Remove(filepath.Join(s.model(1), "metrics")); err != nil {
@@ -20,7 +20,7 @@ func TestOtherWallsAreNotTakenUp(t *testing.T) {
 	}
 	s.env = nil
 	p = s.start(1, "MIN_PEERS=1", "CONTRACT=again")
-	p.Sees("behind other walls", `walls="container, no network"`)
+	p.Sees("in another isolation", `isolation="container, no network"`)
 	if code := p.Exits(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}

@@ -1,4 +1,4 @@
-package walls_test
+package isolation_test
 
 import (
 	_ "embed" // the stand-in
