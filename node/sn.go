@@ -17,7 +17,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/restore"
 	"github.com/swarmd/swarmd/consensus/state"
@@ -102,7 +102,7 @@ func (s *sn) run(ctx context.Context) error {
 	if err := s.supersededAtStart(ctx); err != nil {
 		return err
 	}
-	var leader *lead.Leader
+	var leader *planner.Planner
 	group, err := consensus.Open(consensus.Config{
 		Name: s.cfg.Name, Address: s.address(), Dir: s.cfg.StateDir, Network: raftNetwork{s.host}, Log: log,
 		OnHeard: func(names []string) {
@@ -117,7 +117,7 @@ func (s *sn) run(ctx context.Context) error {
 		return err
 	}
 	s.group.Store(group)
-	leader = lead.New(lead.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait, StallGrace: s.cfg.StallGrace, Ledger: group.ReadLedger}, group, log)
+	leader = planner.New(planner.Config{Self: s.cfg.Name, QuorumWait: s.cfg.QuorumWait, StallGrace: s.cfg.StallGrace, Ledger: group.ReadLedger}, group, log)
 	s.base.health.Leader(group.LeaderSeen)
 	s.base.health.Ledger(group.LedgerComplete)
 	serveBundle(s.host, group)
@@ -335,7 +335,7 @@ func (s *sn) registration() (state.RegisterNode, error) {
 	})
 }
 
-func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *lead.Leader, entered <-chan struct{}) error {
+func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, entered <-chan struct{}) error {
 	server, err := rpc.New(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
 		Quorum: group.Quorum,

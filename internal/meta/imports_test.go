@@ -21,7 +21,7 @@ var ranks = []struct {
 	{"0+", []string{"internal/cmdline", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
 	{"0++", []string{"consensus/store", "consensus/snlink"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"1", []string{
-		"consensus", "consensus/lead", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
+		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"consensus/ledger/audit", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine

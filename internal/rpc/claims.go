@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -77,12 +77,12 @@ func boundedClaims(claims []*swarmv1.MergeClaim) bool {
 }
 
 // leadClaims are claims as the leader judges them.
-func leadClaims(claims []exchange.Claim) []lead.Claim {
-	var out []lead.Claim
+func leadClaims(claims []exchange.Claim) []planner.Claim {
+	var out []planner.Claim
 	for _, c := range claims {
-		l := lead.Claim{Owner: c.Owner, Digest: c.Shard().String()}
+		l := planner.Claim{Owner: c.Owner, Digest: c.Shard().String()}
 		for _, in := range c.Inputs {
-			l.Inputs = append(l.Inputs, lead.Input{Digest: in.Digest.String(), Signature: in.Signature})
+			l.Inputs = append(l.Inputs, planner.Input{Digest: in.Digest.String(), Signature: in.Signature})
 		}
 		out = append(out, l)
 	}
@@ -90,9 +90,9 @@ func leadClaims(claims []exchange.Claim) []lead.Claim {
 }
 
 // inputSigned returns what tells whether a contributor of the contract's plan has signed an input.
-func (s *seals) inputSigned(view *state.State, c *state.Contract, plan merge.Digest) func(contributor, owner int, in lead.Input) bool {
+func (s *seals) inputSigned(view *state.State, c *state.Contract, plan merge.Digest) func(contributor, owner int, in planner.Input) bool {
 	parts := c.Plan.Participants
-	return func(contributor, owner int, in lead.Input) bool {
+	return func(contributor, owner int, in planner.Input) bool {
 		n := view.Nodes[parts[contributor].Node]
 		digest, err := parseDigest(in.Digest)
 		return n != nil && err == nil && s.Valid(n.PeerID, exchange.InputMessage(plan, contributor, owner, digest), in.Signature)

@@ -7,7 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/merge"
@@ -130,7 +130,7 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 		t.Fatalf("recorded %+v", got)
 	}
 	in := got.Claims[0].Inputs[0]
-	if !got.Signed(0, 0, in) || got.Signed(0, 1, in) || got.Signed(0, 0, lead.Input{Digest: shard.String(), Signature: in.Signature}) {
+	if !got.Signed(0, 0, in) || got.Signed(0, 1, in) || got.Signed(0, 0, planner.Input{Digest: shard.String(), Signature: in.Signature}) {
 		t.Error("a signature holds for what it is not of, or not for what it is of")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/text"
@@ -213,31 +213,31 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 }
 
 // reportFromProto takes what a session of the node reports.
-func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
-	out := lead.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber()}
+func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
+	out := planner.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber()}
 	if r := x.GetReady(); r != nil {
-		out.Ready = &lead.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(), Refuses: refusedFromProto(r.GetRefuses())}
+		out.Ready = &planner.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(), Refuses: refusedFromProto(r.GetRefuses())}
 	}
 	if d := x.GetDone(); d != nil {
-		out.Done = &lead.Done{
+		out.Done = &planner.Done{
 			Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(),
 			ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(), StateDigest: d.GetStateDigest(),
 			ShardsDigest: d.GetShardsDigest(), UpdateSquares: d.GetUpdateSquares(),
 		}
 	}
 	for _, h := range x.GetHeld()[:min(len(x.GetHeld()), maxHeld)] {
-		out.Held = append(out.Held, lead.Held{
+		out.Held = append(out.Held, planner.Held{
 			Round: h.GetRound(), Digest: text.Cut(h.GetDigest(), maxShortText), StateDigest: text.Cut(h.GetStateDigest(), maxShortText),
 		})
 	}
 	if f := x.GetFailed(); f != nil {
-		out.Failed = &lead.Failed{
+		out.Failed = &planner.Failed{
 			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: spoken(f.GetReason(), maxReason),
 			Bytes: f.GetBytesReceived(), HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
 		}
 	}
 	if p := x.GetProgress(); p != nil {
-		out.Progress = &lead.Progress{
+		out.Progress = &planner.Progress{
 			Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
 			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: spoken(p.GetPhase(), maxShortText),
 		}
@@ -245,7 +245,7 @@ func reportFromProto(node string, x *swarmv1.SessionReport) lead.Report {
 	return out
 }
 
-func progressToProto(p lead.Progress) *swarmv1.Progress {
+func progressToProto(p planner.Progress) *swarmv1.Progress {
 	return &swarmv1.Progress{
 		Round: p.Round, Loss: p.Loss, Metric: p.Metric, HasLoss: p.HasLoss, HasMetric: p.HasMetric,
 		EpochsDone: p.EpochsDone, TotalEpochs: p.TotalEpochs, Phase: p.Phase,
@@ -253,7 +253,7 @@ func progressToProto(p lead.Progress) *swarmv1.Progress {
 }
 
 // statusToProto joins what is committed with what the leader knows.
-func statusToProto(leader string, view *swarmv1.ContractView, st lead.Status) *swarmv1.GetContractStatusResponse {
+func statusToProto(leader string, view *swarmv1.ContractView, st planner.Status) *swarmv1.GetContractStatusResponse {
 	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader, Explanation: st.Explain}
 	for _, x := range view.GetSessions() {
 		if p, ok := st.Progress[x.GetId()]; ok {
@@ -264,7 +264,7 @@ func statusToProto(leader string, view *swarmv1.ContractView, st lead.Status) *s
 		out.Recent = append(out.Recent, committedToProto(&st.Recent[i]))
 	}
 	// While an attempt runs nothing is waited for but the merge itself.
-	if w := st.Waiting; w.Kind != "" && w.Kind != lead.WaitMerging && w.Kind != lead.WaitCompleted {
+	if w := st.Waiting; w.Kind != "" && w.Kind != planner.WaitMerging && w.Kind != planner.WaitCompleted {
 		out.Waiting = w.String()
 		if !w.Since.IsZero() {
 			out.WaitingSinceUnixMs = w.Since.UnixMilli()

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/merge"
@@ -140,13 +140,13 @@ func TestReportCarriesEveryField(t *testing.T) {
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
 		full(t, m) // so that a new field is not forgotten above
 	}
-	want := lead.Report{
+	want := planner.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
-		Ready:    &lead.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
-		Done:     &lead.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", ShardsDigest: "v", UpdateSquares: []float64{17}},
-		Failed:   &lead.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
-		Progress: &lead.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
-		Held:     []lead.Held{{Round: 18, Digest: "h"}},
+		Ready:    &planner.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
+		Done:     &planner.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", ShardsDigest: "v", UpdateSquares: []float64{17}},
+		Failed:   &planner.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
+		Progress: &planner.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+		Held:     []planner.Held{{Round: 18, Digest: "h"}},
 	}
 	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {
 		t.Error(d)

@@ -18,7 +18,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -208,7 +208,7 @@ func (s *Server) warnings(view *state.State, c *state.Contract) []string {
 			out = append(out, fmt.Sprintf("node %s: %s", h.GetName(), w))
 		}
 	}
-	shared := lead.SharedIDs(view, c)
+	shared := planner.SharedIDs(view, c)
 	for _, id := range slices.Sorted(maps.Keys(shared)) {
 		out = append(out, fmt.Sprintf("%s share the SPIFFE ID %s: each of them owns a part of the model, whoever runs them; give each node an entry of its own",
 			strings.Join(shared[id], ", "), id))

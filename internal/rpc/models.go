@@ -10,7 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 )
@@ -30,12 +30,12 @@ func (s *Server) ListModels(_ context.Context, req *connect.Request[swarmv1.List
 }
 
 // models lists what live nodes hold, newest first.
-func models(view *state.State, c *state.Contract, st lead.Status) *swarmv1.ListModelsResponse {
+func models(view *state.State, c *state.Contract, st planner.Status) *swarmv1.ListModelsResponse {
 	out := &swarmv1.ListModelsResponse{Run: c.Run, Export: c.Rules != nil && c.Rules.Export}
 	if c.Terms != nil {
 		out.Layout, out.Method = c.Terms.Layout, c.Terms.Method
 	}
-	by := map[lead.Held]*swarmv1.Model{}
+	by := map[planner.Held]*swarmv1.Model{}
 	for id, held := range st.Held {
 		x := c.Sessions[id]
 		if x == nil || x.Run != c.Run || view.Nodes[x.Node] == nil || !view.Nodes[x.Node].Live {
@@ -60,7 +60,7 @@ func models(view *state.State, c *state.Contract, st lead.Status) *swarmv1.ListM
 }
 
 // modelToProto adds what the leader knows of a model that is held.
-func modelToProto(c *state.Contract, st lead.Status, h lead.Held) *swarmv1.Model {
+func modelToProto(c *state.Contract, st planner.Status, h planner.Held) *swarmv1.Model {
 	m := &swarmv1.Model{Round: h.Round, Digest: h.Digest, StateDigest: h.StateDigest}
 	for _, r := range st.Recent {
 		if r.Round == h.Round && r.Digest == h.Digest {

@@ -6,7 +6,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -51,7 +51,7 @@ func TestListModels(t *testing.T) {
 	if err != nil || len(got.GetModels()) != 0 || !strings.Contains(got.GetNote(), "the model of round 1 is held by no node that runs: last by sl-a, sl-b") {
 		t.Errorf("held by nobody: %v, %v", got, err)
 	}
-	s.lead.Answer = lead.Status{Leading: true, Held: map[string][]lead.Held{
+	s.lead.Answer = planner.Status{Leading: true, Held: map[string][]planner.Held{
 		idB: {{Round: 1, Digest: second}}, idA: {{Round: 1, Digest: second}, {Round: 0, Digest: first, StateDigest: second}}, idC: {{Round: 9, Digest: first}},
 	}}
 	got, err = a.models(t, "study")

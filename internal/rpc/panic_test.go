@@ -11,7 +11,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
@@ -19,7 +19,7 @@ import (
 
 type panicking struct{ rpctest.Lead }
 
-func (*panicking) Status(string) lead.Status { panic("a bug with a secret") }
+func (*panicking) Status(string) planner.Status { panic("a bug with a secret") }
 
 type memory struct{ handler http.Handler }
 

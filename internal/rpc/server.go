@@ -16,7 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/backup"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/delta"
@@ -50,11 +50,11 @@ type Replica interface {
 	Changed() <-chan struct{}
 }
 
-// Lead is the memory of the SN that leads. *lead.Leader fulfils it.
+// Lead is the memory of the SN that leads. *planner.Planner fulfils it.
 type Lead interface {
 	Touch(node string)
-	Record(r lead.Report)
-	Status(contract string) lead.Status
+	Record(r planner.Report)
+	Status(contract string) planner.Status
 	// Asks tells whether sessions that are done with an attempt are to say all of it.
 	Asks(contract string, run, round, attempt uint64) bool
 }
@@ -122,7 +122,7 @@ type Server struct {
 
 var (
 	_ Core = (*consensus.Group)(nil)
-	_ Lead = (*lead.Leader)(nil)
+	_ Lead = (*planner.Planner)(nil)
 
 	_ swarmv1connect.SwarmServiceHandler    = (*Server)(nil)
 	_ swarmv1connect.NodeServiceHandler     = (*Server)(nil)

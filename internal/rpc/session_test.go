@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/merge"
@@ -295,10 +295,10 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	since := time.Now()
-	s.lead.Answer = lead.Status{
-		Leading: true, Waiting: lead.Waiting{Kind: lead.WaitPeers, Have: []string{"sl-a"}, Need: 2, Since: since},
+	s.lead.Answer = planner.Status{
+		Leading: true, Waiting: planner.Waiting{Kind: planner.WaitPeers, Have: []string{"sl-a"}, Need: 2, Since: since},
 		Recent:   []state.CommittedRound{{Round: 1}, {Round: 2}},
-		Progress: map[string]lead.Progress{idA: {Loss: 0.5, HasLoss: true}},
+		Progress: map[string]planner.Progress{idA: {Loss: 0.5, HasLoss: true}},
 	}
 	p := s.as("/swarm/swci")
 	res, err := p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "study"}))

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/merge"
@@ -23,7 +23,7 @@ func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 // checkDone verifies that the node signed for the ledger what it says came out of the running attempt. It notes an owner whose seal on the
 // digest of its shard is missing, if the report has these, and what is claimed of shards with witnesses. That all the rest is the
 // node's own word is the caller's matter.
-func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport, done *lead.Done) (err error) {
+func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport, done *planner.Done) (err error) {
 	d := x.GetDone()
 	out := exchange.Outcome{
 		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -44,7 +44,7 @@ type sn struct {
 
 	host   *host
 	group  *consensus.Group
-	leader *lead.Leader
+	leader *planner.Planner
 	cancel context.CancelFunc
 	tasks  *sync.WaitGroup
 	err    error // what ended the group; guarded by tasks
@@ -117,7 +117,7 @@ func (p prover) Check(_ string, r consensus.JoinRequest) (consensus.Peer, error)
 func (n *sn) start(found bool) error {
 	n.host = n.swarm.Network.attach(n.id, naming.RoleSN)
 	log := n.swarm.log.With("on", n.id.name)
-	var leader *lead.Leader
+	var leader *planner.Planner
 	var server *rpc.Server
 	group, err := consensus.Open(consensus.Config{
 		Name: n.id.name, Address: n.address(), Stores: &n.stores, Network: raftNet{n.host}, Log: log, Prover: prover{n},
@@ -132,7 +132,7 @@ func (n *sn) start(found bool) error {
 		return err
 	}
 	n.host.refuse(func(peerID string) error { return group.View().CheckBan(peerID) })
-	leader = lead.New(lead.Config{Self: n.id.name, QuorumWait: n.swarm.cfg.QuorumWait, Ledger: group.ReadLedger}, group, log)
+	leader = planner.New(planner.Config{Self: n.id.name, QuorumWait: n.swarm.cfg.QuorumWait, Ledger: group.ReadLedger}, group, log)
 	server, err = rpc.New(rpc.Config{Name: n.id.name, Core: group, Lead: leader, Log: log, Caller: n.caller, Source: n.id.source})
 	if err != nil {
 		return errors.Join(err, group.Close())

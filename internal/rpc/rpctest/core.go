@@ -12,7 +12,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/admission"
-	"github.com/swarmd/swarmd/consensus/lead"
+	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -259,9 +259,9 @@ func (n *SN) WithLeader(ctx context.Context, try func(context.Context, http.Roun
 type Lead struct {
 	mu      sync.Mutex
 	touched []string
-	reports []lead.Report
+	reports []planner.Report
 	// Answer is what Status returns; set it before use.
-	Answer lead.Status
+	Answer planner.Status
 	// Asked is the attempt that Asks says yes of; set it before use.
 	Asked uint64
 }
@@ -274,14 +274,14 @@ func (l *Lead) Touch(node string) {
 }
 
 // Record remembers the report.
-func (l *Lead) Record(r lead.Report) {
+func (l *Lead) Record(r planner.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reports = append(l.reports, r)
 }
 
 // Status returns Answer.
-func (l *Lead) Status(string) lead.Status { return l.Answer }
+func (l *Lead) Status(string) planner.Status { return l.Answer }
 
 // Asks tells whether the attempt is Asked.
 func (l *Lead) Asks(_ string, _, _, attempt uint64) bool { return attempt == l.Asked && attempt > 0 }
@@ -294,8 +294,8 @@ func (l *Lead) Touched() []string {
 }
 
 // Reports returns all that was recorded, in order.
-func (l *Lead) Reports() []lead.Report {
+func (l *Lead) Reports() []planner.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]lead.Report(nil), l.reports...)
+	return append([]planner.Report(nil), l.reports...)
 }

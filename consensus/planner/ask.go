@@ -1,0 +1,68 @@
+package planner
+
+import "time"
+
+// asked is a question to all participants of an attempt: what they hold is not the same, and so each is to say what it got of every
+// owner, with the owner's seal on it.
+type asked struct {
+	attempt uint64            // 0: nothing was asked
+	said    map[string]string // by session, what it had signed until then
+	since   time.Time         // since when half have answered
+}
+
+// outcome is what a participant signs that it holds.
+func (r *Done) outcome() string { return r.ModelDigest + " " + r.StateDigest + " " + r.ShardsDigest }
+
+// ask reports whether the leader must hear more than what all participants have said, and asks for it then. The question stands until the
+// attempt is decided. Another leader finds the same reports, and asks again.
+func (d *decider) ask(done map[string]*Done) bool {
+	p := d.c.Plan
+	said, whole, same := map[string]string{}, true, true
+	for _, part := range p.Participants {
+		r := done[part.Session]
+		said[part.Session] = r.outcome()
+		whole = whole && len(r.ShardDigests) > 0
+		same = same && said[part.Session] == said[p.Participants[0].Session]
+	}
+	if whole || same {
+		return false
+	}
+	if d.mem.asked.attempt != p.Attempt {
+		d.mem.asked = asked{attempt: p.Attempt, said: said}
+		d.mem.epoch = p.Epoch + 1 // Nothing of it is resumed: some hold what others do not.
+	}
+	return true
+}
+
+// asking reports whether the running attempt's participants are asked.
+func (d *decider) asking() bool { return d.mem.asked.attempt == d.c.Plan.Attempt }
+
+// answered returns those who have said all, and the names of those who have not.
+func (d *decider) answered(done map[string]*Done) (whole map[string]*Done, pending []string) {
+	whole = map[string]*Done{}
+	for _, part := range d.c.Plan.Participants {
+		switch r := done[part.Session]; {
+		case r == nil: // it has failed
+		case len(r.ShardDigests) > 0:
+			whole[part.Session] = r
+		default:
+			pending = append(pending, part.Node)
+		}
+	}
+	return whole, pending
+}
+
+// retracts reports whether a participant has signed another outcome of the running attempt before it was asked. No honest node ends an
+// attempt twice.
+func (d *decider) retracts(session string, now *Done) bool {
+	said := d.mem.asked.said[session]
+	return d.asking() && said != "" && said != now.outcome()
+}
+
+// Asks reports whether sessions that are done with an attempt are to say all of it.
+func (l *Planner) Asks(name string, run, round, attempt uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.contracts[name]
+	return c != nil && c.memory.run == run && c.memory.round == round && c.memory.asked.attempt == attempt && attempt > 0
+}

@@ -1,0 +1,280 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxEnded bounds the lines about peers that have left.
+const maxEnded = 8
+
+// Explain says in plain lines why no round is planned or committed right now: how far the training is, what is waited for
+// and until when, what each peer does, what failed last, and what a user can do. Times are relative to now, which is the
+// reader's. It is never empty.
+func (w Waiting) Explain(now time.Time) []string {
+	if w.Kind == "" {
+		return []string{"the raft leader has not looked at this contract yet: ask again in a moment"}
+	}
+	lines := append(w.stand(now), w.guard(now))
+	if w.Kind != WaitCompleted {
+		lines = append(lines, w.outlook(now)...)
+	}
+	lines = append(lines, w.peers(now)...)
+	if w.Snapshot.Shardless {
+		lines = append(lines, "all peers want to own no part of a merge (SL_MAKE_ME_ADMIN=False): each owns one all the same")
+	}
+	if s := w.Snapshot; len(s.Curbed) > 0 {
+		lines = append(lines, fmt.Sprintf("longer waits are asked for than count, quorum wait %s and stall grace %s; for more set the contract's rules "+
+			"--quorum-wait and --stall-grace, or start all SNs with more: %s", span(s.QuorumWait), span(s.StallGrace), names(s.Curbed)))
+	}
+	for _, id := range w.Snapshot.Shared {
+		lines = append(lines, "peers share the SPIFFE ID "+id+": each of them owns a part of the model, whoever runs them; give each node an entry of its own")
+	}
+	if w.Snapshot.Refusing != "" {
+		lines = append(lines, "nothing is merged by both of those who refuse one another (--allow-peer, or a registration that is not proven): "+w.Snapshot.Refusing)
+	}
+	if k := w.Snapshot.Skips; k.Count > 0 {
+		lines = append(lines, fmt.Sprintf("rounds that were skipped in this run: %d, the last time round %d, %s: %s",
+			k.Count, k.Round, ago(now, time.UnixMilli(k.AtMS)), k.Reason))
+	}
+	if last := w.lastFailure(); last != "" {
+		lines = append(lines, last)
+	}
+	return append(lines, "to do: "+w.remedy())
+}
+
+// stand tells how far the training is.
+func (w Waiting) stand(now time.Time) []string {
+	s := w.Snapshot
+	head := fmt.Sprintf("contract %s, run %d, is %s", s.Contract, s.Run, w.Phase)
+	switch {
+	case w.Kind == WaitCompleted:
+		return []string{head + fmt.Sprintf(": round %d is the final model, committed %s", s.Round, ago(now, s.Committed))}
+	case w.Kind == WaitSessions && s.Round == 0:
+	case s.Final:
+		head += fmt.Sprintf(": round %d is due, the final one", s.Round+1)
+	default:
+		head += fmt.Sprintf(": round %d is due", s.Round+1)
+	}
+	if s.Round > 0 {
+		return []string{head, fmt.Sprintf("round %d was committed %s", s.Round, ago(now, s.Committed))}
+	}
+	return []string{head}
+}
+
+// guard is the one reason.
+func (w Waiting) guard(now time.Time) string {
+	switch w.Kind {
+	case WaitSessions:
+		return "no session is open: no program has joined the contract, or all have left it"
+	case WaitPeers:
+		return fmt.Sprintf("waiting for %s: %d of %d (minPeers) are there, %s", more(w.Need-len(w.Have), ""), len(w.Have), w.Need, lasting(now, w.Since))
+	case WaitExpected:
+		return fmt.Sprintf("minPeers are ready; the first round waits for %s: %d of %d are there, %s",
+			more(w.Need-len(w.Have), "expected "), len(w.Have), w.Need, lasting(now, w.Since))
+	case WaitTraining:
+		if len(w.Have) >= w.Need {
+			return fmt.Sprintf("minPeers are ready; the round waits for %s, %s", names(w.For), lasting(now, w.Since))
+		}
+		return fmt.Sprintf("waiting until %s ready: %d of %d (minPeers) are, %s", are(w.For), len(w.Have), w.Need, lasting(now, w.Since))
+	case WaitMerging:
+		began := fmt.Sprintf("merging: attempt %d of round %d began %s", w.Attempt, w.Round, ago(now, w.Snapshot.Planned))
+		if w.Asking {
+			began += ", and its peers hold different models: each is asked what it got of whom, not answered yet: " + names(w.For)
+		}
+		return began
+	case WaitRetry:
+		return fmt.Sprintf("attempt %d of round %d failed: %s", w.Attempt, w.Round, w.Detail)
+	case WaitWeight:
+		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
+	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitWitnesses:
+		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
+	case WaitModel, WaitProof, WaitOwners, WaitRefusal:
+		return w.Rule + ", " + lasting(now, w.Since)
+	case WaitCommand:
+		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
+	case WaitCompleted:
+		return "training is over: new sessions are refused until the contract is reset"
+	}
+	return w.String()
+}
+
+// outlook tells what happens by itself, and when.
+func (w Waiting) outlook(now time.Time) []string {
+	switch {
+	case w.Until.IsZero():
+		return nil
+	case w.Kind == WaitRetry:
+		return []string{fmt.Sprintf("the next attempt begins %s", until(now, w.Until))}
+	case w.Fails:
+		return []string{fmt.Sprintf("if nothing changes all sessions fail %s (min-peers-timeout)", until(now, w.Until))}
+	case w.Ends:
+		return []string{fmt.Sprintf("if nothing changes training ends with the model of round %d %s", w.Snapshot.Round, until(now, w.Until))}
+	}
+	return []string{fmt.Sprintf("it goes on without them %s", until(now, w.Until))}
+}
+
+// peers tells what each one does, those who do the same in one line.
+func (w Waiting) peers(now time.Time) []string {
+	var lines []string
+	add := func(does Activity, format func(Peer) string) {
+		groups, order := map[string][]string{}, []string{}
+		for _, p := range w.Snapshot.Peers {
+			if p.Does != does {
+				continue
+			}
+			text := format(p)
+			if groups[text] == nil {
+				order = append(order, text)
+			}
+			groups[text] = append(groups[text], p.Node)
+		}
+		if does == PeerEnded && len(order) > maxEnded {
+			order = append(slices.Clone(order[:maxEnded]), fmt.Sprintf("left for other reasons (%d)", len(order)-maxEnded))
+		}
+		for _, text := range order {
+			lines = append(lines, strings.Replace(text, "%", names(groups[text]), 1)) // the first is the place of the names
+		}
+	}
+	add(PeerReady, func(Peer) string { return "ready: %" })
+	add(PeerDone, func(Peer) string { return "has reported its part of the merge: %" })
+	add(PeerMerging, func(p Peer) string { return "has not reported yet, " + lasting(now, p.Since) + ": %" })
+	add(PeerFailed, func(p Peer) string { return "failed " + ago(now, p.Since) + ": % (" + p.Reason + ")" })
+	add(PeerTraining, func(p Peer) string { return "training, " + lasting(now, p.Since) + ": %" })
+	add(PeerSilent, func(p Peer) string { return "not heard from, " + lasting(now, p.Since) + ": %" })
+	add(PeerFetching, func(Peer) string { return "fetching the committed model: %" })
+	add(PeerUnheard, func(Peer) string { return "alive, but the raft leader has not heard of its session yet: %" })
+	add(PeerDead, func(p Peer) string { return "dead, " + lasting(now, p.Since) + ": %" })
+	add(PeerSitting, func(p Peer) string {
+		return fmt.Sprintf("sitting out until round %d, as attempts failed because of it: %%", p.Until)
+	})
+	add(PeerStaying, func(Peer) string { return "has not taken the final model yet: %" })
+	add(PeerEnded, func(p Peer) string { return "has left: % (" + p.Reason + ")" })
+	return lines
+}
+
+// lastFailure is why the attempt before failed, unless the reason says it already.
+func (w Waiting) lastFailure() string {
+	why := w.Snapshot.LastFailed
+	if why == "" || w.Kind == WaitRetry && why == w.Detail || why == w.Snapshot.Skips.Reason {
+		return ""
+	}
+	if w.Kind == WaitCompleted || w.Kind == WaitSessions {
+		return "the end: " + why
+	}
+	return "the attempt before failed: " + why
+}
+
+// remedy is what a user can do.
+func (w Waiting) remedy() string {
+	dead := w.nodes(PeerDead)
+	switch w.Kind {
+	case WaitModel:
+		return "bring back " + names(w.For) + " with what lies in its state directory, if what was learned since is not to be lost"
+	case WaitProof:
+		if len(w.For) > 0 {
+			return "start " + names(w.For) + " with what lies in its state directory, or see whether it reaches an SN"
+		}
+		return "start the SLs that took part in the last rounds, with what lies in their state directories"
+	case WaitSessions:
+		return "start SLs with a program of this contract"
+	case WaitPeers:
+		if len(dead) > 0 {
+			return "start " + names(dead) + " again, or another SL with the same program"
+		}
+		return "start " + more(w.Need-len(w.Have), "") + " with the same program"
+	case WaitTraining:
+		if silent := w.nodes(PeerSilent); len(silent) > 0 {
+			return "see whether " + names(silent) + " still runs and reaches an SN"
+		}
+		if w.Until.IsZero() {
+			return "nothing while the programs train; else look into the logs of " + names(w.For)
+		}
+	case WaitRetry:
+		if aboutDigests(w.Detail) {
+			return wrongBytes
+		}
+		return "check the network between " + names(w.nodes(PeerFailed)) + " and whom they name"
+	case WaitMerging:
+		if w.Asking || aboutDigests(w.Snapshot.LastFailed) {
+			return "nothing while it goes on; if attempts keep failing " + wrongBytes
+		}
+		if len(w.nodes(PeerFailed)) > 0 || w.Attempt > 1 {
+			return "nothing while it goes on; if attempts keep failing check the network between the peers named above"
+		}
+	case WaitWeight:
+		return "give at least one peer a nodeWeightage above 0"
+	case WaitRequired:
+		return "start the nodes that are missing, or end all sessions and change the rules: swarmctl create contract " + w.Snapshot.Contract
+	case WaitRefusal:
+		return "start the refused peers where --allow-peer of the others names them, or name them there; the logs of those who refuse say why"
+	case WaitShare, WaitCap, WaitMethod, WaitWitnesses:
+		return "start more peers, or end all sessions and change the rules: swarmctl create contract " + w.Snapshot.Contract
+	case WaitOwners:
+		return "start the nodes that are missing again"
+	case WaitCompleted:
+		return "to train anew: swarmctl reset contract " + w.Snapshot.Contract
+	}
+	return "nothing, it goes on by itself"
+}
+
+func (w Waiting) nodes(does Activity) []string {
+	var out []string
+	for _, p := range w.Snapshot.Peers {
+		if p.Does == does {
+			out = append(out, p.Node)
+		}
+	}
+	return out
+}
+
+func are(nodes []string) string {
+	if len(nodes) == 1 {
+		return nodes[0] + " is"
+	}
+	return names(nodes) + " are"
+}
+
+// lasting is "for 12 s"; a time that is not known is "for a while".
+func lasting(now, since time.Time) string {
+	if since.IsZero() {
+		return "for a while"
+	}
+	return "for " + span(now.Sub(since))
+}
+
+func ago(now, at time.Time) string {
+	if at.IsZero() {
+		return "some time ago"
+	}
+	return span(now.Sub(at)) + " ago"
+}
+
+// until is "in 18 s", or "now" when the moment has come.
+func until(now, at time.Time) string {
+	d := at.Sub(now)
+	if d <= 0 {
+		return "now"
+	}
+	if rest := d % time.Second; rest != 0 && d > time.Second {
+		d += time.Second - rest // a wait is not over before it is
+	}
+	return "in " + span(d)
+}
+
+// span rounds a time to what a reader cares for.
+func span(d time.Duration) string {
+	switch d = max(0, d); {
+	case d == 0:
+		return "0 s"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d h", d/time.Hour)
+}

@@ -1,0 +1,43 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// isolationOpen stands in a session's isolation before what its SL opened.
+const isolationOpen = "open:"
+
+// toldIsolation is what was said of one contract's sessions.
+type toldIsolation struct {
+	seen *state.Contract // as it was looked at last: what did not change is not looked at again
+	told map[string]bool // sessions whose opened isolation was logged
+}
+
+// tellIsolation logs once for each session that its SL let the program out, on every SN, so that each organisation's log has it.
+// Only Run calls it.
+func (l *Planner) tellIsolation(view *state.State) {
+	for name := range l.isolation {
+		if view.Contracts[name] == nil {
+			delete(l.isolation, name)
+		}
+	}
+	for name, c := range view.Contracts {
+		old := l.isolation[name]
+		if old.seen == c {
+			continue
+		}
+		now := toldIsolation{seen: c, told: map[string]bool{}}
+		for id, s := range c.Sessions {
+			if !strings.Contains(s.Isolation, isolationOpen) {
+				continue
+			}
+			if !old.told[id] && s.State != state.SessionEnded {
+				l.log.Warn("a peer's program is not isolated", "contract", name, "node", s.Node, "session", id, "isolation", s.Isolation)
+			}
+			now.told[id] = true
+		}
+		l.isolation[name] = now
+	}
+}

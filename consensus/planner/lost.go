@@ -1,0 +1,178 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// lost looks whether the committed model is gone: enough sessions live, and none of their nodes holds it. When that lasts for
+// the stall grace, training goes back to the newest model that is held, or begins anew. It is false while nothing is wrong,
+// and in the first seconds, when the reports of those who hold it may be on their way: however short the grace is, a new
+// leader, which has heard of nobody, gives them the two heartbeat timeouts in which it finds nobody dead either.
+func (d *decider) lost() bool {
+	live, held := d.survivors()
+	if !d.c.HasModel() || d.c.Terms == nil || live < int(d.c.Terms.MinPeers) || held {
+		d.mem.lostSince, d.mem.lostInVain = time.Time{}, time.Time{}
+		return false
+	}
+	now := d.in.Now
+	if d.mem.lostSince.IsZero() {
+		d.mem.lostSince, d.mem.lostInVain = now, now
+	}
+	if now.Sub(d.mem.lostSince) < d.cfg.HeartbeatTimeout {
+		return false
+	}
+	last, old := d.c.Committed, d.newestHeld()
+	if err := d.forbidden(); err != nil && !d.c.FinalDue() { // a final round does not wait for whom a rule requires
+		d.mem.lostInVain = now
+		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, For: last.Participants, Rule: fmt.Sprintf(
+			"no node that is alive holds the model of round %d, which %s had, and without it no round could be held either: %s", last.Round, names(last.Participants), err)})
+		return true
+	}
+	until := d.mem.lostInVain.Add(max(d.cfg.StallGrace, 2*d.cfg.HeartbeatTimeout))
+	if now.Before(until) {
+		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, Until: until, For: last.Participants, Rule: fmt.Sprintf(
+			"no node that is alive holds the model of round %d, which %s had; without them training %s", last.Round, names(last.Participants), old.outlook())})
+		return true
+	}
+	d.propose(state.LoseModel{
+		Contract: d.c.Name, Run: d.c.Run, Round: last.Round, Digest: last.Digest, ResumedRound: old.Round,
+		ResumedDigest: old.Digest, ResumedStateDigest: old.StateDigest, AtMS: now.UnixMilli(),
+	}, fmt.Sprintf("that the model of round %d is lost: training %s", last.Round, old.outlook()))
+	return true
+}
+
+// forbidden returns which rule would forbid a round of all who are there, or nil: to give the model up would not help them, and
+// who is missing may bring it.
+func (d *decider) forbidden() error {
+	var parts []state.Participant
+	var weights []uint32
+	for _, s := range d.c.Active() {
+		if n := d.in.View.Nodes[s.Node]; n != nil && n.Live {
+			parts = append(parts, state.Participant{Session: s.ID, Node: s.Node})
+			weights = append(weights, s.Weight)
+		}
+	}
+	if d.c.Rules != nil {
+		weights = capped(weights, d.c.Rules.WeightCapPPM)
+	}
+	for i, w := range weights {
+		parts[i].Weight = w
+	}
+	return d.c.CheckPlan(parts)
+}
+
+// survivors counts the sessions that could train on, and reports whether a node holds the committed model.
+func (d *decider) survivors() (live int, held bool) {
+	for _, s := range d.c.Active() {
+		if n := d.in.View.Nodes[s.Node]; n != nil && n.Live {
+			live++
+		}
+	}
+	last := d.c.Committed
+	if last == nil {
+		return live, false
+	}
+	for _, r := range d.heard() {
+		held = held || r.Ready != nil && r.Ready.BaseRound == last.Round && r.Ready.BaseDigest == last.Digest
+		held = held || r.Done != nil && r.Done.Round == last.Round && r.Done.ModelDigest == last.Digest // it merged it
+		// By digest alone: a model that training went back to has the number of another round at whoever held it before.
+		held = held || slices.ContainsFunc(r.Held, func(h Held) bool { return h.Digest == last.Digest && h.StateDigest == last.StateDigest })
+	}
+	return live, held
+}
+
+// heard returns the newest reports from nodes that live, in the order of their sessions' IDs. A daemon that was started anew
+// may live while the report is of the one before.
+func (d *decider) heard() []Report {
+	var out []Report
+	for _, id := range sortedKeys(d.in.Reports) {
+		r := d.in.Reports[id]
+		s := d.c.Sessions[id]
+		if s == nil {
+			continue
+		}
+		r.Node = s.Node
+		n := d.in.View.Nodes[s.Node]
+		if n != nil && n.Live && (r.At.IsZero() || d.in.Now.Sub(r.At) <= d.cfg.HeartbeatTimeout) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// older is a model that training can go back to; the zero value is none.
+type older struct {
+	Held
+	nodes []string // that hold it
+}
+
+func (o older) outlook() string {
+	if o.Round == 0 {
+		return "begins anew, as nobody holds an older one"
+	}
+	return fmt.Sprintf("goes back to the model of round %d, which %s has", o.Round, names(o.nodes))
+}
+
+// newestHeld finds the newest model that is held, of several of one round the one that most hold. It must be the one
+// that was committed, where this leader knows, and a method that keeps an optimiser's state needs it.
+func (d *decider) newestHeld() older {
+	last := d.c.Committed
+	by := map[Held]*older{}
+	for _, r := range d.heard() {
+		for _, h := range r.Held {
+			fits := h.Round >= 1 && h.Round < last.Round && hexDigest(h.Digest) && (h.StateDigest == "") == (last.StateDigest == "") &&
+				(h.StateDigest == "" || hexDigest(h.StateDigest))
+			if !fits || d.contradicts(h) {
+				continue
+			}
+			if by[h] == nil {
+				by[h] = &older{Held: h}
+			}
+			if !slices.Contains(by[h].nodes, r.Node) {
+				by[h].nodes = append(by[h].nodes, r.Node)
+			}
+		}
+	}
+	var best older
+	for _, o := range by {
+		if o.Round > best.Round || o.Round == best.Round && (len(o.nodes) > len(best.nodes) || len(o.nodes) == len(best.nodes) && o.Digest < best.Digest) {
+			best = *o
+		}
+	}
+	return best
+}
+
+// hexDigest reports whether a text is a digest in hex.
+func hexDigest(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
+
+func sortedKeys(m map[string]Report) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// tellLost logs once, on every SN that is there, that training went back from a model. Since is when this SN was started: what is
+// older was told then. Only Run calls it.
+func (l *Planner) tellLost(view *state.State, since time.Time) {
+	for name := range l.losses {
+		if view.Contracts[name] == nil {
+			delete(l.losses, name)
+		}
+	}
+	for name, c := range view.Contracts {
+		if c.Lost != nil && l.losses[name] != *c.Lost {
+			if c.Lost.AtMS >= since.UnixMilli() {
+				l.log.Error("a committed model was lost", "contract", name, "run", c.Run, "why", c.Lost.String())
+			}
+			l.losses[name] = *c.Lost
+		}
+	}
+}

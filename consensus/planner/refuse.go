@@ -1,0 +1,81 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
+
+// maxRefusals bounds the lines that tell people who refuses whom.
+const maxRefusals = 8
+
+// refusals are pairs of nodes of which the first takes part in nothing with the second, as it says itself.
+func (d *decider) refusals(nodes []string) (pairs [][2]string) {
+	for _, s := range d.c.Active() {
+		r := d.in.Reports[s.ID].Ready
+		if r == nil || !slices.Contains(nodes, s.Node) {
+			continue
+		}
+		for _, other := range r.Refuses {
+			if other != s.Node && slices.Contains(nodes, other) {
+				pairs = append(pairs, [2]string{s.Node, other})
+			}
+		}
+	}
+	return pairs
+}
+
+// accepting returns the largest set of these nodes in which nobody refuses another: an attempt with two that do would fail before it
+// begins. Who refuses many, or is refused by many, is left out first.
+func (d *decider) accepting(nodes []string) []string {
+	pairs := d.refusals(nodes)
+	if len(pairs) == 0 {
+		return nodes
+	}
+	var broken []failure
+	for _, p := range pairs {
+		broken = append(broken, failure{node: p[0], blamed: p[1]})
+	}
+	// Of equal sets the earliest in order stay: who refuses comes last, so that nobody puts another out by refusing it.
+	says := map[string]int{}
+	for _, p := range pairs {
+		says[p[0]]++
+	}
+	order := slices.Clone(nodes)
+	slices.SortStableFunc(order, func(a, b string) int { return says[a] - says[b] })
+	kept := connected(order, broken)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return !slices.Contains(kept, n) })
+}
+
+// mutual leaves out who is not in the largest set that accept one another.
+func (d *decider) mutual(peers []peer) []peer {
+	kept := d.accepting(peerNodes(peers))
+	return slices.DeleteFunc(slices.Clone(peers), func(p peer) bool { return !slices.Contains(kept, p.session.Node) })
+}
+
+// mutualParts is mutual of a plan's participants.
+func (d *decider) mutualParts(parts []state.Participant) []state.Participant {
+	kept := d.accepting(nodesOf(parts))
+	return slices.DeleteFunc(slices.Clone(parts), func(p state.Participant) bool { return !slices.Contains(kept, p.Node) })
+}
+
+func peerNodes(peers []peer) []string {
+	nodes := make([]string, len(peers))
+	for i, p := range peers {
+		nodes[i] = p.session.Node
+	}
+	return nodes
+}
+
+// refusing tells who refuses whom, in one line; empty: nobody does.
+func refusing(pairs [][2]string) string {
+	var parts []string
+	for _, p := range pairs[:min(len(pairs), maxRefusals)] {
+		parts = append(parts, p[0]+" refuses "+p[1])
+	}
+	if len(pairs) > maxRefusals {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, ", ")
+}
