@@ -29,7 +29,7 @@ var _ Network = slNetwork{}
 func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant, bulk bool) (exchange.Stream, error) {
 	open := n.host.DialFit
 	if bulk {
-		open = n.host.DialAlone
+		open = n.host.DialDedicated
 	}
 	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, open)
 	if err != nil { // never a nil *Stream in an interface

@@ -38,7 +38,6 @@ var large = map[string]struct {
 	"internal/chaos.node":            {17, 20, "is being split"},
 	"internal/chaos.judge":           {17, 18, "is being split"},
 	"consensus/ledger/audit.auditor": {40, 19, "is being split"},
-	"internal/p2p.Host":              {38, 18, "is being split"},
 	"internal/swci/cluster.Cluster":  {33, 13, "is being split"},
 	"identity/spire.Agent":           {32, 25, "is being split"},
 	"identity.Gate":                  {19, 16, "is being split"},

@@ -102,7 +102,7 @@ func TestUnreadBytesOfOneSPIFFEIDAreBounded(t *testing.T) {
 	}
 	unread(modest)
 	roundTrip(t, honest, "hello")
-	alone, err := other.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	alone, err := other.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,12 +27,12 @@ type conn struct {
 	libtransport.CapableConn
 	*provenKey
 	target string // HOST:PORT that was dialled, "" for an incoming connection
-	life   *life
-	leave  func() // takes it out of the Host's crowd
+	expiry *expiry
+	leave  func() // takes it out of the table's crowd
 
-	// Of a connection with yamux: those that carry one stream each and live no longer than it. Guarded by the Host's mu.
-	alone map[*conn]struct{}
-	// Of one that carries one stream: the one that vouches for it. Fixed.
+	// Of a connection with yamux: those that carry one stream each and live no longer than it. Guarded by the table's mu.
+	dedicated map[*conn]struct{}
+	// Of one that carries one stream: the parent, to which it is bound. Fixed.
 	parent *conn
 }
 
@@ -61,64 +61,22 @@ func (h *Host) adopt(c libtransport.CapableConn, target string) (*conn, error) {
 	if !ok {
 		return nil, errors.New("connection without proof of its peer")
 	}
-	cn := &conn{CapableConn: c, provenKey: proven, target: target, life: &life{expires: proven.expires, shown: proven.shown}}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, errClosed
-	}
-	// Asked again under mu: who was banned since the handshake is refused here or found by Disconnect.
-	if err := h.cfg.Refuse(cn.peer.ID); err != nil {
+	cn := &conn{CapableConn: c, provenKey: proven, target: target, expiry: &expiry{expires: proven.expires, shown: proven.shown}}
+	if err := h.table.add(cn, func() { h.serveConn(cn) }); err != nil {
 		return nil, err
 	}
-	if oldest := h.surplus(cn.peer); oldest != nil {
-		h.conns[cn.peer.ID] = slices.DeleteFunc(slices.Clone(h.conns[cn.peer.ID]), func(x *conn) bool { return x == oldest })
-		h.wg.Go(func() { _ = oldest.Close() })
-	}
-	cn.leave = func() {}
-	if target == "" { // What we dial is ours to bound.
-		cn.leave = h.crowd.Enter(cn.peer.Identity, cn.remoteAddr(), func() { _ = cn.Close() })
-	}
-	h.conns[cn.peer.ID] = append(h.conns[cn.peer.ID], cn)
-	close(h.adopted)
-	h.adopted = make(chan struct{})
-	h.wg.Go(func() { h.serveConn(cn) })
 	h.cfg.Log.Debug("peer connected", "peer", cn.peer.ID.String(), "spiffe_id", cn.peer.Identity.String(), "remote", cn.RemoteMultiaddr().String())
 	return cn, nil
 }
 
-// surplus returns the connection that makes place for another of the peer, most likely dead, nil if none must. Only one of
-// the same SPIFFE ID does: who has a stolen node key and an SVID of his own must not push the node out. The caller holds mu.
-func (h *Host) surplus(p Peer) *conn {
-	var same []*conn
-	for _, c := range h.conns[p.ID] {
-		if c.peer.Identity == p.Identity {
-			same = append(same, c)
-		}
-	}
-	if len(same) < maxPerPeer {
-		return nil
-	}
-	return same[0]
-}
-
 func (h *Host) serveConn(c *conn) {
 	ctx, cancel := context.WithCancel(h.ctx())
-	h.goTracked(func() { h.guard(ctx, c) })
-	h.goTracked(func() { h.renew(ctx, c) })
+	h.table.goTracked(func() { closeExpired(ctx, c, h.cfg.Log) })
+	h.table.goTracked(func() { h.renewer.run(ctx, c) })
 	defer func() {
 		cancel()
 		_ = c.Close()
-		c.leave()
-		h.closeAlone(c)
-		h.mu.Lock()
-		list := slices.DeleteFunc(h.conns[c.peer.ID], func(x *conn) bool { return x == c })
-		if len(list) == 0 {
-			delete(h.conns, c.peer.ID)
-		} else {
-			h.conns[c.peer.ID] = list
-		}
-		h.mu.Unlock()
+		h.table.remove(c)
 	}()
 	for {
 		s, err := c.AcceptStream()
@@ -126,7 +84,7 @@ func (h *Host) serveConn(c *conn) {
 			h.cfg.Log.Debug("peer disconnected", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "error", err)
 			return
 		}
-		if !h.goTracked(func() { h.serveStream(c, s) }) {
+		if !h.table.goTracked(func() { h.serveStream(c, s) }) {
 			_ = s.Reset()
 			return
 		}
@@ -143,7 +101,7 @@ func (h *Host) serveStream(c *conn, s network.MuxedStream) {
 		return
 	}
 	if id == ReauthProtocol {
-		h.serveReauth(c, s)
+		h.renewer.serve(h.ctx(), c, s)
 		return
 	}
 	h.mu.Lock()
@@ -243,19 +201,13 @@ func isAnswer(err error) bool {
 // that was dialled at another address is left alone: the peer may have moved.
 func (h *Host) reusable(to Addr, fits func(Peer) error) *conn {
 	swarm := h.cfg.SwarmID()
-	_, own, err := h.ownSVID()
+	_, own, err := h.renewer.ownSVID()
 	if err != nil {
 		return nil // connecting says why
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, c := range slices.Backward(h.conns[to.PeerID]) {
-		if c.IsClosed() || !c.life.usable(own.id) || !c.common() || c.localSwarm != swarm || c.target != "" && c.target != to.HostPort() || fits(c.peer) != nil {
-			continue
-		}
-		return c
-	}
-	return nil
+	return h.table.newest(to.PeerID, func(c *conn) bool {
+		return !c.IsClosed() && c.expiry.usable(own.id) && c.common() && c.localSwarm == swarm && (c.target == "" || c.target == to.HostPort()) && fits(c.peer) == nil
+	})
 }
 
 // connect makes a connection. Callers that want the same one at the same time share it if they belong to the swarm.

@@ -20,23 +20,23 @@ import (
 
 // Connections returns how many connections the host has with the peer.
 func Connections(h *Host, id peer.ID) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.conns[id])
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	return len(h.table.conns[id])
 }
 
 // NotYetAdopted makes the host forget its connections with the peer until adopt is called.
 func NotYetAdopted(h *Host, id peer.ID) (adopt func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	list := h.conns[id]
-	delete(h.conns, id)
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	list := h.table.conns[id]
+	delete(h.table.conns, id)
 	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.conns[id] = list
-		close(h.adopted)
-		h.adopted = make(chan struct{})
+		h.table.mu.Lock()
+		defer h.table.mu.Unlock()
+		h.table.conns[id] = list
+		close(h.table.adopted)
+		h.table.adopted = make(chan struct{})
 	}
 }
 
@@ -46,15 +46,15 @@ func Expiry(h *Host, id peer.ID) time.Time {
 	if c == nil {
 		return time.Time{}
 	}
-	c.life.mu.Lock()
-	defer c.life.mu.Unlock()
-	return c.life.expires
+	c.expiry.mu.Lock()
+	defer c.expiry.mu.Unlock()
+	return c.expiry.expires
 }
 
 func newest(h *Host, id peer.ID) *conn {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	list := h.conns[id]
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	list := h.table.conns[id]
 	if len(list) == 0 {
 		return nil
 	}
@@ -92,14 +92,14 @@ func NewSecurity(key crypto.PrivKey, source identity.Source, domains identity.Do
 // Shared reports whether the stream's connection may carry others.
 func Shared(s *Stream) bool { return s.conn.parent == nil }
 
-// NoneAlone waits until the host's newest connection with the peer vouches for no other.
-func NoneAlone(t testing.TB, h *Host, id peer.ID) {
+// NoneDedicated waits until the host's newest connection with the peer is the parent of no other.
+func NoneDedicated(t testing.TB, h *Host, id peer.ID) {
 	t.Helper()
 	c := newest(h, id)
 	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-		h.mu.Lock()
-		n := len(c.alone)
-		h.mu.Unlock()
+		h.table.mu.Lock()
+		n := len(c.dedicated)
+		h.table.mu.Unlock()
 		if n == 0 {
 			return
 		}
@@ -119,21 +119,21 @@ func HangOn(ctx context.Context, h *Host, to Addr, exporter []byte) error {
 	if err != nil {
 		return err
 	}
-	up, err := h.upgrader.Upgrade(context.WithValue(ctx, aloneKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
+	up, err := h.upgrader.Upgrade(context.WithValue(ctx, dedicatedKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = up.Close() }()
-	a, proven, err := aloneParts(up)
+	a, proven, err := dedicatedParts(up)
 	if err != nil {
 		return err
 	}
 	key := &conn{provenKey: &provenKey{exporter: exporter}}
-	name, mine := key.vouch(vouchName, nil), key.vouch(vouchDialler, proven.exporter)
+	name, mine := key.binding(bindName, nil), key.binding(bindDialler, proven.exporter)
 	if _, err := a.secure.Write(append(name[:], mine[:]...)); err != nil {
 		return err
 	}
-	_, err = io.ReadFull(a.secure, make([]byte, len(vouch{})))
+	_, err = io.ReadFull(a.secure, make([]byte, len(binding{})))
 	return err
 }
 
@@ -159,7 +159,7 @@ func Silent(ctx context.Context, h *Host, to Addr) error {
 	if err != nil {
 		return err
 	}
-	up, err := h.upgrader.Upgrade(context.WithValue(ctx, aloneKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
+	up, err := h.upgrader.Upgrade(context.WithValue(ctx, dedicatedKey{}, true), nil, mc, network.DirOutbound, to.PeerID, &network.NullScope{})
 	if err != nil {
 		return err
 	}
@@ -167,11 +167,11 @@ func Silent(ctx context.Context, h *Host, to Addr) error {
 	return nil
 }
 
-// Vouching returns how many incoming connections of all peers have not shown their parents yet.
-func Vouching(h *Host) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, k := range h.vouching {
+// Unbound returns how many incoming connections of all peers have not shown their parents yet.
+func Unbound(h *Host) (n int) {
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	for _, k := range h.table.unbound {
 		n += k
 	}
 	return n

@@ -66,27 +66,27 @@ func rest(b []byte) int {
 	return max(0, r.Len()-int(reply.Size))
 }
 
-// FuzzVouch has somebody show that a connection belongs to one that is open: only who knows both of that one's proofs can.
-func FuzzVouch(f *testing.F) {
+// FuzzBinding has somebody show that a connection belongs to one that is open: only who knows both of that one's proofs can.
+func FuzzBinding(f *testing.F) {
 	parent := &conn{provenKey: &provenKey{exporter: bytes.Repeat([]byte{1}, exporterLen)}}
 	other := &conn{provenKey: &provenKey{exporter: bytes.Repeat([]byte{2}, exporterLen)}}
 	mine := bytes.Repeat([]byte{3}, exporterLen)
-	name, proof := parent.vouch(vouchName, nil), parent.vouch(vouchDialler, mine)
+	name, proof := parent.binding(bindName, nil), parent.binding(bindDialler, mine)
 	right := append(name[:], proof[:]...)
 	f.Add(right)
-	for _, v := range []vouch{other.vouch(vouchDialler, mine), parent.vouch(vouchAcceptor, mine), parent.vouch(vouchDialler, nil), name} {
+	for _, v := range []binding{other.binding(bindDialler, mine), parent.binding(bindAcceptor, mine), parent.binding(bindDialler, nil), name} {
 		f.Add(append(name[:], v[:]...))
 	}
 	f.Add(right[:40])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		name, theirs, err := readVouch(bytes.NewReader(b))
+		name, theirs, err := readBinding(bytes.NewReader(b))
 		if err != nil {
 			if len(b) >= len(right) || !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 				t.Errorf("%d bytes: %v", len(b), err)
 			}
 			return
 		}
-		shows := name.equal(parent.vouch(vouchName, nil)) && theirs.equal(parent.vouch(vouchDialler, mine))
+		shows := name.equal(parent.binding(bindName, nil)) && theirs.equal(parent.binding(bindDialler, mine))
 		if shows != bytes.HasPrefix(b, right) {
 			t.Errorf("%x shows the parent: %v", b, shows)
 		}

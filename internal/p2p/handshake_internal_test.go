@@ -184,7 +184,7 @@ func FuzzTakeProof(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	until := c.life.expires
+	until := c.expiry.expires
 	f.Add(good[:len(good)-1])
 	f.Add(append(bytes.Clone(good), 0))
 	f.Add([]byte{reauthVersion, 1, 0, 1, 0x30, 0, 0})
@@ -195,14 +195,14 @@ func FuzzTakeProof(f *testing.F) {
 				t.Errorf("%x was taken", b)
 			}
 		}
-		if !c.life.expires.Equal(until) {
+		if !c.expiry.expires.Equal(until) {
 			t.Errorf("%x moved the connection's end", b)
 		}
 	})
 }
 
 // proofFixture is a verifier, one of its connections, a nonce that it gave, and the right answer.
-func proofFixture(tb testing.TB) (h *Host, c *conn, nonce, good []byte) {
+func proofFixture(tb testing.TB) (r *renewer, c *conn, nonce, good []byte) {
 	tb.Helper()
 	authority, err := rpctest.NewAuthority("swarm.learning")
 	if err != nil {
@@ -226,7 +226,7 @@ func proofFixture(tb testing.TB) (h *Host, c *conn, nonce, good []byte) {
 	}
 	nonce = make([]byte, nonceLen)
 	exporter := make([]byte, exporterLen)
-	c = &conn{life: &life{}, provenKey: &provenKey{peer: Peer{Identity: id}, us: serverSide, exporter: exporter}}
+	c = &conn{expiry: &expiry{}, provenKey: &provenKey{peer: Peer{Identity: id}, us: serverSide, exporter: exporter}}
 	p, err := newProof(svid, exporter, clientSide, nonce)
 	if err != nil {
 		tb.Fatal(err)
@@ -234,8 +234,8 @@ func proofFixture(tb testing.TB) (h *Host, c *conn, nonce, good []byte) {
 	if good, err = p.marshal(); err != nil {
 		tb.Fatal(err)
 	}
-	cfg := Config{Source: src, Domains: domains, Log: slog.New(slog.DiscardHandler), Refuse: func(peer.ID) error { return nil }}
-	return &Host{cfg: cfg}, c, nonce, good
+	r = &renewer{source: src, domains: domains, refuse: func(peer.ID) error { return nil }, log: slog.New(slog.DiscardHandler)}
+	return r, c, nonce, good
 }
 
 func TestMessages(t *testing.T) {

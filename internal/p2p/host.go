@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,19 +93,14 @@ type Host struct {
 	protocols *mss.MultistreamMuxer[protocol.ID]
 	listeners []libtransport.Listener
 	dials     singleflight.Group
-	crowd     *identity.Crowd // incoming connections but those that carry one stream, which their parents bound
+	table     *table
 	memory    *memory
+	renewer   *renewer
 	ctx       func() context.Context // ends with Close
 	cancel    context.CancelFunc
-	wg        sync.WaitGroup
 
-	// mu guards what follows.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards services
 	services map[protocol.ID]service
-	conns    map[peer.ID][]*conn // newest last; without those that carry one stream, which their parents know
-	vouching map[Peer]int        // incoming connections that have not shown their parent yet
-	adopted  chan struct{}       // closed and replaced when conns has another one
-	closed   bool
 }
 
 // NewHost binds the listen addresses and begins to accept connections. Register protocols with Handle at once: a
@@ -125,8 +119,8 @@ func NewHost(cfg Config) (*Host, error) {
 	t := &transport{key: cfg.Key, local: id, source: cfg.Source, domains: cfg.Domains, swarmID: cfg.SwarmID, refuse: cfg.Refuse, missed: cfg.Missed, log: cfg.Log}
 	mem := newMemory(cfg.Memory, cfg.Log)
 	muxer := upgrader.StreamMuxer{ID: yamux.ID, Muxer: &boundMuxer{memory: mem}}
-	alone := upgrader.StreamMuxer{ID: aloneID, Muxer: aloneMuxer{}}
-	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer, alone}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
+	dedicated := upgrader.StreamMuxer{ID: dedicatedID, Muxer: dedicatedMuxer{}}
+	up, err := upgrader.New([]sec.SecureTransport{t}, []upgrader.StreamMuxer{muxer, dedicated}, nil, nil, nil, upgrader.WithAcceptTimeout(acceptTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("make p2p host: %w", err)
 	}
@@ -135,13 +129,11 @@ func NewHost(cfg Config) (*Host, error) {
 		cfg: cfg, id: id, security: t, upgrader: up, cancel: cancel,
 		ctx:       func() context.Context { return ctx },
 		protocols: mss.NewMultistreamMuxer[protocol.ID](),
-		crowd:     identity.NewCrowd(cfg.Conns, cfg.Log),
+		table:     newTable(cfg.Refuse, identity.NewCrowd(cfg.Conns, cfg.Log)),
 		memory:    mem,
 		services:  map[protocol.ID]service{},
-		conns:     map[peer.ID][]*conn{},
-		vouching:  map[Peer]int{},
-		adopted:   make(chan struct{}),
 	}
+	h.renewer = &renewer{source: cfg.Source, domains: cfg.Domains, refuse: cfg.Refuse, said: &t.said, log: cfg.Log}
 	h.protocols.AddHandler(ReauthProtocol, nil)
 	for _, addr := range cfg.ListenAddrs {
 		if err := h.listen(addr); err != nil {
@@ -168,7 +160,7 @@ func (h *Host) listen(addr string) error {
 	}
 	listener := h.upgrader.UpgradeGatedMaListener(nil, h.upgrader.GateMaListener(ml))
 	h.listeners = append(h.listeners, listener)
-	h.wg.Go(func() { h.accept(listener) })
+	h.table.wg.Go(func() { h.accept(listener) })
 	return nil
 }
 
@@ -181,8 +173,8 @@ func (h *Host) accept(l libtransport.Listener) {
 			}
 			return
 		}
-		if _, ok := aloneOf(c); ok {
-			if !h.goTracked(func() { h.serveAlone(c) }) {
+		if _, ok := dedicatedOf(c); ok {
+			if !h.table.goTracked(func() { h.serveDedicated(c) }) {
 				_ = c.Close()
 			}
 			continue
@@ -216,38 +208,15 @@ func (h *Host) Handle(name string, policy Policy, fn Handler) {
 }
 
 // Peers lists the peers that are connected now.
-func (h *Host) Peers() []Peer {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	peers := make([]Peer, 0, len(h.conns))
-	for _, list := range h.conns {
-		peers = append(peers, list[len(list)-1].peer)
-	}
-	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
-	return peers
-}
+func (h *Host) Peers() []Peer { return h.table.peers() }
 
 // Disconnect closes all connections with the peer, as for one that was removed from the swarm.
-func (h *Host) Disconnect(id peer.ID) {
-	h.mu.Lock()
-	list := slices.Clone(h.conns[id])
-	h.mu.Unlock()
-	for _, c := range list {
-		_ = c.Close()
-		h.closeAlone(c)
-	}
-}
+func (h *Host) Disconnect(id peer.ID) { h.table.disconnect(id) }
 
 // Close stops listening, drops all connections and waits until every handler has returned. It must not be called by
 // a handler. Closing twice is no error.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	h.closed = true
-	var all []*conn
-	for _, list := range h.conns {
-		all = append(all, list...)
-	}
-	h.mu.Unlock()
+	all := h.table.shut()
 	h.cancel()
 	var errs []error
 	for _, l := range h.listeners {
@@ -255,23 +224,7 @@ func (h *Host) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	for _, c := range all {
-		_ = c.Close()
-		h.closeAlone(c)
-	}
-	h.wg.Wait()
+	h.table.end(all)
+	h.table.wg.Wait()
 	return errors.Join(errs...)
 }
-
-// goTracked runs fn in a goroutine that Close waits for; it reports false if the Host is closed.
-func (h *Host) goTracked(fn func()) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return false
-	}
-	h.wg.Go(fn)
-	return true
-}
-
-var errClosed = fmt.Errorf("p2p host: %w", net.ErrClosed)

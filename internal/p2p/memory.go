@@ -17,13 +17,13 @@ import (
 const (
 	// memoryNamed bounds what peers with a SPIFFE ID of one node may make a host hold for them, memoryShared with one that
 	// nodes share, memoryInAll all peers, in bytes: 256 KiB for each stream, as much as its window has grown beyond, and
-	// aloneCost for each connection that carries one stream, with its reading ahead. Windows grow, and connections read
+	// dedicatedCost for each connection that carries one stream, with its reading ahead. Windows grow, and connections read
 	// ahead, within half of it: that is 32 MiB for a node, 100 ms of 2.5 Gbit/s.
 	memoryNamed  = 64 << 20
 	memoryShared = 128 << 20
 	memoryInAll  = 256 << 20
-	// aloneCost is what TLS and its goroutines take for a connection.
-	aloneCost = 64 << 10
+	// dedicatedCost is what TLS and its goroutines take for a connection.
+	dedicatedCost = 64 << 10
 	// initialPriority is that of yamux's reservation of a new stream's window, which it takes for granted.
 	initialPriority = 255
 	// memoryNotice is how often the log says that a connection was cut.

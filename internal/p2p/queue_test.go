@@ -17,7 +17,7 @@ func TestQueuesAreKnownAtBothEnds(t *testing.T) {
 	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
 	accepted := make(chan *p2p.Stream, 1)
 	sn.Handle(echo, anyRole, func(_ context.Context, s *p2p.Stream) { accepted <- s })
-	dialled, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	dialled, err := sl.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}

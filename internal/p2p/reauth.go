@@ -2,16 +2,13 @@ package p2p
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	"github.com/swarmd/swarmd/identity"
@@ -128,7 +125,7 @@ func parseProof(b []byte) (proof, error) {
 }
 
 // reauthenticate shows our new SVID to the connection's peer: two round trips. A *RefusedError is the peer's word.
-func (h *Host) reauthenticate(ctx context.Context, c *conn, svid *x509svid.SVID) error {
+func reauthenticate(ctx context.Context, c *conn, svid *x509svid.SVID) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reauthTimeout, fmt.Errorf("no answer within %s: %w", reauthTimeout, context.DeadlineExceeded))
 	defer cancel()
 	s, err := open(ctx, c, ReauthProtocol)
@@ -154,69 +151,4 @@ func (h *Host) reauthenticate(ctx context.Context, c *conn, svid *x509svid.SVID)
 		return err
 	}
 	return readVerdict(s)
-}
-
-// serveReauth lets the peer show its new SVID. The connection lives on whatever comes of it, until its peer's SVID ends.
-func (h *Host) serveReauth(c *conn, s network.MuxedStream) {
-	done, err := c.life.admit()
-	if err != nil {
-		_ = writeVerdict(s, err)
-		_ = s.Close()
-		return
-	}
-	defer done()
-	_ = s.SetDeadline(time.Now().Add(reauthTimeout))
-	stop := context.AfterFunc(h.ctx(), func() { _ = s.Reset() })
-	defer stop()
-	var nonce [nonceLen]byte
-	_, _ = rand.Read(nonce[:]) // never fails
-	_, err = s.Write(append(marshalVerdict(nil), nonce[:]...))
-	var b []byte
-	if err == nil {
-		b, err = ReadFrame(s, maxProof)
-	}
-	if err == nil {
-		err = h.takeProof(c, b, nonce[:])
-	}
-	if err != nil {
-		if omitted, ok := h.security.said.allow(h.ctx(), h.cfg.Log, slog.LevelWarn); ok {
-			h.cfg.Log.Warn("new SVID of a peer refused", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "error", err, "not_logged", omitted)
-		}
-	}
-	_ = writeVerdict(s, err)
-	_ = s.Close()
-}
-
-// takeProof judges the peer's answer and, if it is good, prolongs the connection. Its error is told to the peer.
-func (h *Host) takeProof(c *conn, b, nonce []byte) error {
-	expires, err := h.judgeProof(c, b, nonce)
-	if err == nil {
-		err = c.life.extend(expires)
-	}
-	if err != nil {
-		c.life.refused(err)
-		return err
-	}
-	h.cfg.Log.Debug("peer showed a new SVID", "peer", c.peer.ID.String(), "spiffe_id", c.peer.Identity.String(), "expires", expires)
-	return nil
-}
-
-// judgeProof returns when the SVID of the answer ends.
-func (h *Host) judgeProof(c *conn, b, nonce []byte) (time.Time, error) {
-	p, err := parseProof(b)
-	if err != nil {
-		return time.Time{}, err
-	}
-	id, leaf, err := identity.VerifySVID(p.chain, h.cfg.Source, h.cfg.Domains)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if err := identity.VerifySVIDSignature(leaf, reauthMessage(c.exporter, c.us.other(), nonce, p.chain[0]), p.signature); err != nil {
-		return time.Time{}, fmt.Errorf("signature does not belong to this connection and moment: %w", err)
-	}
-	if id.SPIFFE() != c.peer.Identity.SPIFFE() {
-		c.life.pass()
-		return time.Time{}, fmt.Errorf("%w: this connection belongs to %s, not to %s: open a new one", identity.ErrNotAuthorized, c.peer.Identity, id)
-	}
-	return leaf.NotAfter, h.cfg.Refuse(c.peer.ID)
 }

@@ -70,7 +70,7 @@ type provenKey struct {
 type secureConn struct {
 	*tls.Conn
 	wire   *wire
-	muxer  protocol.ID // yamux or aloneID, as agreed with TLS
+	muxer  protocol.ID // yamux or dedicatedID, as agreed with TLS
 	local  peer.ID
 	remote *provenKey
 }
@@ -259,9 +259,9 @@ func (t *transport) handshake(ctx context.Context, insecure net.Conn, want peer.
 func offers(ctx context.Context, us side) []string {
 	switch {
 	case us == serverSide:
-		return []string{yamux.ID, string(aloneID)}
-	case ctx.Value(aloneKey{}) != nil:
-		return []string{string(aloneID)}
+		return []string{yamux.ID, string(dedicatedID)}
+	case ctx.Value(dedicatedKey{}) != nil:
+		return []string{string(dedicatedID)}
 	}
 	return []string{yamux.ID}
 }

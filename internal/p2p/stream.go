@@ -32,13 +32,13 @@ func (s *Stream) Peer() Peer { return s.conn.peer }
 // because an SVID ended wraps ErrExpired.
 func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.inner.Read(p)
-	return n, s.conn.life.explain(err)
+	return n, s.conn.expiry.explain(err)
 }
 
 // Write blocks while the peer's window is full. It keeps nothing of p. Its errors are Read's.
 func (s *Stream) Write(p []byte) (int, error) {
 	n, err := s.inner.Write(p)
-	return n, s.conn.life.explain(err)
+	return n, s.conn.expiry.explain(err)
 }
 
 // WriteFrame is Write of header and then payload, which go to the kernel together where that can be. A panic in reading
@@ -48,7 +48,7 @@ func (s *Stream) WriteFrame(header, payload []byte) (int, error) {
 		WriteFrame(header, payload []byte) (int, error)
 	}); ok {
 		n, err := w.WriteFrame(header, payload)
-		return n, s.conn.life.explain(err)
+		return n, s.conn.expiry.explain(err)
 	}
 	n, err := s.Write(header)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Stream) Reset() error {
 func (s *Stream) Disconnect() error {
 	s.released()
 	if p := s.conn.parent; p != nil {
-		_ = p.Close() // The other streams of what vouched for this one go with it.
+		_ = p.Close() // The other streams of the parent go with it.
 	}
 	return s.conn.Close()
 }

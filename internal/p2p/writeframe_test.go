@@ -19,7 +19,7 @@ func streams(t *testing.T) map[string]*p2p.Stream {
 	sw := p2ptest.New(t)
 	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
 	serveEcho(sn, anyRole)
-	alone, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	alone, err := sl.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestLifeEndsOnceAndForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &life{expires: time.Now().Add(time.Hour)}
+		l := &expiry{expires: time.Now().Add(time.Hour)}
 		time.Sleep(59 * time.Minute)
 		if left := l.left(); left != time.Minute {
 			t.Errorf("%s left, want a minute", left)
@@ -41,7 +41,7 @@ func TestLifeEndsOnceAndForAll(t *testing.T) {
 
 func TestLifeAdmitsAFewPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &life{}
+		l := &expiry{}
 		served := 0
 		for range 1000 { // one second
 			if done, err := l.admit(); err == nil {
@@ -74,17 +74,17 @@ func TestUsable(t *testing.T) {
 		shared, own := spiffeid.RequireFromString("spiffe://x/swarm/sl"), spiffeid.RequireFromString("spiffe://x/swarm/sl/a")
 		soon, later := time.Now().Add(time.Second), time.Now().Add(time.Hour)
 		tests := map[string]struct {
-			l    *life
+			l    *expiry
 			own  spiffeid.ID
 			want bool
 		}{
-			"both valid":               {&life{expires: later, shown: shownSVID{id: shared, expires: later}}, shared, true},
-			"peer's ended":             {&life{expires: soon, shown: shownSVID{id: shared, expires: later}}, shared, false},
-			"ours ended":               {&life{expires: later, shown: shownSVID{id: shared, expires: soon}}, shared, false},
-			"our identity changed":     {&life{expires: later, shown: shownSVID{id: shared, expires: later}}, own, false},
-			"the peer's identity too":  {&life{expires: later, passing: true, shown: shownSVID{id: shared, expires: later}}, shared, false},
-			"about to be closed":       {&life{expires: later, ended: ErrExpired, shown: shownSVID{id: shared, expires: later}}, shared, false},
-			"no identity of ours left": {&life{expires: later, shown: shownSVID{id: shared, expires: later}}, spiffeid.ID{}, false},
+			"both valid":               {&expiry{expires: later, shown: shownSVID{id: shared, expires: later}}, shared, true},
+			"peer's ended":             {&expiry{expires: soon, shown: shownSVID{id: shared, expires: later}}, shared, false},
+			"ours ended":               {&expiry{expires: later, shown: shownSVID{id: shared, expires: soon}}, shared, false},
+			"our identity changed":     {&expiry{expires: later, shown: shownSVID{id: shared, expires: later}}, own, false},
+			"the peer's identity too":  {&expiry{expires: later, passing: true, shown: shownSVID{id: shared, expires: later}}, shared, false},
+			"about to be closed":       {&expiry{expires: later, ended: ErrExpired, shown: shownSVID{id: shared, expires: later}}, shared, false},
+			"no identity of ours left": {&expiry{expires: later, shown: shownSVID{id: shared, expires: later}}, spiffeid.ID{}, false},
 		}
 		time.Sleep(time.Minute)
 		for name, tt := range tests {

@@ -24,7 +24,7 @@ func TestStreamWithItsOwnConnection(t *testing.T) {
 	serveEcho(sn, anyRole)
 	addr := p2ptest.AddrOf(t, sn)
 	for range 2 {
-		s, err := sl.DialAlone(t.Context(), addr, echo, anybody)
+		s, err := sl.DialDedicated(t.Context(), addr, echo, anybody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,15 +42,15 @@ func TestStreamWithItsOwnConnection(t *testing.T) {
 	if n := p2p.Connections(sl, sn.ID()); n != 1 {
 		t.Errorf("%d connections that streams share, want the parent alone", n)
 	}
-	_, err := sl.DialAlone(t.Context(), addr, "/no/such", anybody)
+	_, err := sl.DialDedicated(t.Context(), addr, "/no/such", anybody)
 	if err == nil || !strings.Contains(err.Error(), "does not serve") {
 		t.Errorf("unknown protocol: %v", err)
 	}
 	no := errors.New("does not fit")
-	if _, err := sl.DialAlone(t.Context(), addr, echo, func(p2p.Peer) error { return no }); !errors.Is(err, no) {
+	if _, err := sl.DialDedicated(t.Context(), addr, echo, func(p2p.Peer) error { return no }); !errors.Is(err, no) {
 		t.Errorf("peer that does not fit: %v", err)
 	}
-	p2p.NoneAlone(t, sl, sn.ID())
+	p2p.NoneDedicated(t, sl, sn.ID())
 }
 
 func TestStreamOnAConnectionThatOnlyThePeerCanMake(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStreamOnAConnectionThatOnlyThePeerCanMake(t *testing.T) {
 	roundTrip(t, first, "here I am")
 	unreachable := p2ptest.AddrOf(t, sl)
 	unreachable.Port = 1 // nothing listens
-	s, err := sn.DialAlone(t.Context(), unreachable, echo, anybody)
+	s, err := sn.DialDedicated(t.Context(), unreachable, echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestStreamOnAConnectionThatOnlyThePeerCanMake(t *testing.T) {
 // blocked returns a stream with its own connection, and what its reading ends with.
 func blocked(t *testing.T, sl *p2p.Host, to p2p.Addr) (s *p2p.Stream, ended <-chan error) {
 	t.Helper()
-	s, err := sl.DialAlone(t.Context(), to, echo, anybody)
+	s, err := sl.DialDedicated(t.Context(), to, echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func blocked(t *testing.T, sl *p2p.Host, to p2p.Addr) (s *p2p.Stream, ended <-ch
 	return s, end
 }
 
-func TestStreamEndsWithWhatVouchesForIt(t *testing.T) {
+func TestStreamEndsWithItsParent(t *testing.T) {
 	for _, end := range []struct {
 		name string
 		by   func(sl, sn *p2p.Host, s *p2p.Stream)
@@ -132,7 +132,7 @@ func TestStreamWithItsOwnConnectionOutlivesSVIDs(t *testing.T) {
 	cfg.Source = src
 	sl := p2ptest.Start(t, cfg)
 	serveEcho(sn, anyRole)
-	s, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	s, err := sl.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +158,12 @@ func TestStreamWithItsOwnConnectionMayOvertakeItsParent(t *testing.T) {
 	roundTrip(t, first, "adopted")
 	adopt := p2p.NotYetAdopted(sn, sl.ID())
 	go func() {
-		for p2p.Vouching(sn) == 0 {
+		for p2p.Unbound(sn) == 0 {
 			runtime.Gosched()
 		}
 		adopt()
 	}()
-	s, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	s, err := sl.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,14 +226,14 @@ func TestSilentConnectionsAreFewAndOnlyTheirPeers(t *testing.T) {
 		if err := p2p.Silent(ctx, thief, p2ptest.AddrOf(t, sn)); err != nil {
 			t.Fatal(err)
 		}
-		if n := p2p.Vouching(sn); n > most {
+		if n := p2p.Unbound(sn); n > most {
 			t.Errorf("%d wait", n)
 		}
 	}
-	for p2p.Vouching(sn) == 0 {
+	for p2p.Unbound(sn) == 0 {
 		runtime.Gosched()
 	}
-	s, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	s, err := sl.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestSilentConnectionsAreFewAndOnlyTheirPeers(t *testing.T) {
 	}
 	roundTrip(t, s, "mine")
 	cancel()
-	for end := time.Now().Add(10 * time.Second); p2p.Vouching(sn) > 0; runtime.Gosched() {
+	for end := time.Now().Add(10 * time.Second); p2p.Unbound(sn) > 0; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("closed connections are still waited for")
 		}
@@ -259,7 +259,7 @@ func TestStreamsGoOnBehindAReadDeadline(t *testing.T) {
 	sw := p2ptest.New(t)
 	sn, sl := sw.Host(identity.RoleSN, swarmA), sw.Host(identity.RoleSL, swarmA)
 	serveEcho(sn, anyRole)
-	alone, err := sl.DialAlone(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
+	alone, err := sl.DialDedicated(t.Context(), p2ptest.AddrOf(t, sn), echo, anybody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,38 +14,38 @@ import (
 	libtransport "github.com/libp2p/go-libp2p/core/transport"
 )
 
-// aloneID is agreed on with TLS, in place of yamux, for a connection that carries one stream. Bulk goes faster there by
+// dedicatedID is agreed on with TLS, in place of yamux, for a connection that carries one stream. Bulk goes faster there by
 // what a multiplexer costs: two copies of each byte, two goroutines to wake, and a queue that all streams share.
 //
 // Such a connection goes through the same gates, handshake and policies as any other. Besides it is a part of another
-// connection with the same peer, its parent: it proves so (see vouch), shares the parent's lifetime, which each new SVID
+// connection with the same peer, its parent: it proves so (see binding), shares the parent's lifetime, which each new SVID
 // prolongs, and ends with it.
-const aloneID protocol.ID = "/swarm/alone/1"
+const dedicatedID protocol.ID = "/swarm/alone/1"
 
-// aloneKey in a context makes a dialled connection one that carries one stream.
-type aloneKey struct{}
+// dedicatedKey in a context makes a dialled connection one that carries one stream.
+type dedicatedKey struct{}
 
 var errNoSecurity = errors.New("connection without security transport")
 
-// aloneMuxer is the multiplexer of connections that carry one stream.
-type aloneMuxer struct{}
+// dedicatedMuxer is the multiplexer of connections that carry one stream.
+type dedicatedMuxer struct{}
 
-func (aloneMuxer) NewConn(nc net.Conn, _ bool, _ network.PeerScope) (network.MuxedConn, error) {
+func (dedicatedMuxer) NewConn(nc net.Conn, _ bool, _ network.PeerScope) (network.MuxedConn, error) {
 	c, ok := nc.(*secureConn)
 	if !ok {
 		return nil, errNoSecurity
 	}
-	return &aloneConn{secure: c}, nil
+	return &dedicatedConn{secure: c}, nil
 }
 
-// aloneOf returns what the upgrader hides.
-func aloneOf(c libtransport.CapableConn) (*aloneConn, bool) {
-	var a *aloneConn
+// dedicatedOf returns what the upgrader hides.
+func dedicatedOf(c libtransport.CapableConn) (*dedicatedConn, bool) {
+	var a *dedicatedConn
 	return a, c.As(&a)
 }
 
-// aloneConn is a connection and its only stream.
-type aloneConn struct {
+// dedicatedConn is a connection and its only stream.
+type dedicatedConn struct {
 	secure *secureConn
 
 	mu       sync.Mutex
@@ -54,12 +54,12 @@ type aloneConn struct {
 }
 
 var (
-	_ network.MuxedConn   = (*aloneConn)(nil)
+	_ network.MuxedConn   = (*dedicatedConn)(nil)
 	_ network.MuxedStream = (*aloneStream)(nil)
 )
 
 // onClose sets what to call once the connection is closed, which may be now.
-func (c *aloneConn) onClose(f func()) {
+func (c *dedicatedConn) onClose(f func()) {
 	c.mu.Lock()
 	closed := c.closed
 	c.released = f
@@ -70,7 +70,7 @@ func (c *aloneConn) onClose(f func()) {
 }
 
 // Close ends the connection at once.
-func (c *aloneConn) Close() error {
+func (c *dedicatedConn) Close() error {
 	c.mu.Lock()
 	f := c.released
 	if c.closed {
@@ -86,26 +86,28 @@ func (c *aloneConn) Close() error {
 }
 
 // CloseWithError is Close: there is nobody to tell a code to.
-func (c *aloneConn) CloseWithError(network.ConnErrorCode) error { return c.Close() }
+func (c *dedicatedConn) CloseWithError(network.ConnErrorCode) error { return c.Close() }
 
 // IsClosed reports whether this side has closed it.
-func (c *aloneConn) IsClosed() bool {
+func (c *dedicatedConn) IsClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed
 }
 
 // OpenStream returns the only stream.
-func (c *aloneConn) OpenStream(context.Context) (network.MuxedStream, error) {
+func (c *dedicatedConn) OpenStream(context.Context) (network.MuxedStream, error) {
 	return &aloneStream{conn: c}, nil
 }
 
 // AcceptStream returns the only stream, as OpenStream.
-func (c *aloneConn) AcceptStream() (network.MuxedStream, error) { return &aloneStream{conn: c}, nil }
+func (c *dedicatedConn) AcceptStream() (network.MuxedStream, error) {
+	return &aloneStream{conn: c}, nil
+}
 
 // As implements network.MuxedConn.
-func (c *aloneConn) As(target any) bool {
-	if t, ok := target.(**aloneConn); ok {
+func (c *dedicatedConn) As(target any) bool {
+	if t, ok := target.(**dedicatedConn); ok {
 		*t = c
 		return true
 	}
@@ -113,7 +115,7 @@ func (c *aloneConn) As(target any) bool {
 }
 
 // aloneStream is a TLS connection as a stream.
-type aloneStream struct{ conn *aloneConn }
+type aloneStream struct{ conn *dedicatedConn }
 
 // Read reads. io.EOF only says that the peer has closed its direction; that the connection broke is another error.
 func (s *aloneStream) Read(p []byte) (int, error) {
