@@ -61,7 +61,6 @@ func (s *State) admit(a *Admission) {
 	if other := s.admittedAs(a.Name); other != nil {
 		s.dismiss(other.PeerID)
 	}
-	s.Admitted = maps.Clone(s.Admitted)
 	if s.Admitted == nil {
 		s.Admitted = map[string]*Admission{}
 	}
@@ -73,7 +72,6 @@ func (s *State) dismiss(peerID string) {
 	if s.Admitted[peerID] == nil {
 		return
 	}
-	s.Admitted = maps.Clone(s.Admitted)
 	delete(s.Admitted, peerID)
 }
 
@@ -119,6 +117,10 @@ func (c AdmitNode) apply(s *State) (Result, error) {
 		return Result{}, reject(ReasonBadCommand, "forget SNs that are gone: swarmctl forget node NAME", "%d node keys are admitted already, more can't be", MaxAdmitted)
 	}
 	return Result{Changed: true}, nil
+}
+
+func (c AdmitNode) records(_, _ *State) (int64, []ledger.Body) {
+	return c.AtMS, []ledger.Body{ledger.Admission{Node: c.Node, PeerID: c.PeerID, By: c.By, Order: c.Order}}
 }
 
 func (a *Admission) check() error {

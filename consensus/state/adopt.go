@@ -92,6 +92,10 @@ func (a AdoptRound) apply(s *State) (Result, error) {
 	return result, nil
 }
 
+func (a AdoptRound) records(_, _ *State) (int64, []ledger.Body) {
+	return a.AtMS, []ledger.Body{ledger.AdoptedRound{Round: a.Round, Last: a.Last, Proof: a.Proof}}
+}
+
 // check holds a command to what can be said of it without a state.
 func (a AdoptRound) check() error {
 	p := a.Proof

@@ -91,12 +91,16 @@ func (c BanNode) apply(s *State) (Result, error) {
 		}
 	}
 	s.dismiss(c.PeerID)
-	s.Bans = maps.Clone(s.Bans)
 	if s.Bans == nil {
 		s.Bans = map[string]*Ban{}
 	}
 	s.Bans[c.PeerID] = &Ban{PeerID: c.PeerID, Name: name, Reason: c.Reason, By: c.By, AtMS: c.AtMS}
 	return Result{Changed: true}, nil
+}
+
+func (c BanNode) records(_, next *State) (int64, []ledger.Body) {
+	b := next.Bans[c.PeerID]
+	return c.AtMS, []ledger.Body{ledger.Ban{PeerID: b.PeerID, Node: b.Name, Reason: b.Reason, By: b.By, Order: c.Order}}
 }
 
 func (c BanNode) check() error {
@@ -182,9 +186,12 @@ func (c UnbanNode) apply(s *State) (Result, error) {
 	if s.Bans[c.PeerID] == nil {
 		return Result{}, nil
 	}
-	s.Bans = maps.Clone(s.Bans)
 	delete(s.Bans, c.PeerID)
 	return Result{Changed: true}, nil
+}
+
+func (c UnbanNode) records(_, _ *State) (int64, []ledger.Body) {
+	return c.AtMS, []ledger.Body{ledger.Unban{PeerID: c.PeerID, Order: c.Order}}
 }
 
 // checkBans holds that no key that is banned since old has a way in.

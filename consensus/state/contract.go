@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 )
@@ -57,6 +58,13 @@ type Contract struct {
 	Fetches []Fetch `json:"fetches,omitempty"`
 	// FetchCount is how many fetches of this run the ledger has.
 	FetchCount uint32 `json:"fetch_count,omitempty"`
+}
+
+// cloneContract returns a contract that may be changed. What its fields point to is never changed, only replaced, but for Sessions.
+func cloneContract(c *Contract) *Contract {
+	out := *c
+	out.Sessions = maps.Clone(c.Sessions)
+	return &out
 }
 
 // LostModel says that training went back to an older model.
@@ -232,6 +240,10 @@ func (r ResetContract) apply(s *State) (Result, error) {
 	return Result{Changed: true, Contract: next.Name, Run: next.Run}, nil
 }
 
+func (r ResetContract) records(_, next *State) (int64, []ledger.Body) {
+	return r.AtMS, []ledger.Body{ledger.Reset{Contract: r.Contract, Run: next.Contracts[r.Contract].Run, Order: r.Order}}
+}
+
 // FinishContract ends a run with the last committed model, when the final round can't be held.
 type FinishContract struct {
 	Contract string `json:"contract"`
@@ -267,4 +279,8 @@ func (f FinishContract) apply(s *State) (Result, error) {
 	c.settle()
 	result.Changed = true
 	return result, nil
+}
+
+func (f FinishContract) records(_, _ *State) (int64, []ledger.Body) { //nolint:unparam // it implements recorder
+	return f.AtMS, nil
 }

@@ -40,6 +40,10 @@ func (d DeleteContract) apply(s *State) (Result, error) {
 	return Result{Changed: true, Contract: c.Name, Run: c.Run}, nil
 }
 
+func (d DeleteContract) records(old, _ *State) (int64, []ledger.Body) {
+	return d.AtMS, []ledger.Body{ledger.Deleted{Contract: d.Contract, Run: old.Contracts[d.Contract].Run, Order: d.Order}}
+}
+
 // maxNamed is how many nodes a message names.
 const maxNamed = 8
 

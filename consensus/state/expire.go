@@ -1,5 +1,7 @@
 package state
 
+import "github.com/swarmd/swarmd/consensus/ledger"
+
 // UnusedMS is after how long a contract that nobody needs goes by itself: 30 days.
 const UnusedMS = 30 * 24 * 3600 * 1000
 
@@ -36,4 +38,11 @@ func (e ExpireContract) apply(s *State) (Result, error) {
 		s.RunFloor = floor
 	}
 	return Result{Changed: true, Contract: c.Name, Run: c.Run}, nil
+}
+
+func (e ExpireContract) records(_, _ *State) (int64, []ledger.Body) {
+	if e.Run == 0 { // those of before left no record, and the runs of their names began at 1 again
+		return e.AtMS, nil
+	}
+	return e.AtMS, []ledger.Body{ledger.Deleted{Contract: e.Contract, Run: e.Run, Expired: true}}
 }

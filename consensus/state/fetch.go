@@ -68,10 +68,9 @@ func (f RecordFetch) apply(s *State) (Result, error) {
 	return result, nil
 }
 
-// fetchBody is what the ledger says of a fetch.
-func fetchBody(f RecordFetch, s *State) ledger.Body {
-	return ledger.Fetch{
-		Contract: f.Contract, Run: f.Run, Round: f.Round, Model: f.Digest, By: f.By, Node: f.Node, PeerID: s.Nodes[f.Node].PeerID, SeenMS: f.SeenMS,
+func (f RecordFetch) records(_, next *State) (int64, []ledger.Body) {
+	return f.AtMS, []ledger.Body{ledger.Fetch{
+		Contract: f.Contract, Run: f.Run, Round: f.Round, Model: f.Digest, By: f.By, Node: f.Node, PeerID: next.Nodes[f.Node].PeerID, SeenMS: f.SeenMS,
 		Signature: f.Signature,
-	}
+	}}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -65,12 +64,15 @@ func (c RecordBundle) apply(s *State) (Result, error) {
 	if s.Bundles[c.TrustDomain] == "" && len(s.Bundles) >= MaxBundles {
 		return Result{}, reject(ReasonBadCommand, "", "%d trust domains are recorded already, more can't be", MaxBundles)
 	}
-	s.Bundles = maps.Clone(s.Bundles)
 	if s.Bundles == nil {
 		s.Bundles = map[string]string{}
 	}
 	s.Bundles[c.TrustDomain] = c.Digest()
 	return Result{Changed: true}, nil
+}
+
+func (c RecordBundle) records(_, _ *State) (int64, []ledger.Body) {
+	return c.AtMS, []ledger.Body{ledger.Bundle{TrustDomain: c.TrustDomain, Certificates: c.Certificates}}
 }
 
 // hasTrained tells whether rounds have been committed, or runs begun anew, or may have been in contracts that are gone.
@@ -99,6 +101,13 @@ func (s *State) LedgerHead() ledger.Head {
 	return *s.Ledger
 }
 
+// recorder is a command that leaves records in the ledger; one without it leaves none. The ends of contracts and lost models are recorded
+// by themselves, whichever command they come from.
+type recorder interface {
+	// records returns when the command was proposed, and what it made of old by itself.
+	records(old, next *State) (atMS int64, bodies []ledger.Body)
+}
+
 // record advances next's ledger by what c did to s and returns the new records' lines.
 func record(c Command, s, next *State) ([][]byte, error) {
 	head := s.LedgerHead()
@@ -122,7 +131,11 @@ func record(c Command, s, next *State) ([][]byte, error) {
 	if head.Length == 0 {
 		return nil, nil // nothing has begun it
 	}
-	atMS, bodies := bodiesOf(c, s, next)
+	var atMS int64
+	var bodies []ledger.Body
+	if r, ok := c.(recorder); ok {
+		atMS, bodies = r.records(s, next)
+	}
 	for _, body := range append(bodies, contractBodies(s, next)...) {
 		if err := add(atMS, body); err != nil {
 			return nil, fmt.Errorf("record %s: %w", c.Type(), err)
@@ -133,63 +146,6 @@ func record(c Command, s, next *State) ([][]byte, error) {
 	}
 	next.Ledger = &head
 	return lines, nil
-}
-
-// bodiesOf returns what a command leaves in the ledger by itself, and when it was proposed.
-func bodiesOf(c Command, s, next *State) (atMS int64, bodies []ledger.Body) {
-	switch c := c.(type) {
-	case RecordBundle:
-		return c.AtMS, []ledger.Body{ledger.Bundle{TrustDomain: c.TrustDomain, Certificates: c.Certificates}}
-	case RegisterNode:
-		if n := next.Nodes[c.Node.Name]; n.Recorded == 0 && len(c.Signature) > 0 {
-			bodies = []ledger.Body{ledger.Registration{
-				Node: n.Name, Role: n.Role, SPIFFEID: n.SPIFFEID, PeerID: n.PeerID, Signature: c.Signature, Chain: c.Chain,
-			}}
-		}
-		return c.AtMS, bodies
-	case ForgetNode:
-		f := ledger.Forget{Node: c.Node, Order: c.Order}
-		if n := s.Nodes[c.Node]; n != nil {
-			f.PeerID = n.PeerID
-		} else if a := s.admittedAs(c.Node); a != nil {
-			f.PeerID = a.PeerID
-		}
-		return c.AtMS, []ledger.Body{f}
-	case AdmitNode:
-		return c.AtMS, []ledger.Body{ledger.Admission{Node: c.Node, PeerID: c.PeerID, By: c.By, Order: c.Order}}
-	case BanNode:
-		b := next.Bans[c.PeerID]
-		return c.AtMS, []ledger.Body{ledger.Ban{PeerID: b.PeerID, Node: b.Name, Reason: b.Reason, By: b.By, Order: c.Order}}
-	case UnbanNode:
-		return c.AtMS, []ledger.Body{ledger.Unban{PeerID: c.PeerID, Order: c.Order}}
-	case CommitRound:
-		return c.AtMS, []ledger.Body{roundBody(c, s)}
-	case FinishContract:
-		return c.AtMS, nil
-	case ResetContract:
-		return c.AtMS, []ledger.Body{ledger.Reset{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}
-	case DeleteContract:
-		return c.AtMS, []ledger.Body{ledger.Deleted{Contract: c.Contract, Run: s.Contracts[c.Contract].Run, Order: c.Order}}
-	case ExpireContract:
-		if c.Run > 0 { // those of before left no record, and the runs of their names began at 1 again
-			bodies = []ledger.Body{ledger.Deleted{Contract: c.Contract, Run: c.Run, Expired: true}}
-		}
-		return c.AtMS, bodies
-	case CreateContract:
-		if c.Order != nil { // logs of before rules were recorded have none
-			bodies = []ledger.Body{ledger.Rules{Contract: c.Contract, Run: next.Contracts[c.Contract].Run, Order: c.Order}}
-		}
-		return c.AtMS, bodies
-	case RecordFetch:
-		return c.AtMS, []ledger.Body{fetchBody(c, next)}
-	case RecoverSwarm:
-		return c.Recovery.AskedMS, []ledger.Body{c.Recovery}
-	case LoseModel:
-		return c.AtMS, nil
-	case AdoptRound:
-		return c.AtMS, []ledger.Body{ledger.AdoptedRound{Round: c.Round, Last: c.Last, Proof: c.Proof}}
-	}
-	return 0, nil
 }
 
 // contractBodies returns what became of contracts, by whichever command: their end, and lost models.

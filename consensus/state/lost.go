@@ -3,6 +3,8 @@ package state
 import (
 	"errors"
 	"fmt"
+
+	"github.com/swarmd/swarmd/consensus/ledger"
 )
 
 // LoseModel goes back from a committed model that no node holds any more to the newest one that is held, or to none. It takes
@@ -54,6 +56,10 @@ func (l LoseModel) apply(s *State) (Result, error) {
 	c.settle()
 	result.Changed = true
 	return result, nil
+}
+
+func (l LoseModel) records(_, _ *State) (int64, []ledger.Body) { //nolint:unparam // it implements recorder
+	return l.AtMS, nil
 }
 
 func (l LoseModel) check() error {

@@ -134,6 +134,16 @@ func (c RegisterNode) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
+func (c RegisterNode) records(_, next *State) (int64, []ledger.Body) {
+	n := next.Nodes[c.Node.Name]
+	if n.Recorded != 0 || len(c.Signature) == 0 {
+		return c.AtMS, nil
+	}
+	return c.AtMS, []ledger.Body{ledger.Registration{
+		Node: n.Name, Role: n.Role, SPIFFEID: n.SPIFFEID, PeerID: n.PeerID, Signature: c.Signature, Chain: c.Chain,
+	}}
+}
+
 // mayRenew tells whether the registration's SPIFFE ID may follow the old one: it is the same, or a node of a shared ID
 // has got one of its own. Never the other way: who holds a shared SVID and a stolen key is not the node.
 func (c RegisterNode) mayRenew(old *Node) bool {
@@ -231,6 +241,16 @@ func (c ForgetNode) apply(s *State) (Result, error) {
 	s.forgetNode(c.Node)
 	s.dismiss(n.PeerID)
 	return Result{Changed: true}, nil
+}
+
+func (c ForgetNode) records(old, _ *State) (int64, []ledger.Body) {
+	f := ledger.Forget{Node: c.Node, Order: c.Order}
+	if n := old.Nodes[c.Node]; n != nil {
+		f.PeerID = n.PeerID
+	} else if a := old.admittedAs(c.Node); a != nil {
+		f.PeerID = a.PeerID
+	}
+	return c.AtMS, []ledger.Body{f}
 }
 
 // SetLive records that a node was found dead or alive. One that left is neither: it stays as it is until it registers.

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"slices"
-
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity/naming"
 )
@@ -45,11 +43,15 @@ func (c RecoverSwarm) apply(s *State) (Result, error) {
 	if s.Admit != "" {
 		s.admit(&Admission{Name: r.Node, PeerID: r.PeerID, By: r.By, AtMS: r.AskedMS})
 	}
-	s.Recoveries = append(slices.Clone(s.Recoveries), r)
+	s.Recoveries = append(s.Recoveries, r)
 	if n := len(s.Recoveries) - MaxRecoveries; n > 0 {
 		s.Recoveries = s.Recoveries[n:]
 	}
 	return Result{Changed: true}, nil
+}
+
+func (c RecoverSwarm) records(_, _ *State) (int64, []ledger.Body) {
+	return c.Recovery.AskedMS, []ledger.Body{c.Recovery}
 }
 
 // Epoch counts the foundings of the group of SNs, from 1.

@@ -313,6 +313,10 @@ func (r CommitRound) apply(s *State) (Result, error) {
 	return result, nil
 }
 
+func (r CommitRound) records(old, _ *State) (int64, []ledger.Body) {
+	return r.AtMS, []ledger.Body{roundBody(r, old)}
+}
+
 func (c *Contract) commit(plan *Plan, r CommitRound) {
 	names := make([]string, 0, len(plan.Participants))
 	for _, part := range plan.Participants {

@@ -257,6 +257,13 @@ func (o CreateContract) apply(s *State) (Result, error) {
 	return result, nil
 }
 
+func (o CreateContract) records(_, next *State) (int64, []ledger.Body) {
+	if o.Order == nil { // logs of before rules were recorded have none
+		return o.AtMS, nil
+	}
+	return o.AtMS, []ledger.Body{ledger.Rules{Contract: o.Contract, Run: next.Contracts[o.Contract].Run, Order: o.Order}}
+}
+
 // exports tells whether the rules let models out of the nodes that train; no rules let none.
 func (r *Rules) exports() bool { return r != nil && r.Export }
 

@@ -42,12 +42,27 @@ type State struct {
 	room    int // what the encoded state may hold instead of MaxStateBytes; 0: just that. For tests, and kept by Apply
 }
 
+// cloneState returns a state that may be changed, but for Nodes and Contracts: they are copied when the first of them is.
+func cloneState(s *State) *State {
+	c := *s
+	c.Bans = maps.Clone(s.Bans)
+	c.Bundles = maps.Clone(s.Bundles)
+	c.Admitted = maps.Clone(s.Admitted)
+	c.Recoveries = slices.Clone(s.Recoveries)
+	if s.Ledger != nil {
+		head := *s.Ledger
+		c.Ledger = &head
+	}
+	c.touched = &touched{nodes: map[string]bool{}, contracts: map[string]bool{}}
+	return &c
+}
+
 // Command is one entry of the log. The types of this package are the only ones.
 type Command interface {
 	// Type is the command's name in the log.
 	Type() string
-	// apply works on a draft. It changes Nodes and Contracts by setNode, forgetNode, contract, setContract and forgetContract alone, so that it is
-	// known what has changed; Bans, Bundles and Admitted, and what all of them point to, it must clone first.
+	// apply works on a clone. It changes Nodes and Contracts by setNode, forgetNode, contract, setContract and forgetContract alone, so that it is
+	// known what has changed; what any of its maps and slices point to it must copy first.
 	apply(next *State) (Result, error)
 }
 
@@ -86,9 +101,7 @@ func (s *State) Apply(c Command) (*State, Result, error) {
 			return s, Result{}, err
 		}
 	}
-	draft := *s
-	next := &draft
-	next.touched = &touched{nodes: map[string]bool{}, contracts: map[string]bool{}}
+	next := cloneState(s)
 	result, err := c.apply(next)
 	if err != nil {
 		return s, Result{}, err
@@ -168,10 +181,9 @@ func (s *State) contract(name string) (*Contract, error) {
 	if old == nil {
 		return nil, reject(ReasonContractAbsent, "see: swarmctl list contracts", "no contract %q", name)
 	}
-	c := *old
-	c.Sessions = maps.Clone(old.Sessions)
-	s.setContract(&c)
-	return &c, nil
+	c := cloneContract(old)
+	s.setContract(c)
+	return c, nil
 }
 
 // contractRun is contract for commands that belong to one run.

@@ -109,10 +109,9 @@ func (s *State) count(old *State) error {
 	if c.err != nil {
 		return c.err
 	}
-	base, err := seal(snapshotType, &State{
-		SwarmID: s.SwarmID, Nodes: map[string]*Node{}, Contracts: map[string]*Contract{}, Ledger: s.Ledger, Bundles: s.Bundles, RunFloor: s.RunFloor, Admit: s.Admit,
-		Recoveries: s.Recoveries,
-	})
+	rest := *s
+	rest.Nodes, rest.Contracts, rest.Bans, rest.Admitted = map[string]*Node{}, map[string]*Contract{}, nil, nil
+	base, err := seal(snapshotType, &rest)
 	if err != nil {
 		return err
 	}
