@@ -17,8 +17,8 @@ func benchCommands() []*Command {
 	return []*Command{{
 		Pattern: "bench merge", Group: "This host",
 		Summary: "Time merges of a synthetic model on this machine",
-		Details: "Brings up a swarm of swarmd processes on this machine, plays the program of every SL with random float32 weights, and times rounds through the real path: bridge, API, raft, exchange, digests. One round warms up and is not counted.\n\n" +
-			"efficiency compares each round with what the bytes of all peers would take on one TLS connection of this machine, measured about once a second between rounds, and is the median; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency and, with --link, link_bytes_per_second, with --netns, congestion_control, with --method, method and wire_bytes; docs/reference/local.md says what they mean.",
+		Details: "Brings up a swarm of swarmd processes on this machine, plays the program of every SL, and times rounds through the real path: bridge, API, raft, exchange, digests. Before each round all programs write new random float32 weights, after it all that each of them reads is held to a mean that swarmctl computes by itself, or to package merge by other methods; neither is timed. A wrong model ends the command with exit code 1. One round warms up and is not counted.\n\n" +
+			"efficiency compares each round with what the bytes of all peers would take on one TLS connection of this machine, measured about once a second between rounds, and is the median; with --link, with what one peer's bytes take on its link. The JSON form has the keys peers, bytes, rounds, round_seconds_median, round_seconds_p95, sent_bytes_per_peer, cpu_seconds, peak_rss_bytes, peak_rss_anon_bytes, tls_bytes_per_second, model_seconds, efficiency, checked_against and, with --link, link_bytes_per_second, with --netns, congestion_control, with --method, method and wire_bytes; docs/reference/local.md says what they mean.",
 		Example: "bench merge --peers 4 --size 100MiB --rounds 5 -o json",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "peers", Value: 4, Usage: "number of peers `N`"},
@@ -98,6 +98,7 @@ func benchMerge(ctx context.Context, s *Session, args Args) error {
 		t.add("congestion control of the links", r.Congestion)
 	}
 	t.add("efficiency", fmt.Sprintf("%.2f", r.Efficiency))
+	t.add("all models checked against", r.CheckedAgainst)
 	return t.print(s.Env.Stdout)
 }
 

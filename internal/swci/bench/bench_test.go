@@ -65,7 +65,7 @@ func TestResultHasExactlyThePromisedKeys(t *testing.T) {
 		got = append(got, k)
 	}
 	slices.Sort(got)
-	want := strings.Fields("bytes cpu_seconds efficiency model_seconds peak_rss_anon_bytes peak_rss_bytes peers round_seconds_median round_seconds_p95 rounds sent_bytes_per_peer tls_bytes_per_second")
+	want := strings.Fields("bytes checked_against cpu_seconds efficiency model_seconds peak_rss_anon_bytes peak_rss_bytes peers round_seconds_median round_seconds_p95 rounds sent_bytes_per_peer tls_bytes_per_second")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}

@@ -4,13 +4,10 @@ package bench
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -20,7 +17,6 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/swarmd/swarmd/internal/bridge/program"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
@@ -67,6 +63,7 @@ type Result struct {
 	Method             string  `json:"method,omitempty"`                // only with Config.Method
 	WireBytes          int64   `json:"wire_bytes,omitempty"`            // what travels for a model; only with Config.Method
 	Efficiency         float64 `json:"efficiency"`
+	CheckedAgainst     string  `json:"checked_against"` // what each model that a peer read was held to
 }
 
 // ParseSize reads a size such as 100MiB, 1GiB, 64MB or a number of bytes, and rounds it down to whole float32 values.
@@ -81,7 +78,8 @@ func ParseSize(s string) (int64, error) {
 	return 0, exit.New(exit.Usage, "write it like 100MiB; at least 4 bytes, at most 64GiB", "size %q is not valid", s)
 }
 
-// Merge brings up a swarm, plays a program at every SL, and times rounds. It blocks; nothing is left of the swarm then.
+// Merge brings up a swarm, plays a program at every SL, and times rounds. A round whose model is not what the peers' offers
+// make is an error. It blocks; nothing is left of the swarm then.
 func Merge(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Peers < 1 || cfg.Peers > maxPeers || cfg.SNs < 1 || cfg.SNs > maxSNs || cfg.Rounds < 1 || cfg.Rounds > maxRounds {
 		return Result{}, exit.New(exit.Usage, "", "--peers must be 1 to %d, --sns 1 to %d, --rounds 1 to %d", maxPeers, maxSNs, maxRounds)
@@ -94,7 +92,13 @@ func Merge(ctx context.Context, cfg Config) (Result, error) {
 	if cfg.Method != "" {
 		res.Method, res.WireBytes = m.String(), wireBytes(m, cfg.Size)
 	}
-	err = rounds(ctx, cfg, &res)
+	l, err := merge.NewLayout(layers(cfg.Size))
+	if err != nil {
+		return Result{}, err
+	}
+	r := newReference(m, l)
+	res.CheckedAgainst = r.against()
+	err = rounds(ctx, cfg, r, &res)
 	return res, err
 }
 
@@ -142,7 +146,7 @@ func (r *Result) judge(took []float64, y *yardstick) {
 }
 
 // rounds runs the swarm and fills in what it measures.
-func rounds(ctx context.Context, cfg Config, res *Result) (err error) {
+func rounds(ctx context.Context, cfg Config, r *reference, res *Result) (err error) {
 	config := cluster.Config{Swarmd: cfg.Swarmd, SNs: cfg.SNs, Environ: cfg.Environ}
 	var w *network
 	if cfg.Netns {
@@ -190,18 +194,12 @@ func rounds(ctx context.Context, cfg Config, res *Result) (err error) {
 		}
 	}()
 	if err == nil {
-		err = measure(ctx, c, cfg, peers, res)
+		err = measure(ctx, c, cfg, &programs{peers: peers, reference: r}, res)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return err
-}
-
-// peer is one SL's stand-in program.
-type peer struct {
-	bridge  string
-	session *program.Session
 }
 
 // enrol starts the SLs and opens a session at each.
@@ -220,40 +218,40 @@ func enrol(ctx context.Context, c *cluster.Cluster, cfg Config) ([]*peer, error)
 			return peers, err
 		}
 		s, err := program.Open(ctx, dir, program.OpenOptions{
-			Contract: "bench", MinPeers: cfg.Peers, SyncFrequency: 1, CheckinMode: "snapshot", Weight: 100, Method: cmp.Or(cfg.Method, "mean"),
+			Contract: "bench", MinPeers: cfg.Peers, SyncFrequency: 1, CheckinMode: "snapshot", Weight: weightOf(i), Method: cmp.Or(cfg.Method, "mean"),
 			Tensors: tensors(cfg.Size), Client: "swarmctl bench", Framework: "numpy",
 		})
 		if err != nil {
 			return peers, fmt.Errorf("open session at %s: %w", cluster.SLName(i), err)
 		}
 		peers = append(peers, &peer{bridge: dir, session: s})
-		fill(s.Local(), uint64(i))
 	}
 	return peers, nil
 }
 
-// tensors cuts the model into tensors of the size of a large layer, so that no single one exceeds what layouts allow.
-func tensors(size int64) []wire.Tensor {
+// layers cuts the model into tensors of the size of a large layer, so that no single one exceeds what layouts allow.
+func layers(size int64) []merge.Tensor {
 	const most = 64 << 20 / 4
-	var out []wire.Tensor
+	var out []merge.Tensor
 	for left := size / 4; left > 0; left -= most {
-		out = append(out, wire.Tensor{Name: "layer." + strconv.Itoa(len(out)), DType: "float32", Shape: []int64{min(left, most)}})
+		out = append(out, merge.Tensor{Name: "layer." + strconv.Itoa(len(out)), DType: merge.Float32, Shape: []int64{min(left, most)}})
 	}
 	return out
 }
 
-// fill writes weights such as a network has: small, of both signs, different for each peer.
-func fill(weights []byte, seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 1))
-	for i := 0; i+4 <= len(weights); i += 4 {
-		binary.LittleEndian.PutUint32(weights[i:], math.Float32bits(r.Float32()-0.5))
+// tensors are the layers as a program declares them.
+func tensors(size int64) []wire.Tensor {
+	var out []wire.Tensor
+	for _, t := range layers(size) {
+		out = append(out, wire.Tensor{Name: t.Name, DType: t.DType.String(), Shape: t.Shape})
 	}
+	return out
 }
 
 // measure runs one round to warm up and cfg.Rounds that count.
-func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer, res *Result) error {
+func measure(ctx context.Context, c *cluster.Cluster, cfg Config, p *programs, res *Result) error {
 	cfg.Note("warming up")
-	if _, err := round(ctx, peers); err != nil {
+	if _, err := p.round(ctx); err != nil {
 		return err
 	}
 	procs := c.Procs()
@@ -268,7 +266,7 @@ func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer,
 		stop()
 		<-done
 	}()
-	sent, err := sentBytes(ctx, peers)
+	sent, err := sentBytes(ctx, p.peers)
 	if err != nil {
 		return err
 	}
@@ -276,11 +274,11 @@ func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer,
 	if err != nil {
 		return err
 	}
-	took, y, err := timeRounds(ctx, cfg, peers)
+	took, y, err := timeRounds(ctx, cfg, p)
 	if err != nil {
 		return err
 	}
-	sentAfter, err := sentBytes(ctx, peers)
+	sentAfter, err := sentBytes(ctx, p.peers)
 	if err != nil {
 		return err
 	}
@@ -299,7 +297,7 @@ func measure(ctx context.Context, c *cluster.Cluster, cfg Config, peers []*peer,
 }
 
 // timeRounds runs the rounds that count, with measurements of TLS around them, and returns how many seconds each took.
-func timeRounds(ctx context.Context, cfg Config, peers []*peer) (took []float64, _ *yardstick, _ error) {
+func timeRounds(ctx context.Context, cfg Config, p *programs) (took []float64, _ *yardstick, _ error) {
 	y := &yardstick{speed: TLSSpeed}
 	if err := y.mark(ctx, 0, true); err != nil {
 		return nil, nil, err
@@ -308,7 +306,7 @@ func timeRounds(ctx context.Context, cfg Config, peers []*peer) (took []float64,
 		if err := wait(ctx, cfg.Pause); err != nil {
 			return nil, nil, err
 		}
-		d, err := round(ctx, peers)
+		d, err := p.round(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -329,37 +327,6 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// round lets all programs sync at once and returns the time from the last one's call to the last one's merged model.
-func round(ctx context.Context, peers []*peer) (time.Duration, error) {
-	calls := make([]time.Time, len(peers))
-	digests := make([]string, len(peers))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, p := range peers {
-		g.Go(func() error {
-			calls[i] = time.Now()
-			r, err := p.session.Sync(gctx)
-			if err != nil {
-				return fmt.Errorf("%s: %w", cluster.SLName(i), err)
-			}
-			if !r.Contributed {
-				return fmt.Errorf("%s was left out of round %d", cluster.SLName(i), r.Round)
-			}
-			digests[i] = r.Digest
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return 0, err
-	}
-	end := time.Now()
-	for i, d := range digests {
-		if d != digests[0] {
-			return 0, fmt.Errorf("%s merged to another model than %s", cluster.SLName(i), cluster.SLName(0))
-		}
-	}
-	return end.Sub(slices.MaxFunc(calls, time.Time.Compare)), nil
 }
 
 // sentBytes is the sum of what all SLs have sent in merge streams so far.
