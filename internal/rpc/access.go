@@ -2,9 +2,13 @@ package rpc
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/identity"
 )
@@ -32,47 +36,48 @@ type Access struct {
 // commits reports whether what a call did shows in the state.
 func (a Access) commits() bool { return !a.Asks }
 
-// AccessTable returns what each method of the API demands, by full method name ("/swarm.v1.NodeService/Register").
-// A method that is absent is denied to everybody. SNs do not register here: they join through consensus.
-func AccessTable() map[string]Access {
-	var (
-		all     = []identity.Role{identity.RoleSN, identity.RoleSL, identity.RoleSWOP, identity.RoleSWCI}
-		nodes   = []identity.Role{identity.RoleSL, identity.RoleSWOP}
-		slOnly  = []identity.Role{identity.RoleSL}
-		control = []identity.Role{identity.RoleSWCI}
-		proving = []identity.Role{identity.RoleSL, identity.RoleSWOP, identity.RoleSWCI}
-	)
+// bounds are those of methods that take more than a small message, answer or time, or that commit nothing though the leader answers.
+func bounds() map[string]Access {
 	return map[string]Access{
-		swarmv1connect.SwarmServiceGetSwarmProcedure:  {Roles: all, AnySwarm: true},
-		swarmv1connect.SwarmServiceGetHealthProcedure: {Roles: all, Answer: 256 << 10},
-
-		swarmv1connect.NodeServiceChallengeProcedure:  {Roles: proving, AnySwarm: true, Leader: true, Asks: true},
-		swarmv1connect.NodeServiceRegisterProcedure:   {Roles: nodes, AnySwarm: true, Leader: true},
-		swarmv1connect.NodeServiceListNodesProcedure:  {Roles: all, Answer: 1 << 20},
-		swarmv1connect.NodeServiceGetProofsProcedure:  {Roles: slOnly, Token: true, Answer: 1 << 20},
-		swarmv1connect.NodeServiceLeaveNodeProcedure:  {Roles: nodes, Token: true, Leader: true},
-		swarmv1connect.NodeServiceForgetNodeProcedure: {Roles: control, Leader: true},
-		swarmv1connect.NodeServiceBanNodeProcedure:    {Roles: control, Leader: true},
-		swarmv1connect.NodeServiceUnbanNodeProcedure:  {Roles: control, Leader: true},
-		swarmv1connect.NodeServiceAdmitNodeProcedure:  {Roles: control, Leader: true},
-
-		swarmv1connect.SessionServiceOpenSessionProcedure:   {Roles: slOnly, Token: true, Message: MaxMessage, Answer: 4 << 20, Leader: true},
-		swarmv1connect.SessionServiceReportProcedure:        {Roles: nodes, Token: true, Message: 1 << 20, Leader: true, Asks: true, Patience: reportTimeout},
-		swarmv1connect.SessionServiceWatchContractProcedure: {Roles: slOnly, Token: true, Answer: 64 << 10},
-		swarmv1connect.SessionServiceCloseSessionProcedure:  {Roles: slOnly, Token: true, Leader: true},
-		swarmv1connect.SessionServiceEndSessionProcedure:    {Roles: slOnly, Token: true, Leader: true},
-
-		swarmv1connect.ContractServiceListContractsProcedure:     {Roles: all, Answer: 1 << 20},
-		swarmv1connect.ContractServiceGetContractStatusProcedure: {Roles: all, Answer: 4 << 20, Leader: true, Asks: true},
-		swarmv1connect.ContractServiceResetContractProcedure:     {Roles: control, Leader: true},
-		swarmv1connect.ContractServiceDeleteContractProcedure:    {Roles: control, Leader: true},
-		swarmv1connect.ContractServiceCreateContractProcedure:    {Roles: control, Message: 256 << 10, Leader: true},
-
-		swarmv1connect.ModelServiceListModelsProcedure:  {Roles: all, Answer: 8 << 20, Leader: true, Asks: true},
-		swarmv1connect.LedgerServiceReadLedgerProcedure: {Roles: all, Answer: 4 << 20},
-		swarmv1connect.BackupServiceReadBackupProcedure: {Roles: control, Answer: 4 << 20},
-		swarmv1connect.ModelServiceRecordFetchProcedure: {Roles: slOnly, Token: true, Leader: true},
+		swarmv1connect.SwarmServiceGetHealthProcedure:            {Answer: 256 << 10},
+		swarmv1connect.NodeServiceChallengeProcedure:             {Asks: true},
+		swarmv1connect.NodeServiceListNodesProcedure:             {Answer: 1 << 20},
+		swarmv1connect.NodeServiceGetProofsProcedure:             {Answer: 1 << 20},
+		swarmv1connect.SessionServiceOpenSessionProcedure:        {Message: MaxMessage, Answer: 4 << 20},
+		swarmv1connect.SessionServiceReportProcedure:             {Message: 1 << 20, Asks: true, Patience: reportTimeout},
+		swarmv1connect.SessionServiceWatchContractProcedure:      {Answer: 64 << 10},
+		swarmv1connect.ContractServiceListContractsProcedure:     {Answer: 1 << 20},
+		swarmv1connect.ContractServiceGetContractStatusProcedure: {Answer: 4 << 20, Asks: true},
+		swarmv1connect.ContractServiceCreateContractProcedure:    {Message: 256 << 10},
+		swarmv1connect.ModelServiceListModelsProcedure:           {Answer: 8 << 20, Asks: true},
+		swarmv1connect.LedgerServiceReadLedgerProcedure:          {Answer: 4 << 20},
+		swarmv1connect.BackupServiceReadBackupProcedure:          {Answer: 4 << 20},
 	}
+}
+
+// AccessTable returns what each method of the API demands, by full method name ("/swarm.v1.NodeService/Register"), as its option
+// access in swarm.proto says. A method without that is absent, and denied to everybody.
+func AccessTable() map[string]Access {
+	table := bounds()
+	services := swarmv1.File_api_swarm_v1_swarm_proto.Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			name := fmt.Sprintf("/%s/%s", services.Get(i).FullName(), methods.Get(j).Name())
+			said, ok := proto.GetExtension(methods.Get(j).Options(), swarmv1.E_Access).(*swarmv1.Access)
+			if !ok || len(said.GetRoles()) == 0 {
+				delete(table, name)
+				continue
+			}
+			rule := table[name]
+			rule.Token, rule.AnySwarm, rule.Leader = said.GetToken(), said.GetAnySwarm(), said.GetLeader()
+			for _, role := range said.GetRoles() {
+				rule.Roles = append(rule.Roles, identity.Role(role))
+			}
+			table[name] = rule
+		}
+	}
+	return table
 }
 
 const (

@@ -2,8 +2,8 @@
 // X.509-SVIDs.
 //
 // One file per service (swarm.go, node.go, session.go, contract.go); convert.go is the only crossing between wire and
-// domain types; errors.go the only place where an error becomes a code and a reason; access.go the only place that says
-// who may call what. A request passes, in this order: the caller's certificate (caller.go, middleware.go), the access
+// domain types; errors.go the only place where an error becomes a code and a reason; access.go the only place that reads
+// from swarm.proto who may call what. A request passes, in this order: the caller's certificate (caller.go, middleware.go), the access
 // table, the swarm ID, and for calls that speak for a node its token (interceptor.go). What must hold under races is
 // decided by the replicated state, not here.
 package rpc

@@ -18,6 +18,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
@@ -34,7 +35,12 @@ func TestAccessTableNamesEveryMethod(t *testing.T) {
 			name := fmt.Sprintf("/%s/%s", services.Get(i).FullName(), m.Name())
 			seen[name] = true
 			if len(table[name].Roles) == 0 {
-				t.Errorf("%s has no row in the access table", name)
+				t.Errorf("%s has no option access in swarm.proto", name)
+			}
+			for _, role := range table[name].Roles {
+				if !slices.Contains(identity.Roles(), role) {
+					t.Errorf("%s lets the role %q call, which is none", name, role)
+				}
 			}
 		}
 	}

@@ -14,6 +14,7 @@ package swarmv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -26,6 +27,79 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Access is who may call a method, and what a call carries. SNs read it from here: a method without roles is denied to everybody.
+type Access struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that an SVID's path names: sn, sl, swop, swci.
+	Roles []string `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	// The call speaks for a node: it carries the node's name and token.
+	Token bool `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	// A caller that does not know the swarm ID yet may leave it out.
+	AnySwarm bool `protobuf:"varint,3,opt,name=any_swarm,json=anySwarm,proto3" json:"any_swarm,omitempty"`
+	// The raft leader answers, whichever SN is asked: one that does not lead passes the call on.
+	Leader        bool `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Access) Reset() {
+	*x = Access{}
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Access) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Access) ProtoMessage() {}
+
+func (x *Access) ProtoReflect() protoreflect.Message {
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Access.ProtoReflect.Descriptor instead.
+func (*Access) Descriptor() ([]byte, []int) {
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Access) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Access) GetToken() bool {
+	if x != nil {
+		return x.Token
+	}
+	return false
+}
+
+func (x *Access) GetAnySwarm() bool {
+	if x != nil {
+		return x.AnySwarm
+	}
+	return false
+}
+
+func (x *Access) GetLeader() bool {
+	if x != nil {
+		return x.Leader
+	}
+	return false
+}
+
 type GetSwarmRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -34,7 +108,7 @@ type GetSwarmRequest struct {
 
 func (x *GetSwarmRequest) Reset() {
 	*x = GetSwarmRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[0]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +120,7 @@ func (x *GetSwarmRequest) String() string {
 func (*GetSwarmRequest) ProtoMessage() {}
 
 func (x *GetSwarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[0]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +133,7 @@ func (x *GetSwarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSwarmRequest.ProtoReflect.Descriptor instead.
 func (*GetSwarmRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{0}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{1}
 }
 
 type GetSwarmResponse struct {
@@ -78,7 +152,7 @@ type GetSwarmResponse struct {
 
 func (x *GetSwarmResponse) Reset() {
 	*x = GetSwarmResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[1]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -90,7 +164,7 @@ func (x *GetSwarmResponse) String() string {
 func (*GetSwarmResponse) ProtoMessage() {}
 
 func (x *GetSwarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[1]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -103,7 +177,7 @@ func (x *GetSwarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSwarmResponse.ProtoReflect.Descriptor instead.
 func (*GetSwarmResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{1}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetSwarmResponse) GetSwarmId() string {
@@ -149,7 +223,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +235,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[2]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +248,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{2}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{3}
 }
 
 type GetHealthResponse struct {
@@ -186,7 +260,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -198,7 +272,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[3]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -211,7 +285,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{3}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetHealthResponse) GetNodes() []*NodeHealth {
@@ -243,7 +317,7 @@ type NodeHealth struct {
 
 func (x *NodeHealth) Reset() {
 	*x = NodeHealth{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -255,7 +329,7 @@ func (x *NodeHealth) String() string {
 func (*NodeHealth) ProtoMessage() {}
 
 func (x *NodeHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[4]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -268,7 +342,7 @@ func (x *NodeHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeHealth.ProtoReflect.Descriptor instead.
 func (*NodeHealth) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{4}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeHealth) GetName() string {
@@ -381,7 +455,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +467,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[5]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +480,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{5}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Node) GetName() string {
@@ -541,7 +615,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +627,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[6]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +640,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{6}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Use) GetOpenSessions() uint32 {
@@ -605,7 +679,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +691,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[7]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +704,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{7}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
 }
 
 type ChallengeResponse struct {
@@ -645,7 +719,7 @@ type ChallengeResponse struct {
 
 func (x *ChallengeResponse) Reset() {
 	*x = ChallengeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +731,7 @@ func (x *ChallengeResponse) String() string {
 func (*ChallengeResponse) ProtoMessage() {}
 
 func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[8]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +744,7 @@ func (x *ChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeResponse.ProtoReflect.Descriptor instead.
 func (*ChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{8}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChallengeResponse) GetNonce() []byte {
@@ -712,7 +786,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +798,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[9]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +811,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{9}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Order) GetRequest() []byte {
@@ -804,7 +878,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +890,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[10]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +903,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{10}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegisterRequest) GetNode() *Node {
@@ -878,7 +952,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +964,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[11]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +977,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{11}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RegisterResponse) GetSwarmId() string {
@@ -936,7 +1010,7 @@ type GetProofsRequest struct {
 
 func (x *GetProofsRequest) Reset() {
 	*x = GetProofsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1022,7 @@ func (x *GetProofsRequest) String() string {
 func (*GetProofsRequest) ProtoMessage() {}
 
 func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[12]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1035,7 @@ func (x *GetProofsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsRequest.ProtoReflect.Descriptor instead.
 func (*GetProofsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{12}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetProofsRequest) GetNames() []string {
@@ -980,7 +1054,7 @@ type GetProofsResponse struct {
 
 func (x *GetProofsResponse) Reset() {
 	*x = GetProofsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1066,7 @@ func (x *GetProofsResponse) String() string {
 func (*GetProofsResponse) ProtoMessage() {}
 
 func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[13]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1079,7 @@ func (x *GetProofsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProofsResponse.ProtoReflect.Descriptor instead.
 func (*GetProofsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{13}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetProofsResponse) GetProofs() []*NodeProof {
@@ -1028,7 +1102,7 @@ type NodeProof struct {
 
 func (x *NodeProof) Reset() {
 	*x = NodeProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1114,7 @@ func (x *NodeProof) String() string {
 func (*NodeProof) ProtoMessage() {}
 
 func (x *NodeProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[14]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1127,7 @@ func (x *NodeProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeProof.ProtoReflect.Descriptor instead.
 func (*NodeProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{14}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeProof) GetName() string {
@@ -1086,7 +1160,7 @@ type LeaveNodeRequest struct {
 
 func (x *LeaveNodeRequest) Reset() {
 	*x = LeaveNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1172,7 @@ func (x *LeaveNodeRequest) String() string {
 func (*LeaveNodeRequest) ProtoMessage() {}
 
 func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[15]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1185,7 @@ func (x *LeaveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeRequest.ProtoReflect.Descriptor instead.
 func (*LeaveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{15}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LeaveNodeRequest) GetReason() string {
@@ -1129,7 +1203,7 @@ type LeaveNodeResponse struct {
 
 func (x *LeaveNodeResponse) Reset() {
 	*x = LeaveNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1215,7 @@ func (x *LeaveNodeResponse) String() string {
 func (*LeaveNodeResponse) ProtoMessage() {}
 
 func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[16]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1228,7 @@ func (x *LeaveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveNodeResponse.ProtoReflect.Descriptor instead.
 func (*LeaveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{16}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
 }
 
 type ForgetNodeRequest struct {
@@ -1167,7 +1241,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1253,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[17]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1266,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{17}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ForgetNodeRequest) GetName() string {
@@ -1217,7 +1291,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1303,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[18]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1316,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{18}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
 }
 
 type ListNodesRequest struct {
@@ -1253,7 +1327,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1339,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[19]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1352,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{19}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
 }
 
 type ListNodesResponse struct {
@@ -1293,7 +1367,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1379,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[20]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1392,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{20}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1364,7 +1438,7 @@ type NoQuorum struct {
 
 func (x *NoQuorum) Reset() {
 	*x = NoQuorum{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1450,7 @@ func (x *NoQuorum) String() string {
 func (*NoQuorum) ProtoMessage() {}
 
 func (x *NoQuorum) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[21]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1463,7 @@ func (x *NoQuorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoQuorum.ProtoReflect.Descriptor instead.
 func (*NoQuorum) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{21}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NoQuorum) GetMessage() string {
@@ -1445,7 +1519,7 @@ type MissingSN struct {
 
 func (x *MissingSN) Reset() {
 	*x = MissingSN{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1531,7 @@ func (x *MissingSN) String() string {
 func (*MissingSN) ProtoMessage() {}
 
 func (x *MissingSN) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[22]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1544,7 @@ func (x *MissingSN) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingSN.ProtoReflect.Descriptor instead.
 func (*MissingSN) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{22}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MissingSN) GetName() string {
@@ -1503,7 +1577,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1589,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[23]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1602,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{23}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Candidate) GetName() string {
@@ -1591,7 +1665,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1677,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[24]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1690,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{24}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdmitNodeRequest) GetName() string {
@@ -1648,7 +1722,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1734,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[25]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1747,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{25}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
 }
 
 // Ban shuts out one node key.
@@ -1690,7 +1764,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1776,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[26]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1789,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{26}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Ban) GetPeerId() string {
@@ -1764,7 +1838,7 @@ type BanNodeRequest struct {
 
 func (x *BanNodeRequest) Reset() {
 	*x = BanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1850,7 @@ func (x *BanNodeRequest) String() string {
 func (*BanNodeRequest) ProtoMessage() {}
 
 func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[27]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1863,7 @@ func (x *BanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeRequest.ProtoReflect.Descriptor instead.
 func (*BanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{27}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BanNodeRequest) GetName() string {
@@ -1822,7 +1896,7 @@ type BanNodeResponse struct {
 
 func (x *BanNodeResponse) Reset() {
 	*x = BanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1908,7 @@ func (x *BanNodeResponse) String() string {
 func (*BanNodeResponse) ProtoMessage() {}
 
 func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[28]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1921,7 @@ func (x *BanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanNodeResponse.ProtoReflect.Descriptor instead.
 func (*BanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{28}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BanNodeResponse) GetBan() *Ban {
@@ -1867,7 +1941,7 @@ type UnbanNodeRequest struct {
 
 func (x *UnbanNodeRequest) Reset() {
 	*x = UnbanNodeRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1953,7 @@ func (x *UnbanNodeRequest) String() string {
 func (*UnbanNodeRequest) ProtoMessage() {}
 
 func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[29]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +1966,7 @@ func (x *UnbanNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeRequest.ProtoReflect.Descriptor instead.
 func (*UnbanNodeRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{29}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UnbanNodeRequest) GetName() string {
@@ -1917,7 +1991,7 @@ type UnbanNodeResponse struct {
 
 func (x *UnbanNodeResponse) Reset() {
 	*x = UnbanNodeResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2003,7 @@ func (x *UnbanNodeResponse) String() string {
 func (*UnbanNodeResponse) ProtoMessage() {}
 
 func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[30]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2016,7 @@ func (x *UnbanNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanNodeResponse.ProtoReflect.Descriptor instead.
 func (*UnbanNodeResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{30}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
 }
 
 // Terms of a contract: what every session must agree on.
@@ -1959,7 +2033,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2045,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[31]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2058,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{31}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Terms) GetLayoutDigest() string {
@@ -2046,7 +2120,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2132,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[32]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2145,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{32}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OpenSessionRequest) GetSession() string {
@@ -2181,7 +2255,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2267,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[33]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2280,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{33}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OpenSessionResponse) GetContract() *ContractView {
@@ -2228,7 +2302,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2314,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[34]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2327,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{34}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReportRequest) GetSessions() []*SessionReport {
@@ -2300,7 +2374,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2386,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[35]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2399,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{35}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReportResponse) GetLeader() string {
@@ -2404,7 +2478,7 @@ type AttemptAsked struct {
 
 func (x *AttemptAsked) Reset() {
 	*x = AttemptAsked{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2490,7 @@ func (x *AttemptAsked) String() string {
 func (*AttemptAsked) ProtoMessage() {}
 
 func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[36]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2503,7 @@ func (x *AttemptAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAsked.ProtoReflect.Descriptor instead.
 func (*AttemptAsked) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{36}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AttemptAsked) GetSession() string {
@@ -2482,7 +2556,7 @@ type SessionReport struct {
 
 func (x *SessionReport) Reset() {
 	*x = SessionReport{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2568,7 @@ func (x *SessionReport) String() string {
 func (*SessionReport) ProtoMessage() {}
 
 func (x *SessionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[37]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2581,7 @@ func (x *SessionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReport.ProtoReflect.Descriptor instead.
 func (*SessionReport) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{37}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SessionReport) GetSession() string {
@@ -2599,7 +2673,7 @@ type RoundProof struct {
 
 func (x *RoundProof) Reset() {
 	*x = RoundProof{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2685,7 @@ func (x *RoundProof) String() string {
 func (*RoundProof) ProtoMessage() {}
 
 func (x *RoundProof) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[38]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2698,7 @@ func (x *RoundProof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundProof.ProtoReflect.Descriptor instead.
 func (*RoundProof) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{38}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RoundProof) GetPlan() *Plan {
@@ -2660,7 +2734,7 @@ type HeldModel struct {
 
 func (x *HeldModel) Reset() {
 	*x = HeldModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2746,7 @@ func (x *HeldModel) String() string {
 func (*HeldModel) ProtoMessage() {}
 
 func (x *HeldModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[39]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2759,7 @@ func (x *HeldModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldModel.ProtoReflect.Descriptor instead.
 func (*HeldModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{39}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HeldModel) GetRound() uint64 {
@@ -2725,7 +2799,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2811,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[40]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2824,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{40}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Ready) GetSeq() uint64 {
@@ -2818,7 +2892,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2904,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[41]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2917,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{41}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Done) GetRound() uint64 {
@@ -2929,7 +3003,7 @@ type MergeClaim struct {
 
 func (x *MergeClaim) Reset() {
 	*x = MergeClaim{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3015,7 @@ func (x *MergeClaim) String() string {
 func (*MergeClaim) ProtoMessage() {}
 
 func (x *MergeClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[42]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3028,7 @@ func (x *MergeClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeClaim.ProtoReflect.Descriptor instead.
 func (*MergeClaim) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{42}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MergeClaim) GetOwner() uint32 {
@@ -2995,7 +3069,7 @@ type MergeInput struct {
 
 func (x *MergeInput) Reset() {
 	*x = MergeInput{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3081,7 @@ func (x *MergeInput) String() string {
 func (*MergeInput) ProtoMessage() {}
 
 func (x *MergeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[43]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3094,7 @@ func (x *MergeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeInput.ProtoReflect.Descriptor instead.
 func (*MergeInput) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{43}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MergeInput) GetDigest() []byte {
@@ -3054,7 +3128,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3140,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[44]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3153,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{44}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Failed) GetRound() uint64 {
@@ -3147,7 +3221,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3159,7 +3233,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[45]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3172,7 +3246,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{45}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Progress) GetRound() uint64 {
@@ -3241,7 +3315,7 @@ type WatchContractRequest struct {
 
 func (x *WatchContractRequest) Reset() {
 	*x = WatchContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3327,7 @@ func (x *WatchContractRequest) String() string {
 func (*WatchContractRequest) ProtoMessage() {}
 
 func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[46]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3340,7 @@ func (x *WatchContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchContractRequest.ProtoReflect.Descriptor instead.
 func (*WatchContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{46}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WatchContractRequest) GetContract() string {
@@ -3308,7 +3382,7 @@ type ContractView struct {
 
 func (x *ContractView) Reset() {
 	*x = ContractView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3394,7 @@ func (x *ContractView) String() string {
 func (*ContractView) ProtoMessage() {}
 
 func (x *ContractView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[47]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3407,7 @@ func (x *ContractView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractView.ProtoReflect.Descriptor instead.
 func (*ContractView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{47}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ContractView) GetName() string {
@@ -3460,7 +3534,7 @@ type PackedView struct {
 
 func (x *PackedView) Reset() {
 	*x = PackedView{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3546,7 @@ func (x *PackedView) String() string {
 func (*PackedView) ProtoMessage() {}
 
 func (x *PackedView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[48]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3559,7 @@ func (x *PackedView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedView.ProtoReflect.Descriptor instead.
 func (*PackedView) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{48}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PackedView) GetRevision() uint64 {
@@ -3526,7 +3600,7 @@ type ViewUpdate struct {
 
 func (x *ViewUpdate) Reset() {
 	*x = ViewUpdate{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3612,7 @@ func (x *ViewUpdate) String() string {
 func (*ViewUpdate) ProtoMessage() {}
 
 func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[49]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3625,7 @@ func (x *ViewUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewUpdate.ProtoReflect.Descriptor instead.
 func (*ViewUpdate) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{49}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ViewUpdate) GetBase() uint64 {
@@ -3618,7 +3692,7 @@ type ViewRun struct {
 
 func (x *ViewRun) Reset() {
 	*x = ViewRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3630,7 +3704,7 @@ func (x *ViewRun) String() string {
 func (*ViewRun) ProtoMessage() {}
 
 func (x *ViewRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[50]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3643,7 +3717,7 @@ func (x *ViewRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRun.ProtoReflect.Descriptor instead.
 func (*ViewRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{50}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ViewRun) GetFrom() uint32 {
@@ -3715,7 +3789,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3801,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[51]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3814,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{51}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Rules) GetMethod() string {
@@ -3854,7 +3928,7 @@ type LostModel struct {
 
 func (x *LostModel) Reset() {
 	*x = LostModel{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3940,7 @@ func (x *LostModel) String() string {
 func (*LostModel) ProtoMessage() {}
 
 func (x *LostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[52]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +3953,7 @@ func (x *LostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostModel.ProtoReflect.Descriptor instead.
 func (*LostModel) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{52}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LostModel) GetRound() uint64 {
@@ -3924,7 +3998,7 @@ type AdoptedRound struct {
 
 func (x *AdoptedRound) Reset() {
 	*x = AdoptedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4010,7 @@ func (x *AdoptedRound) String() string {
 func (*AdoptedRound) ProtoMessage() {}
 
 func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[53]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4023,7 @@ func (x *AdoptedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedRound.ProtoReflect.Descriptor instead.
 func (*AdoptedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{53}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AdoptedRound) GetRound() uint64 {
@@ -4000,7 +4074,7 @@ type Skips struct {
 
 func (x *Skips) Reset() {
 	*x = Skips{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +4086,7 @@ func (x *Skips) String() string {
 func (*Skips) ProtoMessage() {}
 
 func (x *Skips) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[54]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +4099,7 @@ func (x *Skips) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skips.ProtoReflect.Descriptor instead.
 func (*Skips) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{54}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Skips) GetCount() uint64 {
@@ -4087,7 +4161,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4173,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[55]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4186,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{55}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Session) GetId() string {
@@ -4279,7 +4353,7 @@ type CommittedRound struct {
 
 func (x *CommittedRound) Reset() {
 	*x = CommittedRound{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4291,7 +4365,7 @@ func (x *CommittedRound) String() string {
 func (*CommittedRound) ProtoMessage() {}
 
 func (x *CommittedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[56]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4304,7 +4378,7 @@ func (x *CommittedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommittedRound.ProtoReflect.Descriptor instead.
 func (*CommittedRound) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{56}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CommittedRound) GetRound() uint64 {
@@ -4388,7 +4462,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4474,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[57]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4487,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{57}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Plan) GetRun() uint64 {
@@ -4506,7 +4580,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +4592,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[58]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +4605,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{58}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Participant) GetSession() string {
@@ -4629,7 +4703,7 @@ type LeafRun struct {
 
 func (x *LeafRun) Reset() {
 	*x = LeafRun{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4715,7 @@ func (x *LeafRun) String() string {
 func (*LeafRun) ProtoMessage() {}
 
 func (x *LeafRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[59]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4728,7 @@ func (x *LeafRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRun.ProtoReflect.Descriptor instead.
 func (*LeafRun) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{59}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LeafRun) GetFirst() uint64 {
@@ -4684,7 +4758,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4696,7 +4770,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[60]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4709,7 +4783,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{60}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CloseSessionRequest) GetSession() string {
@@ -4756,7 +4830,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4768,7 +4842,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[61]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4781,7 +4855,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{61}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CloseSessionResponse) GetContract() *ContractView {
@@ -4804,7 +4878,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4816,7 +4890,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[62]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4829,7 +4903,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{62}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *EndSessionRequest) GetSession() string {
@@ -4875,7 +4949,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +4961,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[63]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +4974,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{63}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
 }
 
 type ListContractsRequest struct {
@@ -4911,7 +4985,7 @@ type ListContractsRequest struct {
 
 func (x *ListContractsRequest) Reset() {
 	*x = ListContractsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4923,7 +4997,7 @@ func (x *ListContractsRequest) String() string {
 func (*ListContractsRequest) ProtoMessage() {}
 
 func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[64]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4936,7 +5010,7 @@ func (x *ListContractsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsRequest.ProtoReflect.Descriptor instead.
 func (*ListContractsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{64}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
 }
 
 type ListContractsResponse struct {
@@ -4949,7 +5023,7 @@ type ListContractsResponse struct {
 
 func (x *ListContractsResponse) Reset() {
 	*x = ListContractsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4961,7 +5035,7 @@ func (x *ListContractsResponse) String() string {
 func (*ListContractsResponse) ProtoMessage() {}
 
 func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[65]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4974,7 +5048,7 @@ func (x *ListContractsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListContractsResponse.ProtoReflect.Descriptor instead.
 func (*ListContractsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{65}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListContractsResponse) GetContracts() []*ContractSummary {
@@ -5007,7 +5081,7 @@ type ContractSummary struct {
 
 func (x *ContractSummary) Reset() {
 	*x = ContractSummary{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5019,7 +5093,7 @@ func (x *ContractSummary) String() string {
 func (*ContractSummary) ProtoMessage() {}
 
 func (x *ContractSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[66]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5032,7 +5106,7 @@ func (x *ContractSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractSummary.ProtoReflect.Descriptor instead.
 func (*ContractSummary) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{66}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ContractSummary) GetName() string {
@@ -5100,7 +5174,7 @@ type GetContractStatusRequest struct {
 
 func (x *GetContractStatusRequest) Reset() {
 	*x = GetContractStatusRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5112,7 +5186,7 @@ func (x *GetContractStatusRequest) String() string {
 func (*GetContractStatusRequest) ProtoMessage() {}
 
 func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[67]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5125,7 +5199,7 @@ func (x *GetContractStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetContractStatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{67}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GetContractStatusRequest) GetContract() string {
@@ -5151,7 +5225,7 @@ type GetContractStatusResponse struct {
 
 func (x *GetContractStatusResponse) Reset() {
 	*x = GetContractStatusResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5163,7 +5237,7 @@ func (x *GetContractStatusResponse) String() string {
 func (*GetContractStatusResponse) ProtoMessage() {}
 
 func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[68]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5176,7 +5250,7 @@ func (x *GetContractStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContractStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetContractStatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{68}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GetContractStatusResponse) GetContract() *ContractView {
@@ -5246,7 +5320,7 @@ type CreateContractRequest struct {
 
 func (x *CreateContractRequest) Reset() {
 	*x = CreateContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5258,7 +5332,7 @@ func (x *CreateContractRequest) String() string {
 func (*CreateContractRequest) ProtoMessage() {}
 
 func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[69]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5271,7 +5345,7 @@ func (x *CreateContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractRequest.ProtoReflect.Descriptor instead.
 func (*CreateContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{69}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CreateContractRequest) GetContract() string {
@@ -5304,7 +5378,7 @@ type CreateContractResponse struct {
 
 func (x *CreateContractResponse) Reset() {
 	*x = CreateContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +5390,7 @@ func (x *CreateContractResponse) String() string {
 func (*CreateContractResponse) ProtoMessage() {}
 
 func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[70]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +5403,7 @@ func (x *CreateContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateContractResponse.ProtoReflect.Descriptor instead.
 func (*CreateContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{70}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CreateContractResponse) GetContract() *ContractView {
@@ -5354,7 +5428,7 @@ type RecordFetchRequest struct {
 
 func (x *RecordFetchRequest) Reset() {
 	*x = RecordFetchRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5366,7 +5440,7 @@ func (x *RecordFetchRequest) String() string {
 func (*RecordFetchRequest) ProtoMessage() {}
 
 func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[71]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5379,7 +5453,7 @@ func (x *RecordFetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchRequest.ProtoReflect.Descriptor instead.
 func (*RecordFetchRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{71}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *RecordFetchRequest) GetContract() string {
@@ -5439,7 +5513,7 @@ type RecordFetchResponse struct {
 
 func (x *RecordFetchResponse) Reset() {
 	*x = RecordFetchResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5451,7 +5525,7 @@ func (x *RecordFetchResponse) String() string {
 func (*RecordFetchResponse) ProtoMessage() {}
 
 func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[72]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5464,7 +5538,7 @@ func (x *RecordFetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordFetchResponse.ProtoReflect.Descriptor instead.
 func (*RecordFetchResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{72}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
 }
 
 type ListModelsRequest struct {
@@ -5476,7 +5550,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5488,7 +5562,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[73]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5501,7 +5575,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{73}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListModelsRequest) GetContract() string {
@@ -5525,7 +5599,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5537,7 +5611,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[74]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5550,7 +5624,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{74}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListModelsResponse) GetRun() uint64 {
@@ -5609,7 +5683,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5621,7 +5695,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[75]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5634,7 +5708,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{75}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Model) GetRound() uint64 {
@@ -5688,7 +5762,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5700,7 +5774,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[76]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5713,7 +5787,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{76}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ReadLedgerRequest) GetOffset() uint64 {
@@ -5732,7 +5806,7 @@ type LedgerChunk struct {
 
 func (x *LedgerChunk) Reset() {
 	*x = LedgerChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5744,7 +5818,7 @@ func (x *LedgerChunk) String() string {
 func (*LedgerChunk) ProtoMessage() {}
 
 func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[77]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5757,7 +5831,7 @@ func (x *LedgerChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerChunk.ProtoReflect.Descriptor instead.
 func (*LedgerChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{77}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LedgerChunk) GetData() []byte {
@@ -5775,7 +5849,7 @@ type ReadBackupRequest struct {
 
 func (x *ReadBackupRequest) Reset() {
 	*x = ReadBackupRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5787,7 +5861,7 @@ func (x *ReadBackupRequest) String() string {
 func (*ReadBackupRequest) ProtoMessage() {}
 
 func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[78]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5800,7 +5874,7 @@ func (x *ReadBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBackupRequest.ProtoReflect.Descriptor instead.
 func (*ReadBackupRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{78}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
 }
 
 type BackupChunk struct {
@@ -5812,7 +5886,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +5898,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[79]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +5911,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{79}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -5859,7 +5933,7 @@ type ResetContractRequest struct {
 
 func (x *ResetContractRequest) Reset() {
 	*x = ResetContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5871,7 +5945,7 @@ func (x *ResetContractRequest) String() string {
 func (*ResetContractRequest) ProtoMessage() {}
 
 func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[80]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5884,7 +5958,7 @@ func (x *ResetContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractRequest.ProtoReflect.Descriptor instead.
 func (*ResetContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{80}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ResetContractRequest) GetContract() string {
@@ -5924,7 +5998,7 @@ type ResetContractResponse struct {
 
 func (x *ResetContractResponse) Reset() {
 	*x = ResetContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5936,7 +6010,7 @@ func (x *ResetContractResponse) String() string {
 func (*ResetContractResponse) ProtoMessage() {}
 
 func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[81]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5949,7 +6023,7 @@ func (x *ResetContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetContractResponse.ProtoReflect.Descriptor instead.
 func (*ResetContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{81}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ResetContractResponse) GetRun() uint64 {
@@ -5971,7 +6045,7 @@ type DeleteContractRequest struct {
 
 func (x *DeleteContractRequest) Reset() {
 	*x = DeleteContractRequest{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5983,7 +6057,7 @@ func (x *DeleteContractRequest) String() string {
 func (*DeleteContractRequest) ProtoMessage() {}
 
 func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[82]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5996,7 +6070,7 @@ func (x *DeleteContractRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContractRequest) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{82}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DeleteContractRequest) GetContract() string {
@@ -6036,7 +6110,7 @@ type DeleteContractResponse struct {
 
 func (x *DeleteContractResponse) Reset() {
 	*x = DeleteContractResponse{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6048,7 +6122,7 @@ func (x *DeleteContractResponse) String() string {
 func (*DeleteContractResponse) ProtoMessage() {}
 
 func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[83]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6061,7 +6135,7 @@ func (x *DeleteContractResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContractResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContractResponse) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{83}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DeleteContractResponse) GetRun() uint64 {
@@ -6082,7 +6156,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6094,7 +6168,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_api_swarm_v1_swarm_proto_msgTypes[84]
+	mi := &file_api_swarm_v1_swarm_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6107,7 +6181,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{84}
+	return file_api_swarm_v1_swarm_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ErrorReason) GetReason() string {
@@ -6124,11 +6198,33 @@ func (x *ErrorReason) GetRemedy() string {
 	return ""
 }
 
+var file_api_swarm_v1_swarm_proto_extTypes = []protoimpl.ExtensionInfo{
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*Access)(nil),
+		Field:         50400,
+		Name:          "swarm.v1.access",
+		Tag:           "bytes,50400,opt,name=access",
+		Filename:      "api/swarm/v1/swarm.proto",
+	},
+}
+
+// Extension fields to descriptorpb.MethodOptions.
+var (
+	// optional swarm.v1.Access access = 50400;
+	E_Access = &file_api_swarm_v1_swarm_proto_extTypes[0]
+)
+
 var File_api_swarm_v1_swarm_proto protoreflect.FileDescriptor
 
 const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/swarm/v1/swarm.proto\x12\bswarm.v1\"\x11\n" +
+	"\x18api/swarm/v1/swarm.proto\x12\bswarm.v1\x1a google/protobuf/descriptor.proto\"i\n" +
+	"\x06Access\x12\x14\n" +
+	"\x05roles\x18\x01 \x03(\tR\x05roles\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\bR\x05token\x12\x1b\n" +
+	"\tany_swarm\x18\x03 \x01(\bR\banySwarm\x12\x16\n" +
+	"\x06leader\x18\x04 \x01(\bR\x06leader\"\x11\n" +
 	"\x0fGetSwarmRequest\"\x9d\x01\n" +
 	"\x10GetSwarmResponse\x12\x19\n" +
 	"\bswarm_id\x18\x01 \x01(\tR\aswarmId\x12 \n" +
@@ -6634,44 +6730,99 @@ const file_api_swarm_v1_swarm_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\"=\n" +
 	"\vErrorReason\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\x97\x01\n" +
-	"\fSwarmService\x12A\n" +
-	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\x12D\n" +
-	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse2\xfd\x04\n" +
-	"\vNodeService\x12D\n" +
-	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\x12A\n" +
-	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\x12D\n" +
-	"\tGetProofs\x12\x1a.swarm.v1.GetProofsRequest\x1a\x1b.swarm.v1.GetProofsResponse\x12D\n" +
-	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\x12D\n" +
-	"\tLeaveNode\x12\x1a.swarm.v1.LeaveNodeRequest\x1a\x1b.swarm.v1.LeaveNodeResponse\x12G\n" +
+	"\x06remedy\x18\x02 \x01(\tR\x06remedy2\xcd\x01\n" +
+	"\fSwarmService\x12]\n" +
+	"\bGetSwarm\x12\x19.swarm.v1.GetSwarmRequest\x1a\x1a.swarm.v1.GetSwarmResponse\"\x1a\x82\xce\x18\x16\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci\x18\x01\x12^\n" +
+	"\tGetHealth\x12\x1a.swarm.v1.GetHealthRequest\x1a\x1b.swarm.v1.GetHealthResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci2\x9d\x06\n" +
+	"\vNodeService\x12^\n" +
+	"\tChallenge\x12\x1a.swarm.v1.ChallengeRequest\x1a\x1b.swarm.v1.ChallengeResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci\x18\x01 \x01\x12U\n" +
+	"\bRegister\x12\x19.swarm.v1.RegisterRequest\x1a\x1a.swarm.v1.RegisterResponse\"\x12\x82\xce\x18\x0e\n" +
+	"\x02sl\n" +
+	"\x04swop\x18\x01 \x01\x12P\n" +
+	"\tGetProofs\x12\x1a.swarm.v1.GetProofsRequest\x1a\x1b.swarm.v1.GetProofsResponse\"\n" +
+	"\x82\xce\x18\x06\n" +
+	"\x02sl\x10\x01\x12^\n" +
+	"\tListNodes\x12\x1a.swarm.v1.ListNodesRequest\x1a\x1b.swarm.v1.ListNodesResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci\x12X\n" +
+	"\tLeaveNode\x12\x1a.swarm.v1.LeaveNodeRequest\x1a\x1b.swarm.v1.LeaveNodeResponse\"\x12\x82\xce\x18\x0e\n" +
+	"\x02sl\n" +
+	"\x04swop\x10\x01 \x01\x12U\n" +
 	"\n" +
-	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse\x12>\n" +
-	"\aBanNode\x12\x18.swarm.v1.BanNodeRequest\x1a\x19.swarm.v1.BanNodeResponse\x12D\n" +
-	"\tUnbanNode\x12\x1a.swarm.v1.UnbanNodeRequest\x1a\x1b.swarm.v1.UnbanNodeResponse\x12D\n" +
-	"\tAdmitNode\x12\x1a.swarm.v1.AdmitNodeRequest\x1a\x1b.swarm.v1.AdmitNodeResponse2\xfc\x02\n" +
-	"\x0eSessionService\x12J\n" +
-	"\vOpenSession\x12\x1c.swarm.v1.OpenSessionRequest\x1a\x1d.swarm.v1.OpenSessionResponse\x12;\n" +
-	"\x06Report\x12\x17.swarm.v1.ReportRequest\x1a\x18.swarm.v1.ReportResponse\x12I\n" +
-	"\rWatchContract\x12\x1e.swarm.v1.WatchContractRequest\x1a\x16.swarm.v1.ContractView0\x01\x12M\n" +
-	"\fCloseSession\x12\x1d.swarm.v1.CloseSessionRequest\x1a\x1e.swarm.v1.CloseSessionResponse\x12G\n" +
+	"ForgetNode\x12\x1b.swarm.v1.ForgetNodeRequest\x1a\x1c.swarm.v1.ForgetNodeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12L\n" +
+	"\aBanNode\x12\x18.swarm.v1.BanNodeRequest\x1a\x19.swarm.v1.BanNodeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12R\n" +
+	"\tUnbanNode\x12\x1a.swarm.v1.UnbanNodeRequest\x1a\x1b.swarm.v1.UnbanNodeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12R\n" +
+	"\tAdmitNode\x12\x1a.swarm.v1.AdmitNodeRequest\x1a\x1b.swarm.v1.AdmitNodeResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x012\xc6\x03\n" +
+	"\x0eSessionService\x12X\n" +
+	"\vOpenSession\x12\x1c.swarm.v1.OpenSessionRequest\x1a\x1d.swarm.v1.OpenSessionResponse\"\f\x82\xce\x18\b\n" +
+	"\x02sl\x10\x01 \x01\x12O\n" +
+	"\x06Report\x12\x17.swarm.v1.ReportRequest\x1a\x18.swarm.v1.ReportResponse\"\x12\x82\xce\x18\x0e\n" +
+	"\x02sl\n" +
+	"\x04swop\x10\x01 \x01\x12U\n" +
+	"\rWatchContract\x12\x1e.swarm.v1.WatchContractRequest\x1a\x16.swarm.v1.ContractView\"\n" +
+	"\x82\xce\x18\x06\n" +
+	"\x02sl\x10\x010\x01\x12[\n" +
+	"\fCloseSession\x12\x1d.swarm.v1.CloseSessionRequest\x1a\x1e.swarm.v1.CloseSessionResponse\"\f\x82\xce\x18\b\n" +
+	"\x02sl\x10\x01 \x01\x12U\n" +
 	"\n" +
-	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse2\xbd\x03\n" +
-	"\x0fContractService\x12P\n" +
-	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\x12\\\n" +
-	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\x12S\n" +
-	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\x12P\n" +
-	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse\x12S\n" +
-	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse2\xa3\x01\n" +
-	"\fModelService\x12G\n" +
+	"EndSession\x12\x1b.swarm.v1.EndSessionRequest\x1a\x1c.swarm.v1.EndSessionResponse\"\f\x82\xce\x18\b\n" +
+	"\x02sl\x10\x01 \x012\x9d\x04\n" +
+	"\x0fContractService\x12j\n" +
+	"\rListContracts\x12\x1e.swarm.v1.ListContractsRequest\x1a\x1f.swarm.v1.ListContractsResponse\"\x18\x82\xce\x18\x14\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci\x12x\n" +
+	"\x11GetContractStatus\x12\".swarm.v1.GetContractStatusRequest\x1a#.swarm.v1.GetContractStatusResponse\"\x1a\x82\xce\x18\x16\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci \x01\x12a\n" +
+	"\x0eCreateContract\x12\x1f.swarm.v1.CreateContractRequest\x1a .swarm.v1.CreateContractResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12^\n" +
+	"\rResetContract\x12\x1e.swarm.v1.ResetContractRequest\x1a\x1f.swarm.v1.ResetContractResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x01\x12a\n" +
+	"\x0eDeleteContract\x12\x1f.swarm.v1.DeleteContractRequest\x1a .swarm.v1.DeleteContractResponse\"\f\x82\xce\x18\b\n" +
+	"\x04swci \x012\xcd\x01\n" +
+	"\fModelService\x12c\n" +
 	"\n" +
-	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse\x12J\n" +
-	"\vRecordFetch\x12\x1c.swarm.v1.RecordFetchRequest\x1a\x1d.swarm.v1.RecordFetchResponse2S\n" +
-	"\rLedgerService\x12B\n" +
+	"ListModels\x12\x1b.swarm.v1.ListModelsRequest\x1a\x1c.swarm.v1.ListModelsResponse\"\x1a\x82\xce\x18\x16\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci \x01\x12X\n" +
+	"\vRecordFetch\x12\x1c.swarm.v1.RecordFetchRequest\x1a\x1d.swarm.v1.RecordFetchResponse\"\f\x82\xce\x18\b\n" +
+	"\x02sl\x10\x01 \x012m\n" +
+	"\rLedgerService\x12\\\n" +
 	"\n" +
-	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk0\x012S\n" +
-	"\rBackupService\x12B\n" +
+	"ReadLedger\x12\x1b.swarm.v1.ReadLedgerRequest\x1a\x15.swarm.v1.LedgerChunk\"\x18\x82\xce\x18\x14\n" +
+	"\x02sn\n" +
+	"\x02sl\n" +
+	"\x04swop\n" +
+	"\x04swci0\x012_\n" +
+	"\rBackupService\x12N\n" +
 	"\n" +
-	"ReadBackup\x12\x1b.swarm.v1.ReadBackupRequest\x1a\x15.swarm.v1.BackupChunk0\x01B/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
+	"ReadBackup\x12\x1b.swarm.v1.ReadBackupRequest\x1a\x15.swarm.v1.BackupChunk\"\n" +
+	"\x82\xce\x18\x06\n" +
+	"\x04swci0\x01:J\n" +
+	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\xe0\x89\x03 \x01(\v2\x10.swarm.v1.AccessR\x06accessB/Z-github.com/swarmd/swarmd/api/swarm/v1;swarmv1b\x06proto3"
 
 var (
 	file_api_swarm_v1_swarm_proto_rawDescOnce sync.Once
@@ -6685,208 +6836,212 @@ func file_api_swarm_v1_swarm_proto_rawDescGZIP() []byte {
 	return file_api_swarm_v1_swarm_proto_rawDescData
 }
 
-var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
+var file_api_swarm_v1_swarm_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_api_swarm_v1_swarm_proto_goTypes = []any{
-	(*GetSwarmRequest)(nil),           // 0: swarm.v1.GetSwarmRequest
-	(*GetSwarmResponse)(nil),          // 1: swarm.v1.GetSwarmResponse
-	(*GetHealthRequest)(nil),          // 2: swarm.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),         // 3: swarm.v1.GetHealthResponse
-	(*NodeHealth)(nil),                // 4: swarm.v1.NodeHealth
-	(*Node)(nil),                      // 5: swarm.v1.Node
-	(*Use)(nil),                       // 6: swarm.v1.Use
-	(*ChallengeRequest)(nil),          // 7: swarm.v1.ChallengeRequest
-	(*ChallengeResponse)(nil),         // 8: swarm.v1.ChallengeResponse
-	(*Order)(nil),                     // 9: swarm.v1.Order
-	(*RegisterRequest)(nil),           // 10: swarm.v1.RegisterRequest
-	(*RegisterResponse)(nil),          // 11: swarm.v1.RegisterResponse
-	(*GetProofsRequest)(nil),          // 12: swarm.v1.GetProofsRequest
-	(*GetProofsResponse)(nil),         // 13: swarm.v1.GetProofsResponse
-	(*NodeProof)(nil),                 // 14: swarm.v1.NodeProof
-	(*LeaveNodeRequest)(nil),          // 15: swarm.v1.LeaveNodeRequest
-	(*LeaveNodeResponse)(nil),         // 16: swarm.v1.LeaveNodeResponse
-	(*ForgetNodeRequest)(nil),         // 17: swarm.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),        // 18: swarm.v1.ForgetNodeResponse
-	(*ListNodesRequest)(nil),          // 19: swarm.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 20: swarm.v1.ListNodesResponse
-	(*NoQuorum)(nil),                  // 21: swarm.v1.NoQuorum
-	(*MissingSN)(nil),                 // 22: swarm.v1.MissingSN
-	(*Candidate)(nil),                 // 23: swarm.v1.Candidate
-	(*AdmitNodeRequest)(nil),          // 24: swarm.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),         // 25: swarm.v1.AdmitNodeResponse
-	(*Ban)(nil),                       // 26: swarm.v1.Ban
-	(*BanNodeRequest)(nil),            // 27: swarm.v1.BanNodeRequest
-	(*BanNodeResponse)(nil),           // 28: swarm.v1.BanNodeResponse
-	(*UnbanNodeRequest)(nil),          // 29: swarm.v1.UnbanNodeRequest
-	(*UnbanNodeResponse)(nil),         // 30: swarm.v1.UnbanNodeResponse
-	(*Terms)(nil),                     // 31: swarm.v1.Terms
-	(*OpenSessionRequest)(nil),        // 32: swarm.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),       // 33: swarm.v1.OpenSessionResponse
-	(*ReportRequest)(nil),             // 34: swarm.v1.ReportRequest
-	(*ReportResponse)(nil),            // 35: swarm.v1.ReportResponse
-	(*AttemptAsked)(nil),              // 36: swarm.v1.AttemptAsked
-	(*SessionReport)(nil),             // 37: swarm.v1.SessionReport
-	(*RoundProof)(nil),                // 38: swarm.v1.RoundProof
-	(*HeldModel)(nil),                 // 39: swarm.v1.HeldModel
-	(*Ready)(nil),                     // 40: swarm.v1.Ready
-	(*Done)(nil),                      // 41: swarm.v1.Done
-	(*MergeClaim)(nil),                // 42: swarm.v1.MergeClaim
-	(*MergeInput)(nil),                // 43: swarm.v1.MergeInput
-	(*Failed)(nil),                    // 44: swarm.v1.Failed
-	(*Progress)(nil),                  // 45: swarm.v1.Progress
-	(*WatchContractRequest)(nil),      // 46: swarm.v1.WatchContractRequest
-	(*ContractView)(nil),              // 47: swarm.v1.ContractView
-	(*PackedView)(nil),                // 48: swarm.v1.PackedView
-	(*ViewUpdate)(nil),                // 49: swarm.v1.ViewUpdate
-	(*ViewRun)(nil),                   // 50: swarm.v1.ViewRun
-	(*Rules)(nil),                     // 51: swarm.v1.Rules
-	(*LostModel)(nil),                 // 52: swarm.v1.LostModel
-	(*AdoptedRound)(nil),              // 53: swarm.v1.AdoptedRound
-	(*Skips)(nil),                     // 54: swarm.v1.Skips
-	(*Session)(nil),                   // 55: swarm.v1.Session
-	(*CommittedRound)(nil),            // 56: swarm.v1.CommittedRound
-	(*Plan)(nil),                      // 57: swarm.v1.Plan
-	(*Participant)(nil),               // 58: swarm.v1.Participant
-	(*LeafRun)(nil),                   // 59: swarm.v1.LeafRun
-	(*CloseSessionRequest)(nil),       // 60: swarm.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),      // 61: swarm.v1.CloseSessionResponse
-	(*EndSessionRequest)(nil),         // 62: swarm.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),        // 63: swarm.v1.EndSessionResponse
-	(*ListContractsRequest)(nil),      // 64: swarm.v1.ListContractsRequest
-	(*ListContractsResponse)(nil),     // 65: swarm.v1.ListContractsResponse
-	(*ContractSummary)(nil),           // 66: swarm.v1.ContractSummary
-	(*GetContractStatusRequest)(nil),  // 67: swarm.v1.GetContractStatusRequest
-	(*GetContractStatusResponse)(nil), // 68: swarm.v1.GetContractStatusResponse
-	(*CreateContractRequest)(nil),     // 69: swarm.v1.CreateContractRequest
-	(*CreateContractResponse)(nil),    // 70: swarm.v1.CreateContractResponse
-	(*RecordFetchRequest)(nil),        // 71: swarm.v1.RecordFetchRequest
-	(*RecordFetchResponse)(nil),       // 72: swarm.v1.RecordFetchResponse
-	(*ListModelsRequest)(nil),         // 73: swarm.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 74: swarm.v1.ListModelsResponse
-	(*Model)(nil),                     // 75: swarm.v1.Model
-	(*ReadLedgerRequest)(nil),         // 76: swarm.v1.ReadLedgerRequest
-	(*LedgerChunk)(nil),               // 77: swarm.v1.LedgerChunk
-	(*ReadBackupRequest)(nil),         // 78: swarm.v1.ReadBackupRequest
-	(*BackupChunk)(nil),               // 79: swarm.v1.BackupChunk
-	(*ResetContractRequest)(nil),      // 80: swarm.v1.ResetContractRequest
-	(*ResetContractResponse)(nil),     // 81: swarm.v1.ResetContractResponse
-	(*DeleteContractRequest)(nil),     // 82: swarm.v1.DeleteContractRequest
-	(*DeleteContractResponse)(nil),    // 83: swarm.v1.DeleteContractResponse
-	(*ErrorReason)(nil),               // 84: swarm.v1.ErrorReason
+	(*Access)(nil),                     // 0: swarm.v1.Access
+	(*GetSwarmRequest)(nil),            // 1: swarm.v1.GetSwarmRequest
+	(*GetSwarmResponse)(nil),           // 2: swarm.v1.GetSwarmResponse
+	(*GetHealthRequest)(nil),           // 3: swarm.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 4: swarm.v1.GetHealthResponse
+	(*NodeHealth)(nil),                 // 5: swarm.v1.NodeHealth
+	(*Node)(nil),                       // 6: swarm.v1.Node
+	(*Use)(nil),                        // 7: swarm.v1.Use
+	(*ChallengeRequest)(nil),           // 8: swarm.v1.ChallengeRequest
+	(*ChallengeResponse)(nil),          // 9: swarm.v1.ChallengeResponse
+	(*Order)(nil),                      // 10: swarm.v1.Order
+	(*RegisterRequest)(nil),            // 11: swarm.v1.RegisterRequest
+	(*RegisterResponse)(nil),           // 12: swarm.v1.RegisterResponse
+	(*GetProofsRequest)(nil),           // 13: swarm.v1.GetProofsRequest
+	(*GetProofsResponse)(nil),          // 14: swarm.v1.GetProofsResponse
+	(*NodeProof)(nil),                  // 15: swarm.v1.NodeProof
+	(*LeaveNodeRequest)(nil),           // 16: swarm.v1.LeaveNodeRequest
+	(*LeaveNodeResponse)(nil),          // 17: swarm.v1.LeaveNodeResponse
+	(*ForgetNodeRequest)(nil),          // 18: swarm.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),         // 19: swarm.v1.ForgetNodeResponse
+	(*ListNodesRequest)(nil),           // 20: swarm.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 21: swarm.v1.ListNodesResponse
+	(*NoQuorum)(nil),                   // 22: swarm.v1.NoQuorum
+	(*MissingSN)(nil),                  // 23: swarm.v1.MissingSN
+	(*Candidate)(nil),                  // 24: swarm.v1.Candidate
+	(*AdmitNodeRequest)(nil),           // 25: swarm.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 26: swarm.v1.AdmitNodeResponse
+	(*Ban)(nil),                        // 27: swarm.v1.Ban
+	(*BanNodeRequest)(nil),             // 28: swarm.v1.BanNodeRequest
+	(*BanNodeResponse)(nil),            // 29: swarm.v1.BanNodeResponse
+	(*UnbanNodeRequest)(nil),           // 30: swarm.v1.UnbanNodeRequest
+	(*UnbanNodeResponse)(nil),          // 31: swarm.v1.UnbanNodeResponse
+	(*Terms)(nil),                      // 32: swarm.v1.Terms
+	(*OpenSessionRequest)(nil),         // 33: swarm.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),        // 34: swarm.v1.OpenSessionResponse
+	(*ReportRequest)(nil),              // 35: swarm.v1.ReportRequest
+	(*ReportResponse)(nil),             // 36: swarm.v1.ReportResponse
+	(*AttemptAsked)(nil),               // 37: swarm.v1.AttemptAsked
+	(*SessionReport)(nil),              // 38: swarm.v1.SessionReport
+	(*RoundProof)(nil),                 // 39: swarm.v1.RoundProof
+	(*HeldModel)(nil),                  // 40: swarm.v1.HeldModel
+	(*Ready)(nil),                      // 41: swarm.v1.Ready
+	(*Done)(nil),                       // 42: swarm.v1.Done
+	(*MergeClaim)(nil),                 // 43: swarm.v1.MergeClaim
+	(*MergeInput)(nil),                 // 44: swarm.v1.MergeInput
+	(*Failed)(nil),                     // 45: swarm.v1.Failed
+	(*Progress)(nil),                   // 46: swarm.v1.Progress
+	(*WatchContractRequest)(nil),       // 47: swarm.v1.WatchContractRequest
+	(*ContractView)(nil),               // 48: swarm.v1.ContractView
+	(*PackedView)(nil),                 // 49: swarm.v1.PackedView
+	(*ViewUpdate)(nil),                 // 50: swarm.v1.ViewUpdate
+	(*ViewRun)(nil),                    // 51: swarm.v1.ViewRun
+	(*Rules)(nil),                      // 52: swarm.v1.Rules
+	(*LostModel)(nil),                  // 53: swarm.v1.LostModel
+	(*AdoptedRound)(nil),               // 54: swarm.v1.AdoptedRound
+	(*Skips)(nil),                      // 55: swarm.v1.Skips
+	(*Session)(nil),                    // 56: swarm.v1.Session
+	(*CommittedRound)(nil),             // 57: swarm.v1.CommittedRound
+	(*Plan)(nil),                       // 58: swarm.v1.Plan
+	(*Participant)(nil),                // 59: swarm.v1.Participant
+	(*LeafRun)(nil),                    // 60: swarm.v1.LeafRun
+	(*CloseSessionRequest)(nil),        // 61: swarm.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),       // 62: swarm.v1.CloseSessionResponse
+	(*EndSessionRequest)(nil),          // 63: swarm.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),         // 64: swarm.v1.EndSessionResponse
+	(*ListContractsRequest)(nil),       // 65: swarm.v1.ListContractsRequest
+	(*ListContractsResponse)(nil),      // 66: swarm.v1.ListContractsResponse
+	(*ContractSummary)(nil),            // 67: swarm.v1.ContractSummary
+	(*GetContractStatusRequest)(nil),   // 68: swarm.v1.GetContractStatusRequest
+	(*GetContractStatusResponse)(nil),  // 69: swarm.v1.GetContractStatusResponse
+	(*CreateContractRequest)(nil),      // 70: swarm.v1.CreateContractRequest
+	(*CreateContractResponse)(nil),     // 71: swarm.v1.CreateContractResponse
+	(*RecordFetchRequest)(nil),         // 72: swarm.v1.RecordFetchRequest
+	(*RecordFetchResponse)(nil),        // 73: swarm.v1.RecordFetchResponse
+	(*ListModelsRequest)(nil),          // 74: swarm.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 75: swarm.v1.ListModelsResponse
+	(*Model)(nil),                      // 76: swarm.v1.Model
+	(*ReadLedgerRequest)(nil),          // 77: swarm.v1.ReadLedgerRequest
+	(*LedgerChunk)(nil),                // 78: swarm.v1.LedgerChunk
+	(*ReadBackupRequest)(nil),          // 79: swarm.v1.ReadBackupRequest
+	(*BackupChunk)(nil),                // 80: swarm.v1.BackupChunk
+	(*ResetContractRequest)(nil),       // 81: swarm.v1.ResetContractRequest
+	(*ResetContractResponse)(nil),      // 82: swarm.v1.ResetContractResponse
+	(*DeleteContractRequest)(nil),      // 83: swarm.v1.DeleteContractRequest
+	(*DeleteContractResponse)(nil),     // 84: swarm.v1.DeleteContractResponse
+	(*ErrorReason)(nil),                // 85: swarm.v1.ErrorReason
+	(*descriptorpb.MethodOptions)(nil), // 86: google.protobuf.MethodOptions
 }
 var file_api_swarm_v1_swarm_proto_depIdxs = []int32{
-	5,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
-	4,  // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
-	6,  // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
-	5,  // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
-	5,  // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
-	14, // 5: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
-	9,  // 6: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
-	5,  // 7: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
-	26, // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
-	23, // 9: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
-	21, // 10: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	22, // 11: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
-	9,  // 12: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
-	9,  // 13: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
-	26, // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
-	9,  // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
-	31, // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
-	47, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
-	37, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
-	4,  // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
-	36, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
-	40, // 21: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
-	41, // 22: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
-	44, // 23: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
-	45, // 24: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
-	39, // 25: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
-	38, // 26: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
-	57, // 27: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
-	41, // 28: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
-	42, // 29: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
-	43, // 30: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
-	31, // 31: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
-	56, // 32: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
-	57, // 33: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
-	55, // 34: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
-	51, // 35: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
-	52, // 36: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
-	54, // 37: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
-	48, // 38: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
-	53, // 39: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
-	50, // 40: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
-	50, // 41: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
-	50, // 42: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
-	45, // 43: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
-	58, // 44: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
-	59, // 45: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
-	47, // 46: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
-	66, // 47: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
-	21, // 48: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	47, // 49: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
-	56, // 50: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
-	21, // 51: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
-	51, // 52: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
-	9,  // 53: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
-	47, // 54: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
-	75, // 55: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
-	55, // 56: swarm.v1.Model.holders:type_name -> swarm.v1.Session
-	9,  // 57: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
-	9,  // 58: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
-	0,  // 59: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
-	2,  // 60: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
-	7,  // 61: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
-	10, // 62: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
-	12, // 63: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
-	19, // 64: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
-	15, // 65: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
-	17, // 66: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
-	27, // 67: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
-	29, // 68: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
-	24, // 69: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
-	32, // 70: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
-	34, // 71: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
-	46, // 72: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
-	60, // 73: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
-	62, // 74: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
-	64, // 75: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
-	67, // 76: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
-	69, // 77: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
-	80, // 78: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
-	82, // 79: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
-	73, // 80: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
-	71, // 81: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
-	76, // 82: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
-	78, // 83: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
-	1,  // 84: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
-	3,  // 85: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
-	8,  // 86: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
-	11, // 87: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
-	13, // 88: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
-	20, // 89: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
-	16, // 90: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
-	18, // 91: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
-	28, // 92: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
-	30, // 93: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
-	25, // 94: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
-	33, // 95: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
-	35, // 96: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
-	47, // 97: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
-	61, // 98: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
-	63, // 99: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
-	65, // 100: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
-	68, // 101: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
-	70, // 102: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
-	81, // 103: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
-	83, // 104: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
-	74, // 105: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
-	72, // 106: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
-	77, // 107: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
-	79, // 108: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
-	84, // [84:109] is the sub-list for method output_type
-	59, // [59:84] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
+	6,  // 0: swarm.v1.GetSwarmResponse.sns:type_name -> swarm.v1.Node
+	5,  // 1: swarm.v1.GetHealthResponse.nodes:type_name -> swarm.v1.NodeHealth
+	7,  // 2: swarm.v1.Node.use:type_name -> swarm.v1.Use
+	6,  // 3: swarm.v1.RegisterRequest.node:type_name -> swarm.v1.Node
+	6,  // 4: swarm.v1.RegisterResponse.sns:type_name -> swarm.v1.Node
+	15, // 5: swarm.v1.GetProofsResponse.proofs:type_name -> swarm.v1.NodeProof
+	10, // 6: swarm.v1.ForgetNodeRequest.order:type_name -> swarm.v1.Order
+	6,  // 7: swarm.v1.ListNodesResponse.nodes:type_name -> swarm.v1.Node
+	27, // 8: swarm.v1.ListNodesResponse.bans:type_name -> swarm.v1.Ban
+	24, // 9: swarm.v1.ListNodesResponse.candidates:type_name -> swarm.v1.Candidate
+	22, // 10: swarm.v1.ListNodesResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	23, // 11: swarm.v1.NoQuorum.missing:type_name -> swarm.v1.MissingSN
+	10, // 12: swarm.v1.AdmitNodeRequest.order:type_name -> swarm.v1.Order
+	10, // 13: swarm.v1.BanNodeRequest.order:type_name -> swarm.v1.Order
+	27, // 14: swarm.v1.BanNodeResponse.ban:type_name -> swarm.v1.Ban
+	10, // 15: swarm.v1.UnbanNodeRequest.order:type_name -> swarm.v1.Order
+	32, // 16: swarm.v1.OpenSessionRequest.terms:type_name -> swarm.v1.Terms
+	48, // 17: swarm.v1.OpenSessionResponse.contract:type_name -> swarm.v1.ContractView
+	38, // 18: swarm.v1.ReportRequest.sessions:type_name -> swarm.v1.SessionReport
+	5,  // 19: swarm.v1.ReportRequest.health:type_name -> swarm.v1.NodeHealth
+	37, // 20: swarm.v1.ReportResponse.asks:type_name -> swarm.v1.AttemptAsked
+	41, // 21: swarm.v1.SessionReport.ready:type_name -> swarm.v1.Ready
+	42, // 22: swarm.v1.SessionReport.done:type_name -> swarm.v1.Done
+	45, // 23: swarm.v1.SessionReport.failed:type_name -> swarm.v1.Failed
+	46, // 24: swarm.v1.SessionReport.progress:type_name -> swarm.v1.Progress
+	40, // 25: swarm.v1.SessionReport.held:type_name -> swarm.v1.HeldModel
+	39, // 26: swarm.v1.SessionReport.proofs:type_name -> swarm.v1.RoundProof
+	58, // 27: swarm.v1.RoundProof.plan:type_name -> swarm.v1.Plan
+	42, // 28: swarm.v1.RoundProof.done:type_name -> swarm.v1.Done
+	43, // 29: swarm.v1.Done.claims:type_name -> swarm.v1.MergeClaim
+	44, // 30: swarm.v1.MergeClaim.inputs:type_name -> swarm.v1.MergeInput
+	32, // 31: swarm.v1.ContractView.terms:type_name -> swarm.v1.Terms
+	57, // 32: swarm.v1.ContractView.committed:type_name -> swarm.v1.CommittedRound
+	58, // 33: swarm.v1.ContractView.plan:type_name -> swarm.v1.Plan
+	56, // 34: swarm.v1.ContractView.sessions:type_name -> swarm.v1.Session
+	52, // 35: swarm.v1.ContractView.rules:type_name -> swarm.v1.Rules
+	53, // 36: swarm.v1.ContractView.lost_model:type_name -> swarm.v1.LostModel
+	55, // 37: swarm.v1.ContractView.skips:type_name -> swarm.v1.Skips
+	49, // 38: swarm.v1.ContractView.packed:type_name -> swarm.v1.PackedView
+	54, // 39: swarm.v1.ContractView.adopted_round:type_name -> swarm.v1.AdoptedRound
+	51, // 40: swarm.v1.ViewUpdate.sessions:type_name -> swarm.v1.ViewRun
+	51, // 41: swarm.v1.ViewUpdate.planned:type_name -> swarm.v1.ViewRun
+	51, // 42: swarm.v1.ViewUpdate.committed:type_name -> swarm.v1.ViewRun
+	46, // 43: swarm.v1.Session.progress:type_name -> swarm.v1.Progress
+	59, // 44: swarm.v1.Plan.participants:type_name -> swarm.v1.Participant
+	60, // 45: swarm.v1.Participant.more_shards:type_name -> swarm.v1.LeafRun
+	48, // 46: swarm.v1.CloseSessionResponse.contract:type_name -> swarm.v1.ContractView
+	67, // 47: swarm.v1.ListContractsResponse.contracts:type_name -> swarm.v1.ContractSummary
+	22, // 48: swarm.v1.ListContractsResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	48, // 49: swarm.v1.GetContractStatusResponse.contract:type_name -> swarm.v1.ContractView
+	57, // 50: swarm.v1.GetContractStatusResponse.recent:type_name -> swarm.v1.CommittedRound
+	22, // 51: swarm.v1.GetContractStatusResponse.no_quorum:type_name -> swarm.v1.NoQuorum
+	52, // 52: swarm.v1.CreateContractRequest.rules:type_name -> swarm.v1.Rules
+	10, // 53: swarm.v1.CreateContractRequest.order:type_name -> swarm.v1.Order
+	48, // 54: swarm.v1.CreateContractResponse.contract:type_name -> swarm.v1.ContractView
+	76, // 55: swarm.v1.ListModelsResponse.models:type_name -> swarm.v1.Model
+	56, // 56: swarm.v1.Model.holders:type_name -> swarm.v1.Session
+	10, // 57: swarm.v1.ResetContractRequest.order:type_name -> swarm.v1.Order
+	10, // 58: swarm.v1.DeleteContractRequest.order:type_name -> swarm.v1.Order
+	86, // 59: swarm.v1.access:extendee -> google.protobuf.MethodOptions
+	0,  // 60: swarm.v1.access:type_name -> swarm.v1.Access
+	1,  // 61: swarm.v1.SwarmService.GetSwarm:input_type -> swarm.v1.GetSwarmRequest
+	3,  // 62: swarm.v1.SwarmService.GetHealth:input_type -> swarm.v1.GetHealthRequest
+	8,  // 63: swarm.v1.NodeService.Challenge:input_type -> swarm.v1.ChallengeRequest
+	11, // 64: swarm.v1.NodeService.Register:input_type -> swarm.v1.RegisterRequest
+	13, // 65: swarm.v1.NodeService.GetProofs:input_type -> swarm.v1.GetProofsRequest
+	20, // 66: swarm.v1.NodeService.ListNodes:input_type -> swarm.v1.ListNodesRequest
+	16, // 67: swarm.v1.NodeService.LeaveNode:input_type -> swarm.v1.LeaveNodeRequest
+	18, // 68: swarm.v1.NodeService.ForgetNode:input_type -> swarm.v1.ForgetNodeRequest
+	28, // 69: swarm.v1.NodeService.BanNode:input_type -> swarm.v1.BanNodeRequest
+	30, // 70: swarm.v1.NodeService.UnbanNode:input_type -> swarm.v1.UnbanNodeRequest
+	25, // 71: swarm.v1.NodeService.AdmitNode:input_type -> swarm.v1.AdmitNodeRequest
+	33, // 72: swarm.v1.SessionService.OpenSession:input_type -> swarm.v1.OpenSessionRequest
+	35, // 73: swarm.v1.SessionService.Report:input_type -> swarm.v1.ReportRequest
+	47, // 74: swarm.v1.SessionService.WatchContract:input_type -> swarm.v1.WatchContractRequest
+	61, // 75: swarm.v1.SessionService.CloseSession:input_type -> swarm.v1.CloseSessionRequest
+	63, // 76: swarm.v1.SessionService.EndSession:input_type -> swarm.v1.EndSessionRequest
+	65, // 77: swarm.v1.ContractService.ListContracts:input_type -> swarm.v1.ListContractsRequest
+	68, // 78: swarm.v1.ContractService.GetContractStatus:input_type -> swarm.v1.GetContractStatusRequest
+	70, // 79: swarm.v1.ContractService.CreateContract:input_type -> swarm.v1.CreateContractRequest
+	81, // 80: swarm.v1.ContractService.ResetContract:input_type -> swarm.v1.ResetContractRequest
+	83, // 81: swarm.v1.ContractService.DeleteContract:input_type -> swarm.v1.DeleteContractRequest
+	74, // 82: swarm.v1.ModelService.ListModels:input_type -> swarm.v1.ListModelsRequest
+	72, // 83: swarm.v1.ModelService.RecordFetch:input_type -> swarm.v1.RecordFetchRequest
+	77, // 84: swarm.v1.LedgerService.ReadLedger:input_type -> swarm.v1.ReadLedgerRequest
+	79, // 85: swarm.v1.BackupService.ReadBackup:input_type -> swarm.v1.ReadBackupRequest
+	2,  // 86: swarm.v1.SwarmService.GetSwarm:output_type -> swarm.v1.GetSwarmResponse
+	4,  // 87: swarm.v1.SwarmService.GetHealth:output_type -> swarm.v1.GetHealthResponse
+	9,  // 88: swarm.v1.NodeService.Challenge:output_type -> swarm.v1.ChallengeResponse
+	12, // 89: swarm.v1.NodeService.Register:output_type -> swarm.v1.RegisterResponse
+	14, // 90: swarm.v1.NodeService.GetProofs:output_type -> swarm.v1.GetProofsResponse
+	21, // 91: swarm.v1.NodeService.ListNodes:output_type -> swarm.v1.ListNodesResponse
+	17, // 92: swarm.v1.NodeService.LeaveNode:output_type -> swarm.v1.LeaveNodeResponse
+	19, // 93: swarm.v1.NodeService.ForgetNode:output_type -> swarm.v1.ForgetNodeResponse
+	29, // 94: swarm.v1.NodeService.BanNode:output_type -> swarm.v1.BanNodeResponse
+	31, // 95: swarm.v1.NodeService.UnbanNode:output_type -> swarm.v1.UnbanNodeResponse
+	26, // 96: swarm.v1.NodeService.AdmitNode:output_type -> swarm.v1.AdmitNodeResponse
+	34, // 97: swarm.v1.SessionService.OpenSession:output_type -> swarm.v1.OpenSessionResponse
+	36, // 98: swarm.v1.SessionService.Report:output_type -> swarm.v1.ReportResponse
+	48, // 99: swarm.v1.SessionService.WatchContract:output_type -> swarm.v1.ContractView
+	62, // 100: swarm.v1.SessionService.CloseSession:output_type -> swarm.v1.CloseSessionResponse
+	64, // 101: swarm.v1.SessionService.EndSession:output_type -> swarm.v1.EndSessionResponse
+	66, // 102: swarm.v1.ContractService.ListContracts:output_type -> swarm.v1.ListContractsResponse
+	69, // 103: swarm.v1.ContractService.GetContractStatus:output_type -> swarm.v1.GetContractStatusResponse
+	71, // 104: swarm.v1.ContractService.CreateContract:output_type -> swarm.v1.CreateContractResponse
+	82, // 105: swarm.v1.ContractService.ResetContract:output_type -> swarm.v1.ResetContractResponse
+	84, // 106: swarm.v1.ContractService.DeleteContract:output_type -> swarm.v1.DeleteContractResponse
+	75, // 107: swarm.v1.ModelService.ListModels:output_type -> swarm.v1.ListModelsResponse
+	73, // 108: swarm.v1.ModelService.RecordFetch:output_type -> swarm.v1.RecordFetchResponse
+	78, // 109: swarm.v1.LedgerService.ReadLedger:output_type -> swarm.v1.LedgerChunk
+	80, // 110: swarm.v1.BackupService.ReadBackup:output_type -> swarm.v1.BackupChunk
+	86, // [86:111] is the sub-list for method output_type
+	61, // [61:86] is the sub-list for method input_type
+	60, // [60:61] is the sub-list for extension type_name
+	59, // [59:60] is the sub-list for extension extendee
 	0,  // [0:59] is the sub-list for field type_name
 }
 
@@ -6895,20 +7050,21 @@ func file_api_swarm_v1_swarm_proto_init() {
 	if File_api_swarm_v1_swarm_proto != nil {
 		return
 	}
-	file_api_swarm_v1_swarm_proto_msgTypes[50].OneofWrappers = []any{}
+	file_api_swarm_v1_swarm_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_swarm_v1_swarm_proto_rawDesc), len(file_api_swarm_v1_swarm_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   85,
-			NumExtensions: 0,
+			NumMessages:   86,
+			NumExtensions: 1,
 			NumServices:   7,
 		},
 		GoTypes:           file_api_swarm_v1_swarm_proto_goTypes,
 		DependencyIndexes: file_api_swarm_v1_swarm_proto_depIdxs,
 		MessageInfos:      file_api_swarm_v1_swarm_proto_msgTypes,
+		ExtensionInfos:    file_api_swarm_v1_swarm_proto_extTypes,
 	}.Build()
 	File_api_swarm_v1_swarm_proto = out.File
 	file_api_swarm_v1_swarm_proto_goTypes = nil
