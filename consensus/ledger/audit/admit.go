@@ -30,45 +30,45 @@ func (a *admitted) dismiss(peerID string) {
 }
 
 // founded notes who may join from the start, if operators admit SNs.
-func (a *auditor) founded(s ledger.Swarm) {
+func (m *members) founded(s ledger.Swarm) {
 	if s.Admit == "" && len(s.Admitted) == 0 {
 		return
 	}
 	if s.Admit != "operator" {
-		a.bad("admit", "nobody knows the policy %q", s.Admit)
+		m.bad("admit", "nobody knows the policy %q", s.Admit)
 	}
-	a.admitted = newAdmitted()
-	a.ordered = a.seq // whoever knows admission signs orders
+	m.admitted = newAdmitted()
+	m.orders.first = m.seq // whoever knows admission signs orders
 	for _, x := range s.Admitted {
-		a.admitted.admit(x.Node, x.PeerID)
+		m.admitted.admit(x.Node, x.PeerID)
 	}
 }
 
 // admission judges that an operator lets a node key join as an SN.
-func (a *auditor) admission(x ledger.Admission) {
-	if a.admitted == nil {
-		a.bad("kind", "SNs of this swarm join without an operator's word")
-		a.admitted = newAdmitted()
+func (m *members) admission(x ledger.Admission) {
+	if m.admitted == nil {
+		m.bad("kind", "SNs of this swarm join without an operator's word")
+		m.admitted = newAdmitted()
 	}
-	if _, banned := a.banned[x.PeerID]; banned {
-		a.bad("peer_id", "%q is banned", x.PeerID)
+	if _, banned := m.banned[x.PeerID]; banned {
+		m.bad("peer_id", "%q is banned", x.PeerID)
 	}
-	a.admitted.admit(x.Node, x.PeerID)
+	m.admitted.admit(x.Node, x.PeerID)
 	r := &swarmv1.AdmitNodeRequest{}
-	if !a.asked(x.Order, r) {
+	if !m.orders.asked(x.Order, r) {
 		return
 	}
 	if r.GetName() != x.Node || r.GetPeerId() != x.PeerID {
-		a.bad("peer_id", "the operator asked to admit %q with node key %q", r.GetName(), r.GetPeerId())
+		m.bad("peer_id", "the operator asked to admit %q with node key %q", r.GetName(), r.GetPeerId())
 	}
 	if x.By != x.Order.By {
-		a.bad("by", "%s signed it", x.Order.By)
+		m.bad("by", "%s signed it", x.Order.By)
 	}
 }
 
 // mayJoin holds the registration of an SN to its admission, if SNs need one.
-func (a *auditor) mayJoin(r ledger.Registration) {
-	if a.admitted != nil && r.Role == string(identity.RoleSN) && a.admitted.names[r.PeerID] != r.Node {
-		a.bad("peer_id", "no operator has admitted SN %s with node key %s", r.Node, r.PeerID)
+func (m *members) mayJoin(r ledger.Registration) {
+	if m.admitted != nil && r.Role == string(identity.RoleSN) && m.admitted.names[r.PeerID] != r.Node {
+		m.bad("peer_id", "no operator has admitted SN %s with node key %s", r.Node, r.PeerID)
 	}
 }

@@ -33,77 +33,77 @@ func SignedMessage(r ledger.Round, node string) ([]byte, error) {
 
 // adopted holds a round that was adopted to its signatures: most of its participants must have signed it. The past that they witnessed is
 // that of a ledger that is gone.
-func (a *auditor) adopted(b ledger.AdoptedRound) {
+func (k *contracts) adopted(b ledger.AdoptedRound) {
 	r := b.Proof
-	a.report.Rounds++
-	c := a.course(r.Contract, r.Run)
-	begins := a.report.Late && c.shown.LastRound == 0 && len(c.models) == 0 && c.shown.Rounds == 0
+	k.report.Rounds++
+	c := k.course(r.Contract, r.Run)
+	begins := k.report.Late && c.shown.LastRound == 0 && len(c.models) == 0 && c.shown.Rounds == 0
 	switch {
 	case r.Run != c.shown.Run:
-		a.bad("proof.run", "contract %s is in run %d, not %d", r.Contract, c.shown.Run, r.Run)
+		k.bad("proof.run", "contract %s is in run %d, not %d", r.Contract, c.shown.Run, r.Run)
 	case c.shown.Over:
-		a.bad("proof.round", "the training of contract %s has ended with round %d", r.Contract, c.shown.LastRound)
+		k.bad("proof.round", "the training of contract %s has ended with round %d", r.Contract, c.shown.LastRound)
 	case b.Last != c.shown.LastRound && !begins:
-		a.bad("last", "the last round of contract %s is %d, not %d", r.Contract, c.shown.LastRound, b.Last)
+		k.bad("last", "the last round of contract %s is %d, not %d", r.Contract, c.shown.LastRound, b.Last)
 	case r.Round <= b.Last || b.Round <= r.Round:
-		a.bad("round", "round %d can't follow round %d as round %d", r.Round, b.Last, b.Round)
+		k.bad("round", "round %d can't follow round %d as round %d", r.Round, b.Last, b.Round)
 	}
 	c.shown.LastRound, c.shown.Model = b.Round, r.Model
 	c.models[r.Round], c.models[b.Round] = r.Model, r.Model
 	c.shown.Rounds++
-	a.tiles(r)
+	k.tiles(r)
 	run := c.run()
-	signed := a.signers(r)
+	signed := k.signers(r)
 	for _, p := range r.Participants {
-		for _, s := range []*Share{a.share(c.shares, &c.shown.Participants, p), a.share(c.runShares, &run.Participants, p)} {
+		for _, s := range []*Share{k.share(c.shares, &c.shown.Participants, p), k.share(c.runShares, &run.Participants, p)} {
 			if len(p.Signature) > 0 {
 				s.Rounds++
 			}
 			s.Weight += uint64(p.Weight)
 		}
 	}
-	a.committed(run, r)
+	k.committed(run, r)
 	run.models[r.Round].base, run.models[r.Round].missing = b.Last, r.Round-min(r.Round, b.Last+1)
-	a.resumed(run, ledger.LostModel{Round: b.Round - 1, Resumed: r.Round})
+	k.resumed(run, ledger.LostModel{Round: b.Round - 1, Resumed: r.Round})
 	c.shown.Adoptions = append(c.shown.Adoptions, Adoption{
-		Record: a.seq, AtMS: a.atMS, Run: r.Run, Last: b.Last, Proven: r.Round, Round: b.Round, Signed: signed, Participants: len(r.Participants),
+		Record: k.seq, AtMS: k.atMS, Run: r.Run, Last: b.Last, Proven: r.Round, Round: b.Round, Signed: signed, Participants: len(r.Participants),
 	})
 }
 
 // signers holds those who have signed a round that was adopted to their registrations and signatures, and counts them.
-func (a *auditor) signers(r ledger.Round) (signed int) {
-	out, ok := outcomeOf(r, func(field, format string, args ...any) { a.bad("proof."+field, format, args...) })
+func (k *contracts) signers(r ledger.Round) (signed int) {
+	out, ok := outcomeOf(r, func(field, format string, args ...any) { k.bad("proof."+field, format, args...) })
 	if r.Witnessed.Length != 0 {
-		a.bad("proof.witnessed.length", "the ledger that was witnessed is gone, %d of its records are not known here", r.Witnessed.Length)
+		k.bad("proof.witnessed.length", "the ledger that was witnessed is gone, %d of its records are not known here", r.Witnessed.Length)
 	}
 	seen := map[string]bool{}
 	for i, p := range r.Participants {
 		field := func(name string) string { return fmt.Sprintf("proof.participants[%d].%s", i, name) }
-		known := a.nodes[p.Node]
+		known := k.members.nodes[p.Node]
 		if known != nil && known.PeerID != p.PeerID {
-			a.bad(field("peer_id"), "node %s registered with node key %s, not %s", p.Node, known.PeerID, p.PeerID)
+			k.bad(field("peer_id"), "node %s registered with node key %s, not %s", p.Node, known.PeerID, p.PeerID)
 		}
 		if len(p.Signature) == 0 {
 			continue // it may not have come back since, to register
 		}
 		if known == nil {
-			a.bad(field("node"), "no registration of a node %q is on record", p.Node)
+			k.bad(field("node"), "no registration of a node %q is on record", p.Node)
 		}
-		if _, banned := a.banned[p.PeerID]; banned {
-			a.bad(field("peer_id"), "the node key of %s is banned", p.Node)
+		if _, banned := k.members.banned[p.PeerID]; banned {
+			k.bad(field("peer_id"), "the node key of %s is banned", p.Node)
 		}
 		out.Node = p.Node
-		if ok && !a.opts.Unsigned && identity.VerifyNodeSignature(p.PeerID, exchange.AttestationMessage(out), p.Signature) != nil {
-			a.bad(field("signature"), "node %s did not sign this: its signature, or something else of this round, was changed", p.Node)
+		if ok && !k.opts.Unsigned && identity.VerifyNodeSignature(p.PeerID, exchange.AttestationMessage(out), p.Signature) != nil {
+			k.bad(field("signature"), "node %s did not sign this: its signature, or something else of this round, was changed", p.Node)
 		}
 		if seen[p.PeerID] {
-			a.bad(field("peer_id"), "it stands here twice")
+			k.bad(field("peer_id"), "it stands here twice")
 		}
 		seen[p.PeerID] = true
 		signed++
 	}
 	if 2*signed <= len(r.Participants) {
-		a.bad("proof.participants", "%d of %d have signed: that is not most", signed, len(r.Participants))
+		k.bad("proof.participants", "%d of %d have signed: that is not most", signed, len(r.Participants))
 	}
 	return signed
 }

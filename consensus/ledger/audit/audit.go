@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/ledger"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 // maxProblems bounds how many problems a report names; the rest is counted.
@@ -106,6 +106,28 @@ type Share struct {
 	Share                  float64 // of all weights of the contract, 0 to 1
 }
 
+// auditor is the state of an audit after some records. Each part judges the records of its kind.
+type auditor struct {
+	*findings
+	past        *past
+	authorities *authorities
+	members     *members
+	contracts   *contracts
+	recovered   string // digest of the newest recovery; empty: there was none
+}
+
+func newAuditor(o Options) *auditor {
+	f := &findings{opts: o, report: &Report{}}
+	p := &past{findings: f}
+	auth := &authorities{findings: f, bundles: x509bundle.NewSet()}
+	orders := &orders{findings: f, past: p, authorities: auth, nonces: map[string]uint64{}}
+	m := &members{findings: f, authorities: auth, orders: orders, nodes: map[string]*ledger.Registration{}, banned: map[string]string{}}
+	return &auditor{
+		findings: f, past: p, authorities: auth, members: m,
+		contracts: &contracts{findings: f, past: p, orders: orders, members: m, courses: map[string]*course{}, floors: []uint64{0}},
+	}
+}
+
 // Verify reads a ledger and judges it. The error is that of reading; what is wrong with the ledger stands in the report.
 func Verify(r io.Reader, o Options) (*Report, error) {
 	a := newAuditor(o)
@@ -131,11 +153,11 @@ func Verify(r io.Reader, o Options) (*Report, error) {
 			return a.finish(), nil
 		}
 	}
-	if a.head.Length == 0 {
+	if a.past.head.Length == 0 {
 		a.seq = 1
 		a.bad("line", "the file is empty")
-	} else if o.Head != "" && a.head.Hash != o.Head {
-		a.bad("hash", "it is %s, the head to be checked for is %s: records at the end were changed, or the copy is older or newer", a.head.Hash, o.Head)
+	} else if o.Head != "" && a.past.head.Hash != o.Head {
+		a.bad("hash", "it is %s, the head to be checked for is %s: records at the end were changed, or the copy is older or newer", a.past.head.Hash, o.Head)
 	}
 	return a.finish(), nil
 }
@@ -148,10 +170,10 @@ func (a *auditor) take(line []byte) bool {
 		a.bad(fieldOf(record), "%v", err)
 		return false
 	}
-	head, err := ledger.Follow(a.head, line)
+	head, err := ledger.Follow(a.past.head, line)
 	if err != nil {
 		field := "prev"
-		if record.Seq != a.head.Length+1 {
+		if record.Seq != a.past.head.Length+1 {
 			field = "seq"
 		}
 		a.bad(field, "%v", err)
@@ -161,11 +183,9 @@ func (a *auditor) take(line []byte) bool {
 		a.bad("kind", "the record of the swarm's founding is the first one and no other")
 		return false
 	}
-	a.atMS = record.AtMS
-	a.clock()
+	a.at(record.AtMS)
 	a.judge(body)
-	a.head = head
-	a.hashes = append(a.hashes, head.Hash)
+	a.past.add(head)
 	return true
 }
 
@@ -187,35 +207,35 @@ func (a *auditor) judge(body ledger.Body) {
 		if b.SwarmID == "" {
 			a.bad("swarm_id", "empty")
 		}
-		a.founded(b)
+		a.members.founded(b)
 	case ledger.Bundle:
-		a.bundle(b)
+		a.authorities.bundle(b)
 	case ledger.Registration:
-		a.registration(b)
+		a.members.registration(b)
 	case ledger.Forget:
-		a.forget(b)
+		a.members.forget(b)
 	case ledger.Round:
-		a.round(b)
+		a.contracts.round(b)
 	case ledger.Over:
-		a.over(b)
+		a.contracts.over(b)
 	case ledger.Reset:
-		a.reset(b)
+		a.contracts.reset(b)
 	case ledger.Deleted:
-		a.deleted(b)
+		a.contracts.deleted(b)
 	case ledger.LostModel:
-		a.lost(b)
+		a.contracts.lost(b)
 	case ledger.AdoptedRound:
-		a.adopted(b)
+		a.contracts.adopted(b)
 	case ledger.Ban:
-		a.ban(b)
+		a.members.ban(b)
 	case ledger.Unban:
-		a.unban(b)
+		a.members.unban(b)
 	case ledger.Admission:
-		a.admission(b)
+		a.members.admission(b)
 	case ledger.Fetch:
-		a.fetch(b)
+		a.contracts.fetch(b)
 	case ledger.Rules:
-		a.rules(b)
+		a.contracts.rules(b)
 	case ledger.Recovery:
 		a.recovery(b)
 	}
@@ -224,10 +244,10 @@ func (a *auditor) judge(body ledger.Body) {
 // finish sums up.
 func (a *auditor) finish() *Report {
 	r := a.report
-	r.Records, r.Bytes, r.Head = a.head.Length, a.head.Bytes, a.head.Hash
-	r.Unwitnessed = r.Records - min(a.witnessed, r.Records)
-	for _, name := range a.order {
-		c := a.contracts[name].shown
+	r.Records, r.Bytes, r.Head = a.past.head.Length, a.past.head.Bytes, a.past.head.Hash
+	r.Unwitnessed = r.Records - min(a.past.witnessed, r.Records)
+	for _, name := range a.contracts.order {
+		c := a.contracts.courses[name].shown
 		divide(c.Participants)
 		for _, run := range c.Runs {
 			divide(run.Participants)
@@ -235,18 +255,4 @@ func (a *auditor) finish() *Report {
 		r.Contracts = append(r.Contracts, c)
 	}
 	return r
-}
-
-func (a *auditor) bad(field, format string, args ...any) {
-	if len(a.report.Problems) >= maxProblems {
-		a.report.More++
-		return
-	}
-	what := text.Clip(fmt.Sprintf(format, args...), maxWhat) // a hostile file's names may be as long as its records
-	a.report.Problems = append(a.report.Problems, Problem{Record: a.seq, Kind: a.kind, Field: field, What: what})
-}
-
-// trusted tells whether the auditor named a certificate.
-func (a *auditor) trusted(cert *x509.Certificate) bool {
-	return slices.ContainsFunc(a.opts.Authorities, cert.Equal)
 }

@@ -30,10 +30,10 @@ func (c *Contract) RulesAt(record uint64) []RuleSet {
 
 // begin makes a contract that is new, or was deleted, be in its first run. When it was made is on no record: its run follows on one of
 // what had been deleted since its name was free. A copy that begins late does not show what had been deleted before.
-func (a *auditor) begin(c *course, run uint64) {
-	from := a.floors[c.floor:]
+func (k *contracts) begin(c *course, run uint64) {
+	from := k.floors[c.floor:]
 	_, fits := slices.BinarySearch(from, run-1)
-	if !fits && !(a.report.Late && run > c.shown.Run) {
+	if !fits && !(k.report.Late && run > c.shown.Run) {
 		run = from[len(from)-1] + 1
 	}
 	c.shown.Deleted, c.records = false, 0
@@ -46,29 +46,29 @@ func (c *course) goTo(run uint64) {
 	c.models, c.runShares = map[uint64]string{}, map[string]*Share{}
 }
 
-func (a *auditor) deleted(d ledger.Deleted) {
-	c := a.course(d.Contract, d.Run)
+func (k *contracts) deleted(d ledger.Deleted) {
+	c := k.course(d.Contract, d.Run)
 	if d.Run != c.shown.Run {
-		a.bad("run", "contract %s is in run %d, not %d", d.Contract, c.shown.Run, d.Run)
+		k.bad("run", "contract %s is in run %d, not %d", d.Contract, c.shown.Run, d.Run)
 	}
 	by := ""
 	switch asked := (&swarmv1.DeleteContractRequest{}); {
 	case d.Expired && d.Order != nil:
-		a.bad("order", "nobody orders what goes by itself")
+		k.bad("order", "nobody orders what goes by itself")
 	case d.Expired && c.records > 1:
-		a.bad("expired", "contract %s was used, or made by an operator, and does not go by itself", d.Contract)
+		k.bad("expired", "contract %s was used, or made by an operator, and does not go by itself", d.Contract)
 	case d.Expired:
 	case d.Order == nil:
-		a.bad("order", "it is missing")
-	case a.asked(d.Order, asked):
+		k.bad("order", "it is missing")
+	case k.orders.asked(d.Order, asked):
 		by = d.Order.By
 		if asked.GetContract() != d.Contract || asked.GetRun() != 0 && asked.GetRun() != d.Run {
-			a.bad("run", "the operator asked to delete run %d of contract %q; 0 is any", asked.GetRun(), asked.GetContract())
+			k.bad("run", "the operator asked to delete run %d of contract %q; 0 is any", asked.GetRun(), asked.GetContract())
 		}
 	}
-	if d.Run > a.floors[len(a.floors)-1] {
-		a.floors = append(a.floors, d.Run)
+	if d.Run > k.floors[len(k.floors)-1] {
+		k.floors = append(k.floors, d.Run)
 	}
-	c.floor, c.shown.Deleted = len(a.floors)-1, true
-	c.shown.Deletions = append(c.shown.Deletions, Deletion{Record: a.seq, AtMS: a.atMS, Run: d.Run, By: by})
+	c.floor, c.shown.Deleted = len(k.floors)-1, true
+	c.shown.Deletions = append(c.shown.Deletions, Deletion{Record: k.seq, AtMS: k.atMS, Run: d.Run, By: by})
 }

@@ -23,7 +23,7 @@ func After(raw []byte, o Options) func(kind string, body []byte) *Report {
 	}
 	return func(kind string, body []byte) *Report {
 		c := a.clone()
-		line, err := json.Marshal(ledger.Record{V: ledger.Version, Seq: c.head.Length + 1, Prev: c.head.Hash, Kind: kind, AtMS: c.atMS + 1, Body: body})
+		line, err := json.Marshal(ledger.Record{V: ledger.Version, Seq: c.past.head.Length + 1, Prev: c.past.head.Hash, Kind: kind, AtMS: c.atMS + 1, Body: body})
 		if err != nil {
 			return nil // no record can hold that
 		}
@@ -34,14 +34,17 @@ func After(raw []byte, o Options) func(kind string, body []byte) *Report {
 }
 
 func (a *auditor) clone() *auditor {
-	c := *a
+	c := newAuditor(a.opts)
 	report := *a.report
+	*c.findings = *a.findings
 	c.report = &report
-	c.bundles = x509bundle.NewSet(a.bundles.Bundles()...)
-	c.nodes, c.banned, c.nonces = maps.Clone(a.nodes), maps.Clone(a.banned), maps.Clone(a.nonces)
-	c.floors = slices.Clone(a.floors)
-	c.contracts = map[string]*course{}
-	for name, x := range a.contracts {
+	c.past.head, c.past.hashes, c.past.witnessed = a.past.head, a.past.hashes, a.past.witnessed
+	c.authorities.bundles = x509bundle.NewSet(a.authorities.bundles.Bundles()...)
+	c.members.nodes, c.members.banned, c.members.admitted = maps.Clone(a.members.nodes), maps.Clone(a.members.banned), a.members.admitted
+	c.members.orders.nonces, c.members.orders.first = maps.Clone(a.members.orders.nonces), a.members.orders.first
+	c.recovered = a.recovered
+	c.contracts.order, c.contracts.floors = a.contracts.order, slices.Clone(a.contracts.floors)
+	for name, x := range a.contracts.courses {
 		shown := *x.shown
 		shown.Runs = nil
 		for _, r := range x.shown.Runs {
@@ -49,9 +52,9 @@ func (a *auditor) clone() *auditor {
 			run.models = maps.Clone(r.models)
 			shown.Runs = append(shown.Runs, &run)
 		}
-		c.contracts[name] = &course{
+		c.contracts.courses[name] = &course{
 			shown: &shown, models: maps.Clone(x.models), shares: maps.Clone(x.shares), runShares: maps.Clone(x.runShares), records: x.records, floor: x.floor,
 		}
 	}
-	return &c
+	return c
 }

@@ -13,24 +13,24 @@ type Fetched struct {
 	By, Node   string // SPIFFE ID of the operator, name of the node
 }
 
-func (a *auditor) fetch(f ledger.Fetch) {
-	c := a.course(f.Contract, f.Run)
+func (k *contracts) fetch(f ledger.Fetch) {
+	c := k.course(f.Contract, f.Run)
 	if f.Run != c.shown.Run {
-		a.bad("run", "contract %s is in run %d, not %d", f.Contract, c.shown.Run, f.Run)
-	} else if made := c.models[f.Round]; made != f.Model && (made != "" || !a.report.Late) {
-		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", f.Round, f.Contract, made, f.Model)
+		k.bad("run", "contract %s is in run %d, not %d", f.Contract, c.shown.Run, f.Run)
+	} else if made := c.models[f.Round]; made != f.Model && (made != "" || !k.report.Late) {
+		k.bad("model", "round %d of contract %s made model %.12s, not %.12s", f.Round, f.Contract, made, f.Model)
 	}
-	switch known := a.nodes[f.Node]; {
+	switch known := k.members.nodes[f.Node]; {
 	case known == nil:
-		a.bad("node", "no registration of a node %q is on record", f.Node)
+		k.bad("node", "no registration of a node %q is on record", f.Node)
 	case known.PeerID != f.PeerID:
-		a.bad("peer_id", "node %s registered with node key %s, not %s", f.Node, known.PeerID, f.PeerID)
+		k.bad("peer_id", "node %s registered with node key %s, not %s", f.Node, known.PeerID, f.PeerID)
 	}
 	message := identity.FetchMessage(identity.Fetch{
-		SwarmID: a.report.SwarmID, Node: f.Node, Contract: f.Contract, Run: f.Run, Round: f.Round, Model: f.Model, By: f.By, AtMS: f.SeenMS,
+		SwarmID: k.report.SwarmID, Node: f.Node, Contract: f.Contract, Run: f.Run, Round: f.Round, Model: f.Model, By: f.By, AtMS: f.SeenMS,
 	})
-	if !a.opts.Unsigned && identity.VerifyNodeSignature(f.PeerID, message, f.Signature) != nil {
-		a.bad("signature", "node %s did not sign that it let this model out", f.Node)
+	if !k.opts.Unsigned && identity.VerifyNodeSignature(f.PeerID, message, f.Signature) != nil {
+		k.bad("signature", "node %s did not sign that it let this model out", f.Node)
 	}
-	c.shown.Fetches = append(c.shown.Fetches, Fetched{Record: a.seq, AtMS: a.atMS, Run: f.Run, Round: f.Round, By: f.By, Node: f.Node})
+	c.shown.Fetches = append(c.shown.Fetches, Fetched{Record: k.seq, AtMS: k.atMS, Run: f.Run, Round: f.Round, By: f.By, Node: f.Node})
 }

@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"maps"
-
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/identity"
 )
@@ -31,10 +29,10 @@ func (a *auditor) recovery(r ledger.Recovery) {
 	if r.Previous != a.recovered {
 		a.bad("previous", "the recovery to epoch %d has digest %.12q, not %.12q", last, a.recovered, r.Previous)
 	}
-	if before := (ledger.Witness{Length: a.head.Length, Hash: a.head.Hash}); r.Had != before {
+	if before := (ledger.Witness{Length: a.past.head.Length, Hash: a.past.head.Hash}); r.Had != before {
 		a.bad("had", "it was signed for a ledger of %d records, and %d come before it", r.Had.Length, before.Length)
 	} else {
-		a.witness("had", r.Had)
+		a.past.witness("had", r.Had)
 	}
 	if r.AskedMS != a.atMS {
 		a.bad("asked_ms", "the operator signed at %d, the record is of %d", r.AskedMS, a.atMS)
@@ -44,13 +42,7 @@ func (a *auditor) recovery(r ledger.Recovery) {
 	a.report.Recoveries = append(a.report.Recoveries, Recovered{
 		Record: a.seq, Epoch: r.Epoch, Node: r.Node, PeerID: r.PeerID, By: r.By, AtMS: a.atMS, LastIndex: r.LastIndex,
 	})
-	maps.DeleteFunc(a.nodes, func(_ string, n *ledger.Registration) bool {
-		return n.Role == string(identity.RoleSN) && (n.Node != r.Node || n.PeerID != r.PeerID)
-	})
-	if a.admitted != nil {
-		a.admitted = newAdmitted()
-		a.admitted.admit(r.Node, r.PeerID)
-	}
+	a.members.refounded(r)
 }
 
 // lastEpoch is the newest epoch so far.
@@ -66,23 +58,8 @@ func (a *auditor) proveRecovery(r ledger.Recovery) {
 	if a.opts.Unsigned {
 		return
 	}
-	chain, err := identity.ParseChain(r.Chain)
-	if err != nil {
-		a.bad("chain", "%v", err)
-		return
-	}
-	proven, err := a.verifyChain(chain, string(identity.RoleSWCI))
-	switch {
-	case err != nil:
-		a.bad("chain", "not an SVID by the authorities of its time (at_ms %d): %v", a.atMS, err)
-	case proven != r.By:
-		a.bad("by", "the SVID is of %s, not of %s", proven, r.By)
-	default:
-		if id, err := identity.ParseIDString(proven); err != nil || id.Role() != identity.RoleSWCI {
-			a.bad("by", "%s is no operator", proven)
-		}
-	}
-	if identity.VerifySVIDSignature(chain[0], identity.RecoveryMessage(r.Statement()), r.Signature) != nil {
+	cert := a.authorities.operator("", r.Chain, r.By)
+	if cert != nil && identity.VerifySVIDSignature(cert, identity.RecoveryMessage(r.Statement()), r.Signature) != nil {
 		a.bad("signature", "the key of %s did not sign this recovery", r.By)
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 
@@ -10,6 +11,17 @@ import (
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
+
+// contracts are those that the ledger told of so far.
+type contracts struct {
+	*findings
+	past    *past
+	orders  *orders
+	members *members
+	courses map[string]*course
+	order   []string // of their names, by first appearance
+	floors  []uint64 // 0, and then the runs that each higher than all before were deleted
+}
 
 // course is how far a contract has come.
 type course struct {
@@ -23,54 +35,54 @@ type course struct {
 }
 
 // course returns a contract's for a record that tells of one of its runs, begun if it is new or was deleted.
-func (a *auditor) course(name string, run uint64) *course {
-	c := a.contracts[name]
+func (k *contracts) course(name string, run uint64) *course {
+	c := k.courses[name]
 	if c == nil {
 		c = &course{shown: &Contract{Name: name}, shares: map[string]*Share{}}
-		a.contracts[name] = c
-		a.order = append(a.order, name)
-		a.begin(c, run)
+		k.courses[name] = c
+		k.order = append(k.order, name)
+		k.begin(c, run)
 	} else if c.shown.Deleted {
-		a.begin(c, run)
+		k.begin(c, run)
 	}
 	c.records++
 	return c
 }
 
-func (a *auditor) round(r ledger.Round) {
-	a.report.Rounds++
-	c := a.course(r.Contract, r.Run)
-	begins := a.report.Late && c.shown.LastRound == 0 && len(c.models) == 0 && c.shown.Rounds == 0
+func (k *contracts) round(r ledger.Round) {
+	k.report.Rounds++
+	c := k.course(r.Contract, r.Run)
+	begins := k.report.Late && c.shown.LastRound == 0 && len(c.models) == 0 && c.shown.Rounds == 0
 	switch {
 	case r.Run != c.shown.Run:
-		a.bad("run", "contract %s is in run %d, not %d", r.Contract, c.shown.Run, r.Run)
+		k.bad("run", "contract %s is in run %d, not %d", r.Contract, c.shown.Run, r.Run)
 	case c.shown.Over:
-		a.bad("round", "the training of contract %s has ended with round %d", r.Contract, c.shown.LastRound)
+		k.bad("round", "the training of contract %s has ended with round %d", r.Contract, c.shown.LastRound)
 	case r.Round != c.shown.LastRound+1 && !begins:
-		a.bad("round", "round %d of contract %s is due, not %d", c.shown.LastRound+1, r.Contract, r.Round)
+		k.bad("round", "round %d of contract %s is due, not %d", c.shown.LastRound+1, r.Contract, r.Round)
 	}
 	c.shown.LastRound, c.shown.Model = r.Round, r.Model
 	c.models[r.Round] = r.Model
 	c.shown.Rounds++
 	run := c.run()
-	out, ok := a.outcome(r)
-	a.tiles(r)
+	out, ok := k.outcome(r)
+	k.tiles(r)
 	for i, p := range r.Participants {
-		a.participant(i, p, out, ok)
-		for _, s := range []*Share{a.share(c.shares, &c.shown.Participants, p), a.share(c.runShares, &run.Participants, p)} {
+		k.participant(i, p, out, ok)
+		for _, s := range []*Share{k.share(c.shares, &c.shown.Participants, p), k.share(c.runShares, &run.Participants, p)} {
 			s.Rounds++
 			s.Weight += uint64(p.Weight)
 		}
 	}
-	a.committed(run, r)
+	k.committed(run, r)
 }
 
 // share returns a participant's, begun if it is new.
-func (a *auditor) share(known map[string]*Share, shown *[]*Share, p ledger.Participant) *Share {
+func (k *contracts) share(known map[string]*Share, shown *[]*Share, p ledger.Participant) *Share {
 	s := known[p.Node]
 	if s == nil {
 		s = &Share{Node: p.Node, PeerID: p.PeerID}
-		if n := a.nodes[p.Node]; n != nil {
+		if n := k.members.nodes[p.Node]; n != nil {
 			s.SPIFFEID = n.SPIFFEID
 		}
 		known[p.Node] = s
@@ -80,32 +92,32 @@ func (a *auditor) share(known map[string]*Share, shown *[]*Share, p ledger.Parti
 }
 
 // participant holds one participant to its registration and its signature.
-func (a *auditor) participant(i int, p ledger.Participant, out exchange.Outcome, readable bool) {
+func (k *contracts) participant(i int, p ledger.Participant, out exchange.Outcome, readable bool) {
 	field := func(name string) string { return fmt.Sprintf("participants[%d].%s", i, name) }
-	known := a.nodes[p.Node]
+	known := k.members.nodes[p.Node]
 	switch {
 	case known == nil:
-		a.bad(field("node"), "no registration of a node %q is on record", p.Node)
+		k.bad(field("node"), "no registration of a node %q is on record", p.Node)
 	case known.PeerID != p.PeerID:
-		a.bad(field("peer_id"), "node %s registered with node key %s, not %s", p.Node, known.PeerID, p.PeerID)
+		k.bad(field("peer_id"), "node %s registered with node key %s, not %s", p.Node, known.PeerID, p.PeerID)
 	}
-	if _, banned := a.banned[p.PeerID]; banned {
-		a.bad(field("peer_id"), "the node key of %s is banned", p.Node)
+	if _, banned := k.members.banned[p.PeerID]; banned {
+		k.bad(field("peer_id"), "the node key of %s is banned", p.Node)
 	}
-	if !readable || a.opts.Unsigned {
+	if !readable || k.opts.Unsigned {
 		return
 	}
 	out.Node = p.Node
 	if identity.VerifyNodeSignature(p.PeerID, exchange.AttestationMessage(out), p.Signature) != nil {
-		a.bad(field("signature"), "node %s did not sign this: its signature, or something else of this round, was changed", p.Node)
+		k.bad(field("signature"), "node %s did not sign this: its signature, or something else of this round, was changed", p.Node)
 	}
 }
 
 // outcome returns what the participants of a round signed; false if a digest in it does not read.
-func (a *auditor) outcome(r ledger.Round) (exchange.Outcome, bool) {
-	out, ok := outcomeOf(r, a.bad)
+func (k *contracts) outcome(r ledger.Round) (exchange.Outcome, bool) {
+	out, ok := outcomeOf(r, k.bad)
 	if r.Witnessed.Length > 0 || r.Witnessed.Hash != "" {
-		a.witness("witnessed", r.Witnessed)
+		k.past.witness("witnessed", r.Witnessed)
 	}
 	return out, ok
 }
@@ -156,25 +168,13 @@ func outcomeOf(r ledger.Round, bad func(field, format string, args ...any)) (exc
 	return out, ok
 }
 
-// witness holds the past that participants or an operator signed to the one in the file.
-func (a *auditor) witness(field string, w ledger.Witness) {
-	switch {
-	case w.Length == 0 || w.Length > uint64(len(a.hashes)):
-		a.bad(field+".length", "%d records can't have been there", w.Length)
-	case a.hashes[w.Length-1] != w.Hash:
-		a.bad(field+".hash", "when this was signed record %d had hash %.12s, here it has %.12s: one of the records 1 to %d was changed", w.Length, w.Hash, a.hashes[w.Length-1], w.Length)
-	default:
-		a.witnessed = max(a.witnessed, w.Length)
-	}
-}
-
 // tiles holds that every leaf of the model has one owner, and that somebody contributed.
-func (a *auditor) tiles(r ledger.Round) {
+func (k *contracts) tiles(r ledger.Round) {
 	switch {
 	case r.ShardsDigest != "" && len(r.Shards) > 0:
-		a.bad("shards", "there is a digest over all of them too, and one of both is not signed")
+		k.bad("shards", "there is a digest over all of them too, and one of both is not signed")
 	case len(r.Participants) == 0 || r.ShardsDigest == "" && len(r.Shards) != len(r.Participants):
-		a.bad("shards", "%d digests of shards for %d participants", len(r.Shards), len(r.Participants))
+		k.bad("shards", "%d digests of shards for %d participants", len(r.Shards), len(r.Participants))
 	}
 	weight := uint64(0)
 	owned := make([][]ledger.LeafRun, 0, len(r.Participants))
@@ -183,56 +183,75 @@ func (a *auditor) tiles(r ledger.Round) {
 		weight += uint64(p.Weight)
 	}
 	if _, i, err := ledger.Tile(owned); err != nil {
-		a.bad(fmt.Sprintf("participants[%d].shard_first", i), "%v", err)
+		k.bad(fmt.Sprintf("participants[%d].shard_first", i), "%v", err)
 	}
 	if weight == 0 {
-		a.bad("participants", "nobody has a weight above 0")
+		k.bad("participants", "nobody has a weight above 0")
 	}
 }
 
-func (a *auditor) over(o ledger.Over) {
-	c := a.course(o.Contract, o.Run)
-	a.newest(c, o.Contract, o.Run, o.Round, o.Model)
+func (k *contracts) over(o ledger.Over) {
+	c := k.course(o.Contract, o.Run)
+	k.newest(c, o.Contract, o.Run, o.Round, o.Model)
 	c.shown.Over, c.shown.LastRound, c.shown.Model = true, o.Round, o.Model
 	c.run().Over = true
 }
 
 // newest holds that a record speaks of the contract's last round and of the model that it made. A copy that begins late does
 // not show what was before.
-func (a *auditor) newest(c *course, contract string, run, round uint64, model string) (good bool) {
-	late := a.report.Late && c.shown.Rounds == 0
+func (k *contracts) newest(c *course, contract string, run, round uint64, model string) (good bool) {
+	late := k.report.Late && c.shown.Rounds == 0
 	switch {
 	case run != c.shown.Run:
-		a.bad("run", "contract %s is in run %d, not %d", contract, c.shown.Run, run)
+		k.bad("run", "contract %s is in run %d, not %d", contract, c.shown.Run, run)
 	case round != c.shown.LastRound && !late:
-		a.bad("round", "the last round of contract %s is %d, not %d", contract, c.shown.LastRound, round)
+		k.bad("round", "the last round of contract %s is %d, not %d", contract, c.shown.LastRound, round)
 	case model != c.models[round] && !late:
-		a.bad("model", "round %d of contract %s made model %.12s, not %.12s", round, contract, c.models[round], model)
+		k.bad("model", "round %d of contract %s made model %.12s, not %.12s", round, contract, c.models[round], model)
 	default:
 		return true
 	}
 	return false
 }
 
-func (a *auditor) reset(r ledger.Reset) {
-	c := a.course(r.Contract, r.Run-1)
-	if asked := (&swarmv1.ResetContractRequest{}); a.asked(r.Order, asked) && (asked.GetContract() != r.Contract || asked.GetRun() != 0 && asked.GetRun() != r.Run-1) {
-		a.bad("run", "the operator asked to reset run %d of contract %q; 0 is any", asked.GetRun(), asked.GetContract())
+func (k *contracts) reset(r ledger.Reset) {
+	c := k.course(r.Contract, r.Run-1)
+	if asked := (&swarmv1.ResetContractRequest{}); k.orders.asked(r.Order, asked) && (asked.GetContract() != r.Contract || asked.GetRun() != 0 && asked.GetRun() != r.Run-1) {
+		k.bad("run", "the operator asked to reset run %d of contract %q; 0 is any", asked.GetRun(), asked.GetContract())
 	}
 	if r.Run != c.shown.Run+1 {
-		a.bad("run", "contract %s is in run %d, so %d begins, not %d", r.Contract, c.shown.Run, c.shown.Run+1, r.Run)
+		k.bad("run", "contract %s is in run %d, so %d begins, not %d", r.Contract, c.shown.Run, c.shown.Run+1, r.Run)
 	}
 	c.goTo(r.Run)
 }
 
-func (a *auditor) lost(l ledger.LostModel) {
-	c := a.course(l.Contract, l.Run)
-	if a.newest(c, l.Contract, l.Run, l.Round, l.Model) &&
-		(l.Resumed >= l.Round || l.Resumed > 0 && c.models[l.Resumed] == "" && !a.report.Late) {
-		a.bad("resumed", "there is no model of round %d to go back to", l.Resumed)
+func (k *contracts) lost(l ledger.LostModel) {
+	c := k.course(l.Contract, l.Run)
+	if k.newest(c, l.Contract, l.Run, l.Round, l.Model) &&
+		(l.Resumed >= l.Round || l.Resumed > 0 && c.models[l.Resumed] == "" && !k.report.Late) {
+		k.bad("resumed", "there is no model of round %d to go back to", l.Resumed)
 	}
 	// What is lost takes the number of a round, which is that of the older model from then on.
 	c.shown.LastRound, c.shown.Model = l.Round+1, c.models[l.Resumed]
 	c.models[l.Round+1] = c.models[l.Resumed]
-	a.resumed(c.run(), l)
+	k.resumed(c.run(), l)
+}
+
+func (k *contracts) rules(b ledger.Rules) {
+	c := k.course(b.Contract, b.Run)
+	if b.Run != c.shown.Run {
+		k.bad("run", "contract %s is in run %d, not %d", b.Contract, c.shown.Run, b.Run)
+	}
+	r := &swarmv1.CreateContractRequest{}
+	if b.Order == nil {
+		k.bad("order", "it is missing")
+		return
+	}
+	if !k.orders.asked(b.Order, r) {
+		return
+	}
+	if r.GetContract() != b.Contract {
+		k.bad("contract", "the operator asked for contract %q", r.GetContract())
+	}
+	c.shown.Rules = append(c.shown.Rules, RuleSet{Record: k.seq, AtMS: k.atMS, Run: b.Run, By: b.Order.By, Rules: r.GetRules(), Asked: bytes.Clone(b.Order.Request)})
 }

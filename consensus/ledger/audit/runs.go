@@ -143,22 +143,22 @@ func (c *course) run() *Run {
 }
 
 // committed notes a round's model, after its participants.
-func (a *auditor) committed(r *Run, b ledger.Round) {
-	m := &Model{Record: a.seq, Round: b.Round, AtMS: a.atMS, Digest: b.Model, Layout: b.Layout, Method: b.Method, base: b.Round - 1}
+func (k *contracts) committed(r *Run, b ledger.Round) {
+	m := &Model{Record: k.seq, Round: b.Round, AtMS: k.atMS, Digest: b.Model, Layout: b.Layout, Method: b.Method, base: b.Round - 1}
 	for _, p := range b.Participants {
 		m.parts = append(m.parts, part{p.Node, p.Weight})
 	}
 	r.models[b.Round] = m
 	if r.Rounds == 0 {
-		r.FirstMS = a.atMS
+		r.FirstMS = k.atMS
 	}
 	r.Rounds++
-	r.LastRound, r.LastMS = b.Round, a.atMS
+	r.LastRound, r.LastMS = b.Round, k.atMS
 }
 
 // resumed notes that an older model goes on under the number behind that of a lost one.
-func (a *auditor) resumed(r *Run, l ledger.LostModel) {
-	m := &Model{Record: a.seq, Round: l.Round + 1, AtMS: a.atMS, base: l.Resumed}
+func (k *contracts) resumed(r *Run, l ledger.LostModel) {
+	m := &Model{Record: k.seq, Round: l.Round + 1, AtMS: k.atMS, base: l.Resumed}
 	if old := r.models[l.Resumed]; old != nil {
 		m.Digest, m.Layout, m.Method = old.Digest, old.Layout, old.Method
 	}
@@ -173,12 +173,4 @@ const maxBackwards = 20
 type Backwards struct {
 	Record         uint64
 	AtMS, LatestMS int64
-}
-
-// clock looks whether a record's time goes back. Clocks of SNs that lead in turn may differ a little.
-func (a *auditor) clock() {
-	if a.atMS < a.latestMS-clockSlack.Milliseconds() && len(a.report.Backwards) < maxBackwards {
-		a.report.Backwards = append(a.report.Backwards, Backwards{a.seq, a.atMS, a.latestMS})
-	}
-	a.latestMS = max(a.latestMS, a.atMS)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,38 +20,10 @@ import (
 // clockSlack is how far the clock of who registered a node may be behind that of who issued its SVID.
 const clockSlack = time.Minute
 
-// auditor is the state of an audit after some records.
-type auditor struct {
-	opts   Options
-	report *Report
-	head   ledger.Head
-	hashes []string // of all records so far
-
-	// Of the record that is judged.
-	seq  uint64
-	kind string
-	atMS int64
-
-	latestMS int64 // of all records so far
-
-	bundles   *x509bundle.Set // of this moment
-	nodes     map[string]*ledger.Registration
-	banned    map[string]string // names by peer ID
-	nonces    map[string]uint64 // of orders, with the number of the record
-	admitted  *admitted         // nil: SNs join without an operator's word
-	ordered   uint64            // the first record with an order; 0: there was none
-	recovered string            // digest of the newest recovery; empty: there was none
-	contracts map[string]*course
-	order     []string // of contracts
-	floors    []uint64 // 0, and then the runs that each higher than all before were deleted
-	witnessed uint64   // records that participants of a later round signed as their past
-}
-
-func newAuditor(o Options) *auditor {
-	return &auditor{
-		opts: o, report: &Report{}, bundles: x509bundle.NewSet(), nodes: map[string]*ledger.Registration{},
-		banned: map[string]string{}, nonces: map[string]uint64{}, contracts: map[string]*course{}, floors: []uint64{0},
-	}
+// authorities are the trust bundles of the record that is judged.
+type authorities struct {
+	*findings
+	bundles *x509bundle.Set
 }
 
 // parseAuthorities is identity.ParseChain for the authorities of a bundle, of which there may be many.
@@ -69,7 +42,7 @@ func parseAuthorities(ders [][]byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-func (a *auditor) bundle(b ledger.Bundle) {
+func (a *authorities) bundle(b ledger.Bundle) {
 	a.report.Bundles++
 	td, err := spiffeid.TrustDomainFromString(b.TrustDomain)
 	if err != nil {
@@ -91,46 +64,8 @@ func (a *auditor) bundle(b ledger.Bundle) {
 	a.bundles.Add(x509bundle.FromX509Authorities(td, authorities))
 }
 
-func (a *auditor) registration(r ledger.Registration) {
-	a.report.Registrations++
-	if known := a.nodes[r.Node]; known != nil && (known.PeerID != r.PeerID || known.Role != r.Role) {
-		a.bad("peer_id", "the name %s belongs to node key %s of role %s, and was not freed", r.Node, known.PeerID, known.Role)
-	}
-	a.nodes[r.Node] = &r
-	a.mayJoin(r)
-	id, err := identity.ParseIDString(r.SPIFFEID)
-	if err != nil {
-		a.bad("spiffe_id", "%v", err)
-		return
-	}
-	if string(id.Role()) != r.Role {
-		a.bad("role", "%s may not bear role %q", id, r.Role)
-	}
-	if name := id.NodeName(); name != "" && name != r.Node {
-		a.bad("node", "%s may not bear name %q", id, r.Node)
-	}
-	if a.opts.Unsigned {
-		return
-	}
-	chain, err := identity.ParseChain(r.Chain)
-	if err != nil {
-		a.bad("chain", "%v", err)
-		return
-	}
-	proven, err := a.verifyChain(chain, r.Role)
-	switch {
-	case err != nil:
-		a.bad("chain", "not an SVID by the authorities of its time (at_ms %d): %v", a.atMS, err)
-	case proven != r.SPIFFEID:
-		a.bad("spiffe_id", "the SVID is of %s, not of %s", proven, r.SPIFFEID)
-	}
-	if identity.VerifySVIDSignature(chain[0], identity.OwnershipMessage(a.report.SwarmID, r.Node, r.PeerID), r.Signature) != nil {
-		a.bad("signature", "the SVID's key did not sign that swarm %s, node %s and node key %s belong to it", a.report.SwarmID, r.Node, r.PeerID)
-	}
-}
-
 // verifyChain holds an SVID to the bundles and the time of its record and returns the SPIFFE ID that it stands for.
-func (a *auditor) verifyChain(chain []*x509.Certificate, role string) (string, error) {
+func (a *authorities) verifyChain(chain []*x509.Certificate, role string) (string, error) {
 	at := time.UnixMilli(a.atMS)
 	if early := chain[0].NotBefore.Sub(at); early > 0 && early <= clockSlack {
 		at = chain[0].NotBefore
@@ -163,7 +98,7 @@ func within(chain []*x509.Certificate, td spiffeid.TrustDomain) bool {
 }
 
 // verifyCN is verifyChain for certificates that name their role as a common name.
-func (a *auditor) verifyCN(chain []*x509.Certificate, role string, at time.Time) (string, error) {
+func (a *authorities) verifyCN(chain []*x509.Certificate, role string, at time.Time) (string, error) {
 	got, err := certs.RoleOfCN(chain[0].Subject.CommonName)
 	if err != nil {
 		return "", err
@@ -190,4 +125,31 @@ func (a *auditor) verifyCN(chain []*x509.Certificate, role string, at time.Time)
 		Roots: roots, Intermediates: others, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	return "spiffe://" + certs.CNTrustDomain + "/swarm/" + role, err
+}
+
+// trusted tells whether the auditor named a certificate.
+func (a *authorities) trusted(cert *x509.Certificate) bool {
+	return slices.ContainsFunc(a.opts.Authorities, cert.Equal)
+}
+
+// operator holds what an operator has signed to the authorities of its time, and returns whose key signed it; nil if the chain does not
+// read. prefix stands before the names of its fields.
+func (a *authorities) operator(prefix string, raw [][]byte, by string) *x509.Certificate {
+	chain, err := identity.ParseChain(raw)
+	if err != nil {
+		a.bad(prefix+"chain", "%v", err)
+		return nil
+	}
+	proven, err := a.verifyChain(chain, string(identity.RoleSWCI))
+	switch {
+	case err != nil:
+		a.bad(prefix+"chain", "not an SVID by the authorities of its time (at_ms %d): %v", a.atMS, err)
+	case proven != by:
+		a.bad(prefix+"by", "the SVID is of %s, not of %s", proven, by)
+	default:
+		if id, err := identity.ParseIDString(proven); err != nil || id.Role() != identity.RoleSWCI {
+			a.bad(prefix+"by", "%s is no operator", proven)
+		}
+	}
+	return chain[0]
 }
