@@ -63,10 +63,7 @@ type Gate struct {
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	sources map[netip.Prefix]*gateSource
-	sites   map[netip.Prefix]*gateSite
-	count   [gatePhases]int
-	turns   uint64
+	queues  *gateQueues
 	ready   []*GatedConn // have a place and wait for Accept
 	timer   *time.Timer  // runs while a handshake is waited for
 	dropped int          // since the last notice
@@ -113,7 +110,7 @@ func NewGate(l net.Listener, cfg GateConfig) *Gate {
 	}
 	return &Gate{
 		Listener: l, cfg: cfg, came: make(chan struct{}, 1), trouble: make(chan error), closed: make(chan struct{}),
-		sources: map[netip.Prefix]*gateSource{}, sites: map[netip.Prefix]*gateSite{},
+		queues: &gateQueues{sources: map[netip.Prefix]*gateSource{}, sites: map[netip.Prefix]*gateSite{}},
 	}
 }
 
@@ -198,7 +195,7 @@ func (g *Gate) enter(raw net.Conn) {
 		out = g.speak(c)
 	default:
 		out = g.makeRoom(c)
-		g.put(c, gateSilent)
+		g.queues.put(c, gateSilent)
 		go c.awaitFirst()
 	}
 	g.mu.Unlock()
@@ -207,12 +204,12 @@ func (g *Gate) enter(raw net.Conn) {
 
 // makeRoom returns the silent connections that give way to a new one. The caller holds mu.
 func (g *Gate) makeRoom(c *GatedConn) (out []*GatedConn) {
-	own := g.sources[c.source]
+	own := g.queues.sources[c.source]
 	for own != nil && len(own.open[gateSilent]) >= g.cfg.Silent && time.Since(own.open[gateSilent][0].since) >= silentAge {
 		out = append(out, g.giveWay(own.open[gateSilent][0])...)
 	}
-	for g.count[gateSilent] >= g.cfg.Handshakes {
-		out = append(out, g.giveWay(g.largest(gateSilent).open[gateSilent][0])...)
+	for g.queues.count[gateSilent] >= g.cfg.Handshakes {
+		out = append(out, g.giveWay(g.queues.largest(gateSilent).open[gateSilent][0])...)
 	}
 	return out
 }
@@ -227,7 +224,7 @@ func (g *Gate) giveWay(c *GatedConn) []*GatedConn {
 
 // out takes a connection from the gate, to be closed without mu. The caller holds mu.
 func (g *Gate) out(c *GatedConn) []*GatedConn {
-	g.put(c, gateDone)
+	g.queues.put(c, gateDone)
 	g.dropped++
 	if now := time.Now(); now.Sub(g.noticed) >= gateNotice {
 		g.cfg.Log.Warn("too many connections that do not prove who they are: dropping those of the busiest addresses",
@@ -240,9 +237,9 @@ func (g *Gate) out(c *GatedConn) []*GatedConn {
 // speak gives a connection that has spoken a place, or lets it wait for one. It returns what is to be closed. The caller
 // holds mu.
 func (g *Gate) speak(c *GatedConn) (out []*GatedConn) {
-	g.put(c, gateWaiting)
-	if g.count[gateWaiting] > maxWaiting*g.cfg.Handshakes {
-		list := g.largest(gateWaiting).open[gateWaiting]
+	g.queues.put(c, gateWaiting)
+	if g.queues.count[gateWaiting] > maxWaiting*g.cfg.Handshakes {
+		list := g.queues.largest(gateWaiting).open[gateWaiting]
 		out = g.out(list[len(list)-1]) // the newest: others have waited longer
 	}
 	return append(out, g.serve()...)
@@ -250,55 +247,24 @@ func (g *Gate) speak(c *GatedConn) (out []*GatedConn) {
 
 // serve gives places to connections that wait. It returns what lost its place. The caller holds mu.
 func (g *Gate) serve() (out []*GatedConn) {
-	for g.count[gateWaiting] > 0 {
-		c := g.neediest()
-		if g.count[gateHandshake] >= g.cfg.Handshakes {
-			most := g.largest(gateHandshake)
+	for g.queues.count[gateWaiting] > 0 {
+		c := g.queues.neediest()
+		if g.queues.count[gateHandshake] >= g.cfg.Handshakes {
+			most := g.queues.largest(gateHandshake)
 			oldest := most.open[gateHandshake][0]
 			// Strictly fewer after the change too: two busy addresses would else push out each other's for ever.
-			if wait := unprovenAge - time.Since(oldest.since); wait > 0 && g.sources[c.source].load(gateHandshake, 1) >= most.load(gateHandshake, 0) {
+			if wait := unprovenAge - time.Since(oldest.since); wait > 0 && g.queues.sources[c.source].load(gateHandshake, 1) >= most.load(gateHandshake, 0) {
 				g.lookAgain(wait)
 				break
 			}
 			out = append(out, g.out(oldest)...)
 		}
 		_ = c.SetReadDeadline(time.Time{})
-		g.put(c, gateHandshake)
+		g.queues.put(c, gateHandshake)
 		g.ready = append(g.ready, c)
 	}
 	g.tell()
 	return out
-}
-
-// neediest returns whose turn it is: who has waited longest, of the addresses that have the fewest handshakes.
-func (g *Gate) neediest() *GatedConn {
-	var best *GatedConn
-	fewest := 0
-	for _, s := range g.sources {
-		if len(s.open[gateWaiting]) == 0 {
-			continue
-		}
-		c, n := s.open[gateWaiting][0], s.load(gateHandshake, 0)
-		if best == nil || n < fewest || n == fewest && c.turn < best.turn {
-			best, fewest = c, n
-		}
-	}
-	return best
-}
-
-// largest returns the address that has the most in this phase, of several the one whose oldest is oldest.
-func (g *Gate) largest(p gatePhase) *gateSource {
-	var most *gateSource
-	highest := 0
-	for _, s := range g.sources {
-		if len(s.open[p]) == 0 {
-			continue
-		}
-		if n := s.load(p, 0); most == nil || n > highest || n == highest && s.open[p][0].turn < most.open[p][0].turn {
-			most, highest = s, n
-		}
-	}
-	return most
 }
 
 // heard takes what came of waiting for a silent connection's first byte.
@@ -310,7 +276,7 @@ func (g *Gate) heard(c *GatedConn, found peeked) {
 	case found == peekedByte:
 		out = g.speak(c)
 	default:
-		g.put(c, gateDone)
+		g.queues.put(c, gateDone)
 		out = append(out, c)
 	}
 	g.mu.Unlock()
@@ -322,7 +288,7 @@ func (g *Gate) release(c *GatedConn) {
 	g.mu.Lock()
 	var out []*GatedConn
 	if c.phase != gateDone {
-		g.put(c, gateDone)
+		g.queues.put(c, gateDone)
 		out = g.serve()
 	}
 	g.mu.Unlock()
@@ -340,52 +306,6 @@ func (g *Gate) lookAgain(after time.Duration) {
 			drop(out)
 		})
 	}
-}
-
-// put brings a connection into another phase. The caller holds mu.
-func (g *Gate) put(c *GatedConn, to gatePhase) {
-	s := g.sources[c.source]
-	if s == nil {
-		s = &gateSource{site: g.siteOf(c.source)}
-		s.site.sources++
-		g.sources[c.source] = s
-	}
-	if c.phase < gatePhases {
-		list := s.open[c.phase]
-		i := slices.Index(list, c)
-		s.open[c.phase] = slices.Delete(list, i, i+1)
-		g.count[c.phase]--
-		s.site.count[c.phase]--
-	}
-	g.turns++
-	c.phase, c.since, c.turn = to, time.Now(), g.turns
-	if to < gatePhases {
-		s.open[to] = append(s.open[to], c)
-		g.count[to]++
-		s.site.count[to]++
-		return
-	}
-	for _, list := range s.open {
-		if len(list) > 0 {
-			return
-		}
-	}
-	delete(g.sources, c.source)
-	if s.site.sources--; s.site.sources == 0 {
-		delete(g.sites, s.site.prefix)
-	}
-}
-
-// siteOf returns the site of a source: of an IPv4 address that itself. The caller holds mu.
-func (g *Gate) siteOf(source netip.Prefix) *gateSite {
-	prefix := source
-	if source.Addr().Is6() {
-		prefix, _ = source.Addr().Prefix(48)
-	}
-	if g.sites[prefix] == nil {
-		g.sites[prefix] = &gateSite{prefix: prefix}
-	}
-	return g.sites[prefix]
 }
 
 // Close closes the listener and what Accept has not returned; other connections stay open.
@@ -407,12 +327,12 @@ func (g *Gate) end(err error) {
 		g.timer.Stop()
 	}
 	out := slices.DeleteFunc(g.ready, func(c *GatedConn) bool { return c.phase != gateHandshake })
-	for _, s := range g.sources {
+	for _, s := range g.queues.sources {
 		out = append(out, s.open[gateSilent]...)
 		out = append(out, s.open[gateWaiting]...)
 	}
 	for _, c := range out {
-		g.put(c, gateDone)
+		g.queues.put(c, gateDone)
 	}
 	g.ready = nil
 	g.mu.Unlock()

@@ -200,7 +200,7 @@ func (c *Cluster) snArgs(i, sentinelFS int) (args []string, fs int, err error) {
 		"--sn-p2p-port", strconv.Itoa(p[0]), "--sn-api-port", strconv.Itoa(p[1]), "--sn-fs-port", strconv.Itoa(p[2]),
 		"--sentinel-fs-port", strconv.Itoa(sentinelFS), "--found-at-once", // no other machine has this one's loopback addresses
 		"--state-dir", filepath.Join(c.dir.path, name),
-	}, append(c.identityArgs(), c.runtimeArgs()...)...), p[2], nil
+	}, append(c.authority().args(), c.runtimeArgs()...)...), p[2], nil
 }
 
 // SNHost is the loopback address of the SN with index i.
@@ -243,7 +243,7 @@ func (c *Cluster) StartSL(s SLSpec) (*Proc, error) {
 	args := append([]string{
 		c.cfg.Swarmd, "run-sl", "--name", name, "--host-ip", own, "--sn-ip", host, "--sn-api-port", port,
 		"--sl-fs-port", strconv.Itoa(fs), "--expected-peers", strconv.Itoa(s.Expected),
-	}, append(c.identityArgs(), c.runtimeArgs()...)...)
+	}, append(c.authority().args(), c.runtimeArgs()...)...)
 	dirs, err := c.slDirs(s.Index)
 	if err != nil {
 		return nil, err

@@ -53,40 +53,51 @@ KeyManager "disk" {
 %[8]s}
 `
 
+// authority is where the swarm's nodes have their identities from: SPIRE's server and one agent, or swarmd's own authority.
+type authority struct {
+	spire  bool
+	swarmd string // the binary
+	dir    string // of the swarm
+}
+
 // Identity is the value for --identity with which swarmctl finds its identity.
-func (c *Cluster) Identity() string {
-	if c.cfg.Spire {
-		return c.agentSocket()
+func (c *Cluster) Identity() string { return c.authority().identity() }
+
+func (c *Cluster) authority() authority { return authority{c.cfg.Spire, c.cfg.Swarmd, c.dir.path} }
+
+func (a authority) identity() string {
+	if a.spire {
+		return a.agentSocket()
 	}
-	return "embedded=" + c.authorityDir()
+	return "embedded=" + a.authorityDir()
 }
 
-// identityArgs are the options with which a daemon finds its identity.
-func (c *Cluster) identityArgs() []string {
-	if c.cfg.Spire {
-		return []string{"--socket-path", c.agentSocket()}
+// args are the options with which a daemon finds its identity.
+func (a authority) args() []string {
+	if a.spire {
+		return []string{"--socket-path", a.agentSocket()}
 	}
-	return []string{"--identity", c.Identity()}
+	return []string{"--identity", a.identity()}
 }
 
-func (c *Cluster) authorityDir() string { return filepath.Join(c.dir.path, "id") }
-func (c *Cluster) serverDir() string    { return filepath.Join(c.dir.path, "spire-server") }
-func (c *Cluster) agentDir() string     { return filepath.Join(c.dir.path, "spire-agent") }
-func (c *Cluster) agentSocket() string  { return filepath.Join(c.agentDir(), "agent.sock") }
+func (a authority) authorityDir() string { return filepath.Join(a.dir, "id") }
+func (a authority) serverDir() string    { return filepath.Join(a.dir, "spire-server") }
+func (a authority) agentDir() string     { return filepath.Join(a.dir, "spire-agent") }
+func (a authority) agentSocket() string  { return filepath.Join(a.agentDir(), "agent.sock") }
 
 // startIdentity returns when daemons can get their identities.
 func (c *Cluster) startIdentity(ctx context.Context) error {
 	if c.cfg.Spire {
 		return c.startSpire(ctx)
 	}
-	if err := os.Mkdir(c.authorityDir(), 0o700); err != nil {
+	if err := os.Mkdir(c.authority().authorityDir(), 0o700); err != nil {
 		return fmt.Errorf("make authority folder: %w", err)
 	}
-	authority, err := c.launch("authority", Authority, nil, c.cfg.Swarmd, "run-authority", "--dir", c.authorityDir())
+	authority, err := c.launch("authority", Authority, nil, c.cfg.Swarmd, "run-authority", "--dir", c.authority().authorityDir())
 	if err != nil {
 		return err
 	}
-	sock := filepath.Join(c.authorityDir(), "sn.sock")
+	sock := filepath.Join(c.authority().authorityDir(), "sn.sock")
 	return c.await(ctx, authority, "its socket", func() bool { return answers(sock) })
 }
 
@@ -112,14 +123,14 @@ func (c *Cluster) startSpire(ctx context.Context) error {
 	}
 	ready := make(chan struct{})
 	server, err := c.launch("spire-server", Authority, onceSeen(spireMarker, ready), c.cfg.Swarmd, "run-spire-server",
-		"--state-dir", c.serverDir(), "-bindAddress", loopback, "-serverPort", strconv.Itoa(port))
+		"--state-dir", c.authority().serverDir(), "-bindAddress", loopback, "-serverPort", strconv.Itoa(port))
 	if err != nil {
 		return err
 	}
 	if err := c.await(ctx, server, "SPIRE server", func() bool { return closed(ready) }); err != nil {
 		return err
 	}
-	conf, err := c.prepareAgent(ctx, port)
+	conf, err := c.authority().prepareAgent(ctx, port)
 	if err != nil {
 		return fmt.Errorf("prepare SPIRE agent: %w", err)
 	}
@@ -127,12 +138,12 @@ func (c *Cluster) startSpire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, agent, "its socket", func() bool { return answers(c.agentSocket()) })
+	return c.await(ctx, agent, "its socket", func() bool { return answers(c.authority().agentSocket()) })
 }
 
 // prepareAgent gets a join token for the agents of all roles and writes the agent's configuration, whose path it returns.
-func (c *Cluster) prepareAgent(ctx context.Context, port int) (string, error) {
-	api, err := spire.OpenServer(filepath.Join(c.serverDir(), "api.sock"))
+func (a authority) prepareAgent(ctx context.Context, port int) (string, error) {
+	api, err := spire.OpenServer(filepath.Join(a.serverDir(), "api.sock"))
 	if err != nil {
 		return "", err
 	}
@@ -149,25 +160,25 @@ func (c *Cluster) prepareAgent(ctx context.Context, port int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plugin, err := c.plugin()
+	plugin, err := a.plugin()
 	if err != nil {
 		return "", err
 	}
-	if err := os.Mkdir(c.agentDir(), 0o700); err != nil {
+	if err := os.Mkdir(a.agentDir(), 0o700); err != nil {
 		return "", err
 	}
-	bundle, conf := filepath.Join(c.agentDir(), "bundle.pem"), filepath.Join(c.agentDir(), "agent.conf")
+	bundle, conf := filepath.Join(a.agentDir(), "bundle.pem"), filepath.Join(a.agentDir(), "agent.conf")
 	if err := os.WriteFile(bundle, roots, 0o600); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf(agentConf, filepath.Join(c.agentDir(), "data"), c.agentSocket(), loopback, port, domain, bundle, token, plugin)
+	text := fmt.Sprintf(agentConf, filepath.Join(a.agentDir(), "data"), a.agentSocket(), loopback, port, domain, bundle, token, plugin)
 	return conf, os.WriteFile(conf, []byte(text), 0o600)
 }
 
 // plugin is the attestor's block, which lists this very program too: swarmctl need not lie beside the swarmd that it
 // was told to use.
-func (c *Cluster) plugin() (attestor.Block, error) {
-	block, err := attestor.NewBlock(c.cfg.Swarmd, nil)
+func (a authority) plugin() (attestor.Block, error) {
+	block, err := attestor.NewBlock(a.swarmd, nil)
 	if err != nil {
 		return block, err
 	}
