@@ -66,17 +66,17 @@ func address(given, defaultPort string) (hostPort string, err error) {
 // defaultFSPort is where an SN's file server listens unless told otherwise.
 const defaultFSPort = "30305"
 
-// lookup is what resolve does.
-type lookup func(ctx context.Context, flag, host string) ([]net.IP, error)
+// lookup finds the addresses of a host name, as net.Resolver.LookupIP does.
+type lookup func(ctx context.Context, network, host string) ([]net.IP, error)
 
 // resolve returns the addresses of a host name or address.
-func resolve(ctx context.Context, flag, host string) ([]net.IP, error) {
+func (l lookup) resolve(ctx context.Context, flag, host string) ([]net.IP, error) {
 	if ip := net.ParseIP(host); ip != nil {
 		return []net.IP{ip}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
+	ips, err := l(ctx, "ip", host)
 	if err != nil {
 		return nil, fmt.Errorf("--%s %s does not resolve: give an address, or a name that this machine's DNS or /etc/hosts knows", flag, host)
 	}
@@ -108,12 +108,15 @@ func sameHost(a, b []net.IP) bool {
 
 func join(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
+// listen opens a listener, as net.ListenConfig.Listen does.
+type listen func(ctx context.Context, network, address string) (net.Listener, error)
+
 // checkFree fails with the flag to change when a port can't be bound.
-func checkFree(host, flag string, port int) error {
+func (l listen) checkFree(ctx context.Context, host, flag string, port int) error {
 	if err := checkPort(flag, port); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", join(host, port))
+	ln, err := l(ctx, "tcp", join(host, port))
 	switch {
 	case err == nil:
 		return ln.Close()

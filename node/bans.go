@@ -9,7 +9,6 @@ import (
 
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/p2p"
 )
 
 // Bans are the node keys that are shut out, as an SL knows them from the answers to its heartbeats. The zero value knows
@@ -69,7 +68,7 @@ func (b *Bans) Check(peerID string) error {
 func (b *Bans) refuse(id peer.ID) error { return b.Check(id.String()) }
 
 // cutFrom ends the connections of a host with whoever gets banned.
-func cutFrom(host *p2p.Host) func(peerID string) {
+func cutFrom(host Host) func(peerID string) {
 	return func(peerID string) {
 		if id, err := peer.Decode(peerID); err == nil {
 			host.Disconnect(id)
@@ -78,7 +77,7 @@ func cutFrom(host *p2p.Host) func(peerID string) {
 }
 
 // followBans has an SN cut the connections of whoever gets banned, until ctx ends. New ones are refused by the host.
-func followBans(ctx context.Context, group *consensus.Group, host *p2p.Host) {
+func followBans(ctx context.Context, group *consensus.Group, host Host) {
 	cut := cutFrom(host)
 	known := map[string]bool{}
 	for {

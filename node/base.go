@@ -18,6 +18,7 @@ import (
 // base holds what both roles open first: the locked state directory, the node key, the identity and the pinned swarm.
 type base struct {
 	cfg     Common
+	deps    Deps
 	dir     *identity.StateDir
 	key     crypto.PrivKey
 	peerID  string
@@ -28,11 +29,11 @@ type base struct {
 }
 
 // openBase opens in the order of failure's cheapness: the directory before the wait for an identity. The caller closes it.
-func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err error) {
+func openBase(ctx context.Context, cfg Common, deps Deps, role identity.Role) (_ *base, err error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := &base{cfg: cfg}
+	b := &base{cfg: cfg, deps: deps}
 	defer func() {
 		if err != nil {
 			b.close()
@@ -52,7 +53,11 @@ func openBase(ctx context.Context, cfg Common, role identity.Role) (_ *base, err
 	if b.swarm, err = openPin(cfg.StateDir, cfg.SwarmID); err != nil {
 		return nil, err
 	}
-	if b.health, err = openHealth(ctx, cfg, role); err != nil {
+	awaits := ""
+	if cfg.SocketPath != "" {
+		awaits = "the Workload API at " + cfg.SocketPath
+	}
+	if b.health, err = deps.OpenHealth(ctx, health.Config{Name: cfg.Name, Role: role, StateDir: cfg.StateDir, Awaits: awaits, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	if b.source, err = cfg.openIdentity(ctx, role); err != nil {

@@ -75,6 +75,35 @@ func (h BridgeHandler) result(r *session.Result, err error) (bridge.SyncResult, 
 	}, nil
 }
 
+// server is the Bridge of this machine.
+type server struct{ *bridge.Server }
+
+func openBridge(cfg bridge.Config) (Bridge, error) {
+	s, err := bridge.NewServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return server{s}, nil
+}
+
+// CreateSlots implements Bridge.
+func (s server) CreateSlots(bytes int64) (session.Slots, error) {
+	slots, err := s.Server.CreateSlots(bytes)
+	if err != nil {
+		return nil, err // never a nil *bridge.Slots in an interface
+	}
+	return bridgeSlots{slots}, nil
+}
+
+// OpenSlots implements Bridge.
+func (s server) OpenSlots(bytes int64, local, committed string) (session.Slots, error) {
+	slots, err := s.Server.OpenSlots(bytes, local, committed)
+	if err != nil {
+		return nil, err // the same
+	}
+	return bridgeSlots{slots}, nil
+}
+
 // bridgeSlots adapts the bridge's weight files to the engine.
 type bridgeSlots struct{ *bridge.Slots }
 

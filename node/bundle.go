@@ -31,9 +31,9 @@ type bundle struct {
 }
 
 // serveBundle answers joining SNs, which know no swarm yet.
-func serveBundle(host *p2p.Host, group *consensus.Group) {
+func serveBundle(host Host, group *consensus.Group) {
 	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSN}, AllowNoSwarm: true}
-	host.Handle(bundleProtocol, policy, func(_ context.Context, s *p2p.Stream) {
+	host.Handle(bundleProtocol, policy, func(_ context.Context, s Stream) {
 		defer s.Close()
 		view := group.View()
 		b := bundle{SwarmID: view.SwarmID}
@@ -47,7 +47,7 @@ func serveBundle(host *p2p.Host, group *consensus.Group) {
 
 // fetchBundle asks file servers in turn until one has answered, saying what it waits for. It pins the swarm. A server of
 // another swarm is an error that ends the search.
-func fetchBundle(ctx context.Context, host *p2p.Host, swarm *pin, servers []string, log *slog.Logger) (bundle, error) {
+func fetchBundle(ctx context.Context, host Host, swarm *pin, servers []string, log *slog.Logger) (bundle, error) {
 	last, said := "", time.Time{}
 	for i := 0; ; i++ {
 		server := servers[i%len(servers)]
@@ -72,7 +72,7 @@ func fetchBundle(ctx context.Context, host *p2p.Host, swarm *pin, servers []stri
 	}
 }
 
-func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (bundle, error) {
+func askBundle(ctx context.Context, host Host, swarm *pin, server string) (bundle, error) {
 	peer, err := host.Contact(ctx, server, identity.RoleSN)
 	if err != nil {
 		return bundle{}, err
@@ -88,7 +88,7 @@ func askBundle(ctx context.Context, host *p2p.Host, swarm *pin, server string) (
 		return bundle{}, err
 	}
 	port, _ := strconv.Atoi(p)
-	s, err := host.DialFit(ctx, p2p.Addr{PeerID: peer.ID, Host: h, Port: port}, bundleProtocol, isSN)
+	s, err := host.Dial(ctx, p2p.Addr{PeerID: peer.ID, Host: h, Port: port}, bundleProtocol, false, isSN)
 	if err != nil {
 		return bundle{}, err
 	}

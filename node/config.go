@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
-	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -71,34 +70,14 @@ type SNConfig struct {
 // SLConfig describes a Swarm Learning node.
 type SLConfig struct {
 	Common
+	runner.Spec
 	SNs           []string // HOST:PORT of the APIs to begin with; those that the node has learned are kept in StateDir
 	FSPort        int
-	DataDir       string
-	ModelDir      string // as this process sees it; ML may name it otherwise
-	Program       string
-	Platform      string // "PYT" or "TF"
-	Python        string // interpreter; empty: found
-	Env           []string
-	Attach        bool // run no program; one is started by hand
-	BridgeDir     string
 	ExpectedPeers int
 	// AllowPeers says whose nodes this one takes part with, as an owner and as a contributor; empty: every SL that it accepts.
 	AllowPeers pattern.List
 	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
-	Linger     time.Duration
-	// SessionTimeout stops a program that has opened no session by then; 0: never.
-	SessionTimeout time.Duration
-	Patience       session.Patience
-	Stdout         io.Writer // the program's lines
-	Getenv         func(string) string
-
-	// ML is the container that the program runs in; nil: it runs as a process. What is empty in it of Node, Platform, Program,
-	// DataDir, ModelDir, BridgeDir, Spill and LogFile is taken from this configuration; Life, Line, Grace and Log are the
-	// node's. Its paths are the engine's, which resolves them on the host.
-	ML *container.Spec
-	// SpillDir is where this process sees the directory or volume that ML.Spill names, for weight files that the bridge
-	// directory has no room for; empty: a directory in StateDir.
-	SpillDir string
+	Patience   session.Patience
 }
 
 func checkPort(flag string, port int) error {

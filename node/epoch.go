@@ -40,7 +40,7 @@ func (s *sn) superseded(ctx context.Context, others []client.SN, led bool) error
 	if own.SwarmID == "" || len(others) == 0 {
 		return nil
 	}
-	cfg := client.Config{SwarmID: own.String(), Source: s.base.source, Domains: s.base.domains, Log: s.cfg.Log}
+	cfg := client.Config{SwarmID: own.String(), Source: s.base.source, Domains: s.base.domains, Dial: s.base.deps.Dial, Log: s.cfg.Log}
 	for _, sn := range others {
 		cfg.SNs = append(cfg.SNs, sn.Address)
 	}

@@ -2,10 +2,10 @@ package node
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -43,8 +43,7 @@ func (s *sl) goodbye(ctx context.Context, api *client.Client, ended error) {
 	case ctx.Err() != nil:
 		reason = reasonStopped
 	case ended != nil:
-		reason, _, _ = strings.Cut("failed: "+ended.Error(), "\n")
-		reason = strings.TrimSuffix(reason, lastLinesHead)
+		reason = "failed: " + runner.Reason(ended)
 	}
 	reason = text.Cut(reason, maxGoodbye)
 	ctx, cancel := s.lastWords(ctx)

@@ -11,7 +11,7 @@ import (
 )
 
 // raftNetwork gives consensus its streams over the libp2p host.
-type raftNetwork struct{ host *p2p.Host }
+type raftNetwork struct{ host Host }
 
 var _ consensus.Network = raftNetwork{}
 
@@ -21,7 +21,7 @@ func (n raftNetwork) Dial(ctx context.Context, address, protocol string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.host.DialFit(ctx, to, protocol, isSN)
+	s, err := n.host.Dial(ctx, to, protocol, false, isSN)
 	if err != nil {
 		return nil, err
 	}
@@ -41,18 +41,18 @@ func isOf(p p2p.Peer, want identity.Role) error {
 
 // Handle implements consensus.Network.
 func (n raftNetwork) Handle(protocol string, fn func(net.Conn, consensus.Peer)) {
-	n.host.Handle(protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSN}}, func(_ context.Context, s *p2p.Stream) {
+	n.host.Handle(protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSN}}, func(_ context.Context, s Stream) {
 		fn(raftConn{s}, raftPeer(s))
 	})
 }
 
 // raftConn tells consensus who answered.
-type raftConn struct{ *p2p.Stream }
+type raftConn struct{ Stream }
 
 // RemotePeer names the proven peer.
 func (c raftConn) RemotePeer() consensus.Peer { return raftPeer(c.Stream) }
 
-func raftPeer(s *p2p.Stream) consensus.Peer {
+func raftPeer(s Stream) consensus.Peer {
 	p := s.Peer()
 	return consensus.Peer{
 		PeerID: p.ID.String(), Role: string(p.Identity.Role()), SPIFFEID: p.Identity.String(), NodeName: p.Identity.NodeName(), SwarmID: p.SwarmID,

@@ -24,7 +24,7 @@ func (s *sl) client() (*client.Client, error) {
 		log.Warn("the list of SNs that was kept is not used; it is made anew when an SN answers", "err", err)
 	}
 	return client.New(client.Config{
-		SNs: s.cfg.SNs, Kept: kept, SwarmID: s.base.swarm.pin().String(), Source: s.base.source, Domains: s.base.domains, Log: log, StrayWait: strayWait,
+		SNs: s.cfg.SNs, Kept: kept, SwarmID: s.base.swarm.pin().String(), Source: s.base.source, Domains: s.base.domains, Dial: s.base.deps.Dial, Log: log, StrayWait: strayWait,
 		OnWait: func(msg string) { log.Info("waiting for the swarm", "why", msg) },
 		OnQuorum: func(lost, remedy string) {
 			if lost == "" {
@@ -80,7 +80,7 @@ func (s *sl) register(ctx context.Context) (*client.Client, error) {
 		log.Warn("not all SNs that were named are of one swarm", "which", differ)
 	}
 	err = api.Register(ctx, client.Registration{
-		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runtime()}, //nolint:gosec // checked port
+		Node: client.NodeInfo{Name: s.cfg.Name, Role: identity.RoleSL, Host: s.cfg.Host, FSPort: uint32(s.cfg.FSPort), Runtime: s.runner.Runtime()}, //nolint:gosec // checked port
 		Key:  s.base.key,
 	})
 	if err != nil {

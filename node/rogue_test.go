@@ -41,10 +41,11 @@ func newRogueSN(t *testing.T, swarm *p2ptest.Swarm) *rogueSN {
 	r.host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
 		_ = r.hub.Serve(ctx, s, s.Peer().ID.String())
 	})
-	p2p.ServeFetch(r.host, policy, func(context.Context, p2p.Peer, p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	open := func(context.Context, p2p.Peer, p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		const size = 1 << 20
 		return io.NopCloser(io.TeeReader(io.LimitReader(zeros{}, size), &counter{&r.sent})), size, nil
-	})
+	}
+	r.host.Handle(p2p.FetchProtocol, policy, func(ctx context.Context, s *p2p.Stream) { _ = p2p.ServeFetch(ctx, s, open) })
 	return r
 }
 
@@ -65,8 +66,8 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 	host := p2ptest.Start(t, cfg)
 	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
-	serveSL(slNetwork{host: host}, hub, session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), nil, slog.New(slog.DiscardHandler))
-	x := &Exchanger{Hub: hub, Network: slNetwork{host: host}, Key: cfg.Key, Peer: "sl-0"}
+	serveSL(slNetwork{host: libp2p{host}}, hub, session.New(session.Config{Peer: "sl-0", Log: slog.New(slog.DiscardHandler)}), nil, slog.New(slog.DiscardHandler))
+	x := &Exchanger{Hub: hub, Network: slNetwork{host: libp2p{host}}, Key: cfg.Key, Peer: "sl-0"}
 
 	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{1 << 18}}})
 	if err != nil {

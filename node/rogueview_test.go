@@ -172,14 +172,14 @@ func TestWhomARogueSNPlans(t *testing.T) {
 			})
 			hub := exchange.NewHub(MergeConfig(cfg.Key))
 			t.Cleanup(hub.Close)
-			x := &Exchanger{Hub: hub, Network: slNetwork{host, guard}, Key: cfg.Key, Peer: "me"}
+			x := &Exchanger{Hub: hub, Network: slNetwork{libp2p{host}, guard}, Key: cfg.Key, Peer: "me"}
 			engine := session.New(session.Config{
 				Peer: "me", Control: sn, Explainer: sn, Exchange: x, Trust: guard, Log: slog.New(slog.DiscardHandler),
 				NewSlots: func(n int64) (session.Slots, error) {
 					return &slotsInMemory{make(buffer, n), make(buffer, n), make(buffer, n)}, nil
 				},
 			})
-			serveSL(slNetwork{host, guard}, hub, engine, nil, slog.New(slog.DiscardHandler))
+			serveSL(slNetwork{libp2p{host}, guard}, hub, engine, nil, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			ran := make(chan error, 1)
 			go func() { ran <- engine.Run(ctx) }()
@@ -235,7 +235,7 @@ func newAccomplice(t *testing.T, swarm *p2ptest.Swarm) *accomplice {
 
 // join takes its part in the plan.
 func (a *accomplice) join(ctx context.Context, plan *swarmv1.Plan, layout *merge.Layout) {
-	x := &Exchanger{Hub: a.hub, Network: slNetwork{host: a.host}, Key: a.key, Peer: "evil"}
+	x := &Exchanger{Hub: a.hub, Network: slNetwork{host: libp2p{a.host}}, Key: a.key, Peer: "evil"}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,8 +12,8 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -21,24 +22,30 @@ import (
 // errProgramEnded stops an SL's tasks when its work is done.
 var errProgramEnded = errors.New("the program has ended")
 
-// RunSL runs a Swarm Learning node and its program until the program has ended and no other node needs this one, or ctx
-// ends. It returns the program's exit code.
-func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
-	ips, err := resolve(ctx, "host-ip", cfg.Host)
+// run runs an SL and its program until the program has ended and no other node needs this one, or ctx ends. It returns the program's
+// exit code.
+func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
+	ips, err := lookup(deps.Lookup).resolve(ctx, "host-ip", cfg.Host)
 	if err != nil {
 		return 1, err
 	}
 	bind := bindHost(ips)
-	if err := checkFree(bind, "sl-fs-port", cfg.FSPort); err != nil {
+	if err := listen(deps.Listen).checkFree(ctx, bind, "sl-fs-port", cfg.FSPort); err != nil {
 		return 1, err
+	}
+	if cfg.SpillDir == "" {
+		cfg.SpillDir = filepath.Join(cfg.StateDir, "bridge-slots")
 	}
 	s := &sl{cfg: cfg}
-	if err := s.prepare(ctx); err != nil {
+	s.runner, err = runner.New(ctx, runner.Config{
+		Spec: cfg.Spec, Node: cfg.Name, StateDir: cfg.StateDir, Log: cfg.Log, Containers: deps.Containers, Start: deps.StartProcess,
+	})
+	if err != nil {
 		return 1, err
 	}
-	defer s.containers.close()
+	defer s.runner.Close()
 	s.sweep()
-	b, err := openBase(ctx, cfg.Common, identity.RoleSL)
+	b, err := openBase(ctx, cfg.Common, deps, identity.RoleSL)
 	if err != nil {
 		if err = quiet(ctx, err); err == nil {
 			return 0, nil // stopped as asked while it waited: there was nothing to end
@@ -47,7 +54,7 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 	}
 	defer b.close()
 	bans := &Bans{}
-	host, err := p2p.NewHost(p2p.Config{
+	host, err := deps.OpenHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.named, Log: cfg.Log, ListenAddrs: []string{join(bind, cfg.FSPort)},
 		Refuse: bans.refuse,
 	})
@@ -65,46 +72,20 @@ func RunSL(ctx context.Context, cfg SLConfig) (int, error) {
 }
 
 type sl struct {
-	cfg        SLConfig
-	base       *base
-	host       *p2p.Host
-	bans       *Bans
-	program    *program    // nil: one is started by hand
-	containers *containers // nil: the program does not run in one
-	process    *process    // nil: the program is no child of this daemon
-	code       int
-	goneBy     time.Time // when the last words must be said, zero before the first
-}
-
-// prepare checks everything about the program that can be checked before anything is started.
-func (s *sl) prepare(ctx context.Context) error {
-	switch {
-	case s.cfg.Attach:
-	case s.cfg.ML != nil:
-		c, err := prepareContainer(ctx, s.cfg)
-		if err != nil {
-			return err
-		}
-		named := s.cfg
-		if named.Program == "" { // the image's, or a command
-			named.Program = c.spec.Image
-		}
-		s.containers, s.program = c, &program{cfg: named, how: c}
-	default:
-		p, err := prepareProcess(ctx, s.cfg)
-		if err != nil {
-			return err
-		}
-		s.process, s.program = p, &program{cfg: s.cfg, how: p, finished: p.noteFinished}
-	}
-	return nil
+	cfg    SLConfig
+	base   *base
+	host   Host
+	bans   *Bans
+	runner *runner.Runner
+	code   int
+	goneBy time.Time // when the last words must be said, zero before the first
 }
 
 // sweep removes the weight files of a life that was killed, unless its program lives on and has them: whatever this life waits for, or
 // dies of, before it has a bridge of its own. A model of which there is no copy on disk is copied first: if all SLs were killed at once,
 // nobody has it else. What can't be done, Claim will say.
 func (s *sl) sweep() {
-	if s.containers != nil && s.containers.kept {
+	if s.runner.Keeps() {
 		return
 	}
 	take := func(note string, f *os.File) {
@@ -115,7 +96,7 @@ func (s *sl) sweep() {
 		}
 		s.cfg.Log.Info("the weight files of this node's earlier life hold a model; it is kept on disk", "round", round)
 	}
-	if err := bridge.Sweep(s.cfg.BridgeDir, s.cfg.spillDir(), take); err != nil {
+	if err := bridge.Sweep(s.cfg.BridgeDir, s.cfg.SpillDir, take); err != nil {
 		s.cfg.Log.Debug("remove weight files of this node's earlier life", "dir", s.cfg.BridgeDir, "err", err)
 	}
 }
@@ -125,7 +106,7 @@ func (s *sl) run(ctx context.Context) error {
 	api, err := s.register(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			s.containers.stopEarlier(ctx)
+			s.runner.Abandon(ctx)
 		}
 		return err
 	}
@@ -139,17 +120,17 @@ func (s *sl) run(ctx context.Context) error {
 func (s *sl) train(ctx context.Context, api *client.Client) error {
 	hub := exchange.NewHub(MergeConfig(s.base.key))
 	defer hub.Close()
-	done, same := s.settled(ctx, api)
+	settled, same := s.runner.Settled(ctx, api)
 	if same {
-		s.endLeftovers(ctx, api, "", true)
-		s.sayFinished(done.Contract)
+		s.runner.EndOrphans(ctx, api, "", true)
+		s.runner.SayFinished(settled)
 		return nil
 	}
-	p, err := s.build(api, hub, done.Contract)
+	p, err := s.build(api, hub, settled)
 	if err != nil {
 		return err
 	}
-	finished, err := s.takeUp(ctx, api, p)
+	finished, err := s.runner.Resume(ctx, api, p.engine, p.bridge)
 	defer p.bridge.Release() // if it never came to run
 	if err != nil {
 		return err
@@ -177,7 +158,7 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 		}
 		s.base.health.Ready()
 		if finished {
-			s.stay(ctx, p)
+			s.runner.Stay(ctx, p.engine)
 			return errProgramEnded
 		}
 		if err := s.runProgram(ctx, p); err != nil {
@@ -193,35 +174,19 @@ func (s *sl) train(ctx context.Context, api *client.Client) error {
 
 // runProgram runs the program to its end, or to ctx's, which ends its session too.
 func (s *sl) runProgram(ctx context.Context, p *parts) (err error) {
-	if s.program == nil {
-		s.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", s.cfg.BridgeDir)
-		<-ctx.Done()
-		err = ctx.Err()
-	} else {
-		s.code, err = s.program.run(ctx, p.engine)
-	}
+	s.code, err = s.runner.Run(ctx, p.engine)
 	outcome, _ := p.engine.Outcome()
 	if ctx.Err() != nil {
 		s.endSession(ctx, p.engine)
 	}
-	if s.containers != nil {
-		s.containers.note(outcome, s.code, ctx.Err() != nil)
-	}
+	s.runner.Note(outcome, s.code, ctx.Err() != nil)
 	return err
-}
-
-// runtime is how this node's program runs.
-func (s *sl) runtime() string {
-	if s.program == nil {
-		return "process"
-	}
-	return s.program.how.runtime()
 }
 
 // parts are what a node consists of beside its host.
 type parts struct {
 	engine *session.Engine
-	bridge *bridge.Server
+	bridge Bridge
 	guard  *trust.Guard
 }
 
@@ -241,32 +206,15 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		SpoolDir: s.cfg.BridgeDir, ScratchDir: s.cfg.scratchDir(),
 		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &Exchanger{Hub: hub, Network: slNetwork{s.host, p.guard}, Key: s.base.key, Peer: s.cfg.Name},
-		NewSlots: func(n int64) (session.Slots, error) {
-			slots, err := p.bridge.CreateSlots(n)
-			if err != nil {
-				return nil, err
-			}
-			return bridgeSlots{slots}, nil
-		},
+		NewSlots: func(n int64) (session.Slots, error) { return p.bridge.CreateSlots(n) },
 		OpenSlots: func(n int64, local, committed string) (session.Slots, error) {
-			slots, err := p.bridge.OpenSlots(n, local, committed)
-			if err != nil {
-				return nil, err
-			}
-			return bridgeSlots{slots}, nil
+			return p.bridge.OpenSlots(n, local, committed)
 		},
-		Isolation: noIsolation, Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare, Settled: settled,
+		Isolation: s.runner.Isolation(), Journal: s.runner.Journal(), Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare, Settled: settled,
 	}
-	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.spillDir(), MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
-	if s.program != nil {
-		config.Isolation = s.program.how.isolation()
-	}
-	if c := s.containers; c != nil {
-		c.journal = session.OpenJournal(c.journalPath(), s.cfg.Log)
-		config.Journal = c.journal
-		files.SpillAs, files.Owner = engine.SpillDir, c.owner()
-	}
-	p.engine = session.New(config)
+	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.SpillDir, MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
+	files.Owner, files.SpillAs = s.runner.Owner()
+	p.engine = s.base.deps.NewEngine(config)
 	files.Handler, files.Live = BridgeHandler{Engine: p.engine, Peer: s.cfg.Name}, p.engine.Live
 	files.Status = func() map[string]any {
 		st := p.engine.Status()
@@ -276,6 +224,12 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		return st
 	}
 	var err error
-	p.bridge, err = bridge.NewServer(files)
+	p.bridge, err = s.base.deps.OpenBridge(files)
 	return p, err
 }
+
+// modelsDir keeps committed models.
+func (cfg SLConfig) modelsDir() string { return filepath.Join(cfg.StateDir, "models") }
+
+// scratchDir keeps what methods need beside the weight files.
+func (cfg SLConfig) scratchDir() string { return filepath.Join(cfg.StateDir, "scratch") }

@@ -19,7 +19,7 @@ import (
 
 // slNetwork is Network over libp2p.
 type slNetwork struct {
-	host  *p2p.Host
+	host  Host
 	guard *trust.Guard // nil: every SL of the view is accepted
 }
 
@@ -27,15 +27,7 @@ var _ Network = slNetwork{}
 
 // OpenMerge implements Network.
 func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant, bulk bool) (exchange.Stream, error) {
-	open := n.host.DialFit
-	if bulk {
-		open = n.host.DialDedicated
-	}
-	s, err := n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, open)
-	if err != nil { // never a nil *Stream in an interface
-		return nil, err
-	}
-	return s, nil
+	return n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, bulk)
 }
 
 // target is a node as the swarm knows it.
@@ -44,17 +36,14 @@ type target struct {
 	port                         uint32
 }
 
-// dialler is one of the host's ways to open a stream.
-type dialler func(ctx context.Context, to p2p.Addr, protocol string, fits func(p2p.Peer) error) (*p2p.Stream, error)
-
 // dial opens a stream to the SL that shows the SPIFFE ID that it registered with. That it is one the connection must prove: what
 // is known of the node is an SN's word, which may name itself.
-func (n slNetwork) dial(ctx context.Context, to target, protocol string, open dialler) (*p2p.Stream, error) {
+func (n slNetwork) dial(ctx context.Context, to target, protocol string, dedicated bool) (Stream, error) {
 	a, err := addr(to.peerID, to.host, to.port)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, a, protocol, func(p p2p.Peer) error {
+	return n.host.Dial(ctx, a, protocol, dedicated, func(p p2p.Peer) error {
 		if err := isOf(p, identity.RoleSL); err != nil {
 			return err
 		}
@@ -67,7 +56,7 @@ func (n slNetwork) dial(ctx context.Context, to target, protocol string, open di
 
 // FetchModel implements Network.
 func (n slNetwork) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
-	s, err := n.dial(ctx, target{from.Node, from.SpiffeId, from.PeerId, from.Host, from.FsPort}, p2p.FetchProtocol, n.host.DialFit)
+	s, err := n.dial(ctx, target{from.Node, from.SpiffeId, from.PeerId, from.Host, from.FsPort}, p2p.FetchProtocol, false)
 	if err != nil {
 		return fmt.Errorf("fetch model: %w", err)
 	}
@@ -90,7 +79,7 @@ func serveSL(network slNetwork, hub *exchange.Hub, engine *session.Engine, out *
 	host, guard := network.host, network.guard
 	policy := p2p.Policy{Roles: []identity.Role{identity.RoleSL}}
 	door := NewDoorman(engine, guard)
-	host.Handle(MergeProtocol, policy, func(ctx context.Context, s *p2p.Stream) {
+	host.Handle(MergeProtocol, policy, func(ctx context.Context, s Stream) {
 		p := s.Peer()
 		from := p.ID.String()
 		refused := door.Admit(ctx, from, p.Identity.String())
@@ -104,7 +93,7 @@ func serveSL(network slNetwork, hub *exchange.Hub, engine *session.Engine, out *
 		stale(s, refused)
 	})
 	fetchers := p2p.Policy{Roles: []identity.Role{identity.RoleSL, identity.RoleSWCI}}
-	p2p.ServeFetch(host, fetchers, func(ctx context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	open := func(ctx context.Context, from p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		if req.Kind != "model" {
 			return nil, 0, fmt.Errorf("nothing of kind %q here", req.Kind)
 		}
@@ -135,12 +124,17 @@ func serveSL(network slNetwork, hub *exchange.Hub, engine *session.Engine, out *
 			}
 		}
 		return r, size - req.Offset, nil
+	}
+	host.Handle(p2p.FetchProtocol, fetchers, func(ctx context.Context, s Stream) {
+		if err := p2p.ServeFetch(ctx, s, open); err != nil {
+			log.Debug("fetch not served", "peer", s.Peer().String(), "err", err)
+		}
 	})
 }
 
 // stale ends the connection of a peer whose registration has got a SPIFFE ID of its own since it was made: on a new one it
 // shows that. Only this one: it may be a thief's of the node key, who must not end the node's.
-func stale(s *p2p.Stream, refused error) {
+func stale(s Stream, refused error) {
 	if other, ok := errors.AsType[*IdentityError](refused); ok && other.Stale {
 		_ = s.Disconnect()
 	}

@@ -24,13 +24,13 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	cfg.Refuse = bans.refuse
 	const own = "spiffe://swarm.learning/swarm/sl"
 	a, b := p2ptest.Start(t, cfg), swarm.Host(identity.RoleSL, "5eed")
-	bans.Cut = cutFrom(a)
+	bans.Cut = cutFrom(libp2p{a})
 	hub := exchange.NewHub(MergeConfig(cfg.Key))
 	t.Cleanup(hub.Close)
 	log := slog.New(slog.DiscardHandler)
-	serveSL(slNetwork{host: b}, hub, session.New(session.Config{Peer: "sl-1", Log: log}), nil, log)
+	serveSL(slNetwork{host: libp2p{b}}, hub, session.New(session.Config{Peer: "sl-1", Log: log}), nil, log)
 	at := p2ptest.AddrOf(t, b)
-	network := slNetwork{host: a}
+	network := slNetwork{host: libp2p{a}}
 	to := func(spiffeID string) *swarmv1.Participant {
 		return &swarmv1.Participant{Node: "sl-1", SpiffeId: spiffeID, PeerId: b.ID().String(), Host: at.Host, FsPort: uint32(at.Port)}
 	}

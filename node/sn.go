@@ -26,9 +26,17 @@ import (
 	"github.com/swarmd/swarmd/internal/rpc"
 )
 
-// RunSN runs a Swarm Network node until ctx ends (nil) or something fails that no retry can mend.
-func RunSN(ctx context.Context, cfg SNConfig) error {
-	ips, err := resolve(ctx, "host-ip", cfg.Host)
+// run runs an SN until ctx ends (nil) or something fails that no retry can mend.
+func (cfg SNConfig) run(ctx context.Context, deps Deps) (int, error) {
+	if err := cfg.serve(ctx, deps); err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+func (cfg SNConfig) serve(ctx context.Context, deps Deps) error {
+	free := listen(deps.Listen).checkFree
+	ips, err := lookup(deps.Lookup).resolve(ctx, "host-ip", cfg.Host)
 	if err != nil {
 		return err
 	}
@@ -41,11 +49,11 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		}
 	}
 	bind := bindHost(ips)
-	if err := errors.Join(checkFree(bind, "sn-p2p-port", cfg.P2PPort), checkFree(bind, "sn-api-port", cfg.APIPort),
-		checkFree(bind, "sn-fs-port", cfg.FSPort), checkPort("sentinel-fs-port", cfg.SentinelFSPort)); err != nil {
+	if err := errors.Join(free(ctx, bind, "sn-p2p-port", cfg.P2PPort), free(ctx, bind, "sn-api-port", cfg.APIPort),
+		free(ctx, bind, "sn-fs-port", cfg.FSPort), checkPort("sentinel-fs-port", cfg.SentinelFSPort)); err != nil {
 		return err
 	}
-	b, err := openBase(ctx, cfg.Common, identity.RoleSN)
+	b, err := openBase(ctx, cfg.Common, deps, identity.RoleSN)
 	if err != nil {
 		return quiet(ctx, err)
 	}
@@ -54,7 +62,7 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 		return err
 	}
 	s := &sn{cfg: cfg, base: b, ips: ips, bind: bind, seekers: make(chan seeker, 1)}
-	s.host, err = p2p.NewHost(p2p.Config{
+	s.host, err = deps.OpenHost(p2p.Config{
 		Key: b.key, Source: b.source, Domains: b.domains, SwarmID: b.swarm.named, Log: cfg.Log,
 		ListenAddrs: []string{join(bind, cfg.P2PPort), join(bind, cfg.FSPort)}, Refuse: s.refuse, Missed: s.missed,
 	})
@@ -69,20 +77,12 @@ func RunSN(ctx context.Context, cfg SNConfig) error {
 	return err
 }
 
-// quiet makes a requested stop no error.
-func quiet(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
-	}
-	return err
-}
-
 type sn struct {
 	cfg      SNConfig
 	base     *base
-	host     *p2p.Host
+	host     Host
 	group    atomic.Pointer[consensus.Group] // nil until it is open
-	vetter   atomic.Pointer[rpc.Server]      // nil until it serves
+	api      atomic.Pointer[API]             // nil until it serves
 	ips      []net.IP                        // our own
 	sentinel bool                            // known once enter has begun
 	seekers  chan seeker                     // who has looked for another node at this address
@@ -103,7 +103,7 @@ func (s *sn) run(ctx context.Context) error {
 		return err
 	}
 	var leader *planner.Planner
-	group, err := consensus.Open(consensus.Config{
+	group, err := s.base.deps.OpenGroup(consensus.Config{
 		Name: s.cfg.Name, Address: s.address(), Dir: s.cfg.StateDir, Network: raftNetwork{s.host}, Log: log,
 		OnHeard: func(names []string) {
 			for _, n := range names {
@@ -203,8 +203,8 @@ func (l *lifeOf) cause(err error) error {
 
 // vet judges what is to be proposed while this SN leads.
 func (s *sn) vet(c state.Command) (state.Command, error) {
-	if v := s.vetter.Load(); v != nil {
-		return v.Vet(c)
+	if api := s.api.Load(); api != nil {
+		return (*api).Vet(c)
 	}
 	if _, ordered := c.(state.Ordered); ordered {
 		return nil, fmt.Errorf("%w: this SN does not serve yet", consensus.ErrNotLeader)
@@ -220,7 +220,7 @@ func (s *sn) address() string {
 func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	log := s.cfg.Log
 	var err error
-	if s.sentinel, err = s.isSentinel(ctx, group.HasState(), resolve); err != nil {
+	if s.sentinel, err = s.isSentinel(ctx, group.HasState(), lookup(s.base.deps.Lookup).resolve); err != nil {
 		return err
 	}
 	servers := s.servers()
@@ -280,7 +280,7 @@ func (s *sn) founding(swarmID string) state.InitSwarm {
 
 // isSentinel tells whether this node is the Sentinel. A name that does not resolve is another's that has not started yet, as
 // a container's name is known only while it runs: a node that has no swarm yet waits for it.
-func (s *sn) isSentinel(ctx context.Context, hasState bool, resolve lookup) (bool, error) {
+func (s *sn) isSentinel(ctx context.Context, hasState bool, resolve func(ctx context.Context, flag, host string) ([]net.IP, error)) (bool, error) {
 	host := s.cfg.SentinelHost
 	if strings.EqualFold(host, s.cfg.Host) {
 		return true, nil
@@ -336,7 +336,7 @@ func (s *sn) registration() (state.RegisterNode, error) {
 }
 
 func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.Planner, entered <-chan struct{}) error {
-	server, err := rpc.New(rpc.Config{
+	api, err := s.base.deps.NewAPI(rpc.Config{
 		Name: s.cfg.Name, Core: group, Lead: leader, Ledger: group, Origin: s.origin, Caller: rpc.TLSCaller(s.base.source), Source: s.base.source, Log: s.cfg.Log,
 		Quorum: group.Quorum,
 		Health: func() *swarmv1.NodeHealth { return s.base.health.Report().Proto() }, Stray: s.strayed,
@@ -344,10 +344,9 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.
 	if err != nil {
 		return err
 	}
-	group.ServeAPI(server.Between())
-	s.vetter.Store(server)
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))
+	group.ServeAPI(api.Between())
+	s.api.Store(&api)
+	ln, err := s.base.deps.Listen(ctx, "tcp", join(s.bind, s.cfg.APIPort))
 	if err != nil {
 		return err
 	}
@@ -361,7 +360,7 @@ func (s *sn) serve(ctx context.Context, group *consensus.Group, leader *planner.
 		loggerNamed(s.cfg.Log, "swarm.blCnt").Info(fmt.Sprintf("Starting SWARM-API-SERVER on port: %d", s.cfg.APIPort)) //nolint:sloglint // contractual text
 		s.base.health.Ready()
 	}()
-	return server.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))
+	return api.Serve(ctx, ln, rpc.TLSConfig(s.base.source, s.base.domains))
 }
 
 func nowMS() int64 { return time.Now().UnixMilli() }

@@ -53,7 +53,7 @@ func TestStolenKeyDoesNotTakeTheNodesPlace(t *testing.T) {
 		refused <- struct{}{}
 	})
 	at := p2ptest.AddrOf(t, victim)
-	network, to := slNetwork{host: a}, &swarmv1.Participant{
+	network, to := slNetwork{host: libp2p{a}}, &swarmv1.Participant{
 		Node: "sl-1", SpiffeId: "spiffe://swarm.learning/swarm/sl/sl-1", PeerId: victim.ID().String(), Host: at.Host, FsPort: uint32(at.Port),
 	}
 	echo := func(what string, s exchange.Stream) {

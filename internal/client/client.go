@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,8 @@ type Config struct {
 	StrayWait time.Duration
 	// Log gets what a debugging operator wants to see. Required.
 	Log *slog.Logger
+	// Dial opens the connections to SNs, on which TLS runs; nil: a net.Dialer does, with TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport replaces HTTP/2 over TLS in tests in memory; then Exporter must stand in for the TLS exporter.
 	Transport http.RoundTripper
 	// Exporter is used with Transport only.
@@ -118,6 +121,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Log == nil {
 		return nil, errors.New("a client needs a log")
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
 	}
 	return &Client{
 		cfg: cfg, pin: pinned(cfg.SwarmID),

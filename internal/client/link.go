@@ -154,8 +154,7 @@ func newTransport() *http.Transport {
 func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr, protocol string) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", addr)
+	raw, err := c.cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, &dialError{err}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -53,7 +54,7 @@ func slCommand(e Env) *cli.Command {
 			}
 		}
 		defer registered(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
-		code, err := node.RunSL(c.Context, cfg)
+		code, err := node.New(cfg, node.Deps{}).Run(c.Context)
 		if err != nil || code != 0 {
 			return &ExitError{Code: max(code, 1), Err: err}
 		}
@@ -92,10 +93,12 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 		return node.SLConfig{}, err
 	}
 	cfg := node.SLConfig{
-		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)),
-		DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach,
-		BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
-		Linger: time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
+		Common: base, SNs: sns, FSPort: int(o.FSPort.Or(start.FSPort)), MaxModel: int64(o.MaxModel), ExpectedPeers: o.ExpectedPeers,
+		Spec: runner.Spec{
+			DataDir: o.DataDir, ModelDir: o.ModelDir, Program: o.Program, Platform: platform, Python: o.Python, Attach: o.Attach,
+			BridgeDir: o.BridgePath(e.Getenv, os.Geteuid() == 0 || inContainer(c)),
+			Linger:    time.Duration(start.DefaultLinger), SessionTimeout: time.Duration(o.SessionTimeout), Stdout: e.Stdout, Getenv: e.Getenv,
+		},
 	}
 	if o.Linger != nil {
 		cfg.Linger = time.Duration(*o.Linger)

@@ -45,7 +45,8 @@ func snCommand(e Env) *cli.Command {
 			return err
 		}
 		defer registered(e, naming.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
-		return node.RunSN(c.Context, cfg)
+		_, err = node.New(cfg, node.Deps{}).Run(c.Context)
+		return err
 	}))
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,7 +29,9 @@ type Config struct {
 	StateDir string
 	// Awaits says what the node waits for until it has an identity: "Workload API at /run/agent.sock". May be empty.
 	Awaits string
-	Log    *slog.Logger
+	// Listener is served in place of the health socket, and closed; nil: the socket is made.
+	Listener net.Listener
+	Log      *slog.Logger
 }
 
 // Monitor knows the health of this process's node and serves it on the health socket and to systemd, from before the
@@ -51,12 +54,16 @@ type Monitor struct {
 
 // Open begins to serve. When ctx ends, systemd is told that the node stops; the socket answers until Close.
 func Open(ctx context.Context, cfg Config) (*Monitor, error) {
-	ln, path, err := listen(cfg.StateDir)
-	if err != nil {
-		return nil, err
-	}
-	if filepath.Base(path) != SocketName {
-		cfg.Log.Info("the state directory's path is too long for a socket in it: health is served elsewhere", "socket", path)
+	ln := cfg.Listener
+	if ln == nil {
+		var path string
+		var err error
+		if ln, path, err = listen(cfg.StateDir); err != nil {
+			return nil, err
+		}
+		if filepath.Base(path) != SocketName {
+			cfg.Log.Info("the state directory's path is too long for a socket in it: health is served elsewhere", "socket", path)
+		}
 	}
 	m := &Monitor{cfg: cfg, quit: make(chan struct{})}
 	m.server = &http.Server{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 )
 
@@ -35,6 +36,14 @@ type FetchRequest struct {
 	Offset int64 `json:"offset,omitempty"`
 }
 
+// FetchStream is a stream of FetchProtocol; *Stream fulfils it.
+type FetchStream interface {
+	net.Conn
+	CloseWrite() error
+	Reset() error
+	Peer() Peer
+}
+
 // Opener gives the content from the request's Offset on: a reader, which ServeFetch closes, of exactly size bytes. Its
 // error is told to the peer, so it must be fit to read; the opener decides whether this peer may have it.
 type Opener func(ctx context.Context, peer Peer, req FetchRequest) (content io.ReadCloser, size int64, err error)
@@ -44,19 +53,17 @@ type fetchReply struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ServeFetch serves fetches on the host to the peers that the policy names.
-func ServeFetch(h *Host, policy Policy, open Opener) {
-	h.Handle(FetchProtocol, policy, func(ctx context.Context, s *Stream) {
-		if err := serveFetch(ctx, s, open); err != nil {
-			h.cfg.Log.Debug("fetch not served", "peer", s.Peer().ID.String(), "spiffe_id", s.Peer().Identity.String(), "error", err)
-			_ = s.Reset()
-			return
-		}
-		_ = s.Close()
-	})
+// ServeFetch answers one stream of FetchProtocol and ends it. An error says why the fetch was not answered, which a refusal is not.
+func ServeFetch(ctx context.Context, s FetchStream, open Opener) error {
+	if err := serveFetch(ctx, s, open); err != nil {
+		_ = s.Reset()
+		return err
+	}
+	_ = s.Close()
+	return nil
 }
 
-func serveFetch(ctx context.Context, s *Stream, open Opener) error {
+func serveFetch(ctx context.Context, s FetchStream, open Opener) error {
 	_ = s.SetDeadline(time.Now().Add(fetchStall))
 	var req FetchRequest
 	if err := ReadMessage(s, maxFetchHead, &req); err != nil {
@@ -90,7 +97,7 @@ func Fetch(ctx context.Context, h *Host, from Addr, req FetchRequest, maxSize in
 
 // FetchOver is Fetch over a stream of FetchProtocol that the caller has opened, to see first who answers. It closes the
 // stream.
-func FetchOver(ctx context.Context, s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
+func FetchOver(ctx context.Context, s FetchStream, req FetchRequest, maxSize int64, dst io.Writer) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if err := fetch(s, req, maxSize, dst); err != nil {
@@ -104,7 +111,7 @@ func FetchOver(ctx context.Context, s *Stream, req FetchRequest, maxSize int64, 
 	return nil
 }
 
-func fetch(s *Stream, req FetchRequest, maxSize int64, dst io.Writer) error {
+func fetch(s FetchStream, req FetchRequest, maxSize int64, dst io.Writer) error {
 	_ = s.SetDeadline(time.Now().Add(fetchStall))
 	if err := WriteMessage(s, req); err != nil {
 		return err

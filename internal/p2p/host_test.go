@@ -319,7 +319,7 @@ func TestFetch(t *testing.T) {
 	sw := p2ptest.New(t)
 	sl, swci := sw.Host(identity.RoleSL, swarmA), sw.Host(identity.RoleSWCI, swarmA)
 	model := bytes.Repeat([]byte("model"), 300_000)
-	p2p.ServeFetch(sl, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(_ context.Context, peer p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+	open := func(_ context.Context, peer p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 		if req.Contract != "mine" {
 			return nil, 0, errors.New("contract is not exported\nto you")
 		}
@@ -328,6 +328,9 @@ func TestFetch(t *testing.T) {
 			return io.NopCloser(r), int64(r.Len()) + 1, nil
 		}
 		return io.NopCloser(r), int64(r.Len()), nil
+	}
+	sl.Handle(p2p.FetchProtocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(ctx context.Context, s *p2p.Stream) {
+		_ = p2p.ServeFetch(ctx, s, open) // what it could not send
 	})
 	from := p2ptest.AddrOf(t, sl)
 	var got bytes.Buffer

@@ -118,7 +118,7 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 	}}
 	for i := range 2 {
 		host := swarm.Host(identity.RoleSL, swarmID)
-		p2p.ServeFetch(host, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(_ context.Context, _ p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
+		open := func(_ context.Context, _ p2p.Peer, req p2p.FetchRequest) (io.ReadCloser, int64, error) {
 			if req.Digest != digest || req.Kind != "model" || req.Contract != "c" || req.State != "" {
 				return nil, 0, fmt.Errorf("asked for %+v", req)
 			}
@@ -127,6 +127,9 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 				return breaking{bytes.NewReader(rest[:len(rest)/2])}, int64(len(rest)), nil
 			}
 			return io.NopCloser(bytes.NewReader(rest)), int64(len(rest)), nil
+		}
+		host.Handle(p2p.FetchProtocol, p2p.Policy{Roles: []identity.Role{identity.RoleSWCI}}, func(ctx context.Context, s *p2p.Stream) {
+			_ = p2p.ServeFetch(ctx, s, open) // it ends too early
 		})
 		at := p2ptest.AddrOf(t, host)
 		source := swarm.Source("sl", "")

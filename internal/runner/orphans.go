@@ -1,4 +1,4 @@
-package node
+package runner
 
 import (
 	"context"
@@ -6,14 +6,13 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/client"
 )
 
-// endLeftovers ends the sessions that an earlier life of this node left open, but the one that is taken up: their program died
+// EndOrphans ends the sessions that an earlier life of this node left open, but the one that is taken up: their program died
 // with the daemon, and the others would wait for it. Those of trainings that are over stay until the program that is started has
 // fetched the final model, unless none is started, as this node has finished. It only helps the others along, so what goes wrong is
 // logged.
-func (s *sl) endLeftovers(ctx context.Context, api *client.Client, kept string, finished bool) {
+func (r *Runner) EndOrphans(ctx context.Context, api Swarm, kept string, finished bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	contracts, err := api.ListContracts(ctx)
@@ -26,19 +25,19 @@ func (s *sl) endLeftovers(ctx context.Context, api *client.Client, kept string, 
 			break
 		}
 		for _, m := range status.Contract.GetSessions() {
-			if m.Node != s.cfg.Name || m.State == "ended" || m.Id == kept {
+			if m.Node != r.cfg.Node || m.State == "ended" || m.Id == kept {
 				continue
 			}
 			if status.Contract.Over && !finished { // the others wait for the final model to be fetched: a new session replaces it
 				continue
 			}
-			s.cfg.Log.Info("ending the session of this node's earlier life", "contract", c.Name, "session", m.Id)
+			r.cfg.Log.Info("ending the session of this node's earlier life", "contract", c.Name, "session", m.Id)
 			err = api.EndSession(ctx, &swarmv1.EndSessionRequest{
 				Session: m.Id, Contract: c.Name, Run: status.Contract.Run, Reason: state.EndRestarted, ExitCode: 1,
 			})
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("look for sessions of this node's earlier life", "err", err)
+		r.cfg.Log.Warn("look for sessions of this node's earlier life", "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package runner
 
 import (
 	"bytes"
@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// TestTaken: the time is kept to the nanosecond, which may be a count of entries, and only of the program whose it is.
-func TestTaken(t *testing.T) {
-	path := filepath.Join(t.TempDir(), takenName)
+// TestLogged: the time is kept to the nanosecond, which may be a count of entries, and only of the program whose it is.
+func TestLogged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), loggedName)
 	var log bytes.Buffer
 	at := time.Unix(1_700_000_000, 3)
-	first := taken{path: path, log: slog.New(slog.NewTextHandler(&log, nil))}
+	first := logged{path: path, log: slog.New(slog.NewTextHandler(&log, nil))}
 	if got := first.read("a"); !got.IsZero() {
 		t.Errorf("nothing was kept: got %s", got)
 	}
 	first.write("a", at)
-	next := taken{path: path}
+	next := logged{path: path}
 	if got := next.read("a"); !got.Equal(at) {
 		t.Errorf("got %s, want %s", got, at)
 	}

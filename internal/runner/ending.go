@@ -1,4 +1,4 @@
-package node
+package runner
 
 import (
 	"context"
@@ -12,28 +12,28 @@ import (
 )
 
 // judge decides what a program's end means, tells the contract, and returns the node's exit code.
-func (p *program) judge(ctx context.Context, engine *session.Engine, exit launch.Exit) (int, error) {
-	name := p.cfg.Program
+func (r *Runner) judge(ctx context.Context, engine *session.Engine, exit launch.Exit) (int, error) {
+	name := r.cfg.Program
 	outcome, why := engine.Outcome()
 	switch {
 	case outcome == session.Failed && isModelLost(why):
 		return exitModelLost, withRemedy(why)
 	case exit.ExitCode != 0:
 		reason := fmt.Sprintf("program %s: %s", name, exit)
-		p.tell(ctx, engine, status(exit), reason, exit.Tail)
+		r.tell(ctx, engine, status(exit), reason, exit.Tail)
 		return status(exit), fmt.Errorf("%s%s", reason, lastLines(exit.Tail))
 	case outcome == session.Finished:
-		if v := engine.View(); p.finished != nil && v != nil {
-			p.finished(v.Name, v.Run)
+		if v := engine.View(); r.process != nil && v != nil {
+			r.process.noteFinished(v.Name, v.Run)
 		}
-		p.cfg.Log.Info("program ended; serving the final model until every peer has it", "program", name)
-		linger(ctx, p.cfg, engine)
+		r.cfg.Log.Info("program ended; serving the final model until every peer has it", "program", name)
+		r.linger(ctx, engine)
 		return 0, nil
 	case outcome == session.NoSession:
 		return 1, fmt.Errorf("program %s ended without a session: it never called SwarmCallback.on_train_begin; see docs/reference/bridge.md, or run it with SWARM_LOOPBACK=true to train alone", name)
 	case outcome == session.Open:
 		reason := fmt.Sprintf("program %s ended before its session was closed: it never called SwarmCallback.on_train_end", name)
-		p.tell(ctx, engine, 1, reason, nil)
+		r.tell(ctx, engine, 1, reason, nil)
 		return 1, errors.New(reason)
 	}
 	return 1, fmt.Errorf("program %s ended after its session failed: %w", name, why)
@@ -56,28 +56,28 @@ func withRemedy(why error) error {
 	return why
 }
 
-func (p *program) lateError() error {
-	return fmt.Errorf("program %s opened no session within --session-timeout %s and was stopped", p.cfg.Program, p.cfg.SessionTimeout)
+func (r *Runner) lateError() error {
+	return fmt.Errorf("program %s opened no session within --session-timeout %s and was stopped", r.cfg.Program, r.cfg.SessionTimeout)
 }
 
 // linger serves the final model until every peer has it, but not for ever.
-func linger(ctx context.Context, cfg SLConfig, engine *session.Engine) {
-	limited, cancel := context.WithTimeout(ctx, cfg.Linger)
+func (r *Runner) linger(ctx context.Context, engine *session.Engine) {
+	limited, cancel := context.WithTimeout(ctx, r.cfg.Linger)
 	defer cancel()
 	if err := engine.Linger(limited); err != nil && ctx.Err() == nil {
-		cfg.Log.Warn("some peers may not have the final model", "linger", cfg.Linger.String(), "err", err)
+		r.cfg.Log.Warn("some peers may not have the final model", "linger", r.cfg.Linger.String(), "err", err)
 	}
 }
 
 // tell gives the contract the reason before the node goes.
-func (p *program) tell(ctx context.Context, engine *session.Engine, code int, reason string, tail []string) {
+func (r *Runner) tell(ctx context.Context, engine *session.Engine, code int, reason string, tail []string) {
 	if len(tail) > 0 {
 		reason += "; last line: " + tail[len(tail)-1]
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := engine.ProgramExited(ctx, code, reason); err != nil {
-		p.cfg.Log.Warn("tell the contract that the program failed", "err", err)
+		r.cfg.Log.Warn("tell the contract that the program failed", "err", err)
 	}
 }
 
@@ -96,4 +96,10 @@ func lastLines(lines []string) string {
 		return ""
 	}
 	return lastLinesHead + "\n  " + strings.Join(lines, "\n  ")
+}
+
+// Reason is the first line of an error of Run, without the program's output.
+func Reason(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(line, lastLinesHead)
 }

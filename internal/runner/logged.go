@@ -1,4 +1,4 @@
-package node
+package runner
 
 import (
 	"log/slog"
@@ -10,19 +10,19 @@ import (
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
-// takenName is the file in the state directory that says up to where a program's output was taken.
-const takenName = "program.logged"
+// loggedName is the file in the state directory that says up to where a program's output was taken.
+const loggedName = "program.logged"
 
-// taken keeps up to where the output of a program in a container was taken, so that the next daemon goes on behind it. The time is the
+// logged keeps up to where the output of a program in a container was taken, so that the next daemon goes on behind it. The time is the
 // container runtime's, which may count entries in its nanoseconds: no file's own time will do.
-type taken struct {
+type logged struct {
 	path string
 	log  *slog.Logger
 	said bool // that it can't be kept
 }
 
 // write keeps the time. It is lost if the machine crashes: its containers are gone then, too.
-func (t *taken) write(life string, to time.Time) {
+func (t *logged) write(life string, to time.Time) {
 	err := atomicfile.ReplaceUnsynced(t.path, []byte(life+" "+strconv.FormatInt(to.UnixNano(), 10)+"\n"), 0o600)
 	if err != nil && !t.said {
 		t.log.Warn("could not keep up to where the program's output was taken; if this node crashes, its next start repeats output", "err", err)
@@ -31,7 +31,7 @@ func (t *taken) write(life string, to time.Time) {
 }
 
 // read returns the time that was kept of the program's life, zero if there is none.
-func (t *taken) read(life string) time.Time {
+func (t *logged) read(life string) time.Time {
 	b, err := os.ReadFile(t.path)
 	if err != nil {
 		return time.Time{}

@@ -1,4 +1,4 @@
-package node
+package runner
 
 import (
 	"context"
@@ -35,13 +35,12 @@ const (
 
 // containers runs an SL's program in a container, which outlives the daemon.
 type containers struct {
-	cfg      SLConfig
+	cfg      Config
 	spec     container.Spec
-	engine   *engine.Engine
-	launcher *container.Launcher
+	launcher Containers
 	checked  bool
 	journal  *session.Journal
-	taken    taken            // up to where its output was
+	logged   logged           // up to where its output was taken
 	found    *container.Found // the program of an earlier life; nil: a new one is started
 	others   []container.Found
 	kept     bool   // what the earlier life's program used may be needed
@@ -50,23 +49,27 @@ type containers struct {
 }
 
 // prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
-func prepareContainer(ctx context.Context, cfg SLConfig) (*containers, error) {
+func prepareContainer(ctx context.Context, cfg Config) (*containers, error) {
 	spec, err := mlSpec(cfg)
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(ctx)
+	open := cfg.Containers
+	if open == nil {
+		open = openEngine
+	}
+	launcher, err := open(ctx, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	c := &containers{cfg: cfg, spec: spec, engine: e, launcher: container.New(e, cfg.Log)}
+	c := &containers{cfg: cfg, spec: spec, launcher: launcher}
 	if err := c.owner().Check(); err != nil {
 		c.close()
 		return nil, err
 	}
 	// What runs already was checked, and what is over needs nothing. Nothing is touched before the state directory is locked.
 	c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
-	c.taken = taken{path: filepath.Join(cfg.StateDir, takenName), log: cfg.Log}
+	c.logged = logged{path: filepath.Join(cfg.StateDir, loggedName), log: cfg.Log}
 	saved, err := c.look(ctx)
 	c.kept = c.found != nil || saved != nil
 	if err == nil && c.found == nil && saved == nil {
@@ -79,22 +82,18 @@ func prepareContainer(ctx context.Context, cfg SLConfig) (*containers, error) {
 	return c, nil
 }
 
-func (c *containers) close() {
-	if c != nil {
-		_ = c.engine.Close() // idle connections
-	}
-}
+func (c *containers) close() { _ = c.launcher.Close() } // idle connections
 
 func (c *containers) journalPath() string { return filepath.Join(c.cfg.StateDir, journalName) }
 
 // mlSpec is the configured container with what it leaves to the node.
-func mlSpec(cfg SLConfig) (container.Spec, error) {
+func mlSpec(cfg Config) (container.Spec, error) {
 	s := *cfg.ML
 	for _, f := range []struct {
 		field *string
 		value string
 	}{
-		{&s.Node, cfg.Name},
+		{&s.Node, cfg.Node},
 		{&s.Platform, cfg.Platform},
 		{&s.Program, cfg.Program},
 		{&s.BridgeDir, cfg.BridgeDir},
@@ -106,7 +105,7 @@ func mlSpec(cfg SLConfig) (container.Spec, error) {
 	for _, f := range []struct {
 		field *string
 		value string
-	}{{&s.DataDir, cfg.DataDir}, {&s.ModelDir, cfg.ModelDir}, {&s.Spill, cfg.spillDir()}} {
+	}{{&s.DataDir, cfg.DataDir}, {&s.ModelDir, cfg.ModelDir}, {&s.Spill, cfg.SpillDir}} {
 		if *f.field != "" || f.value == "" {
 			continue
 		}
@@ -119,20 +118,12 @@ func mlSpec(cfg SLConfig) (container.Spec, error) {
 	if s.LogFile == "" && cfg.ModelDir != "" && s.Program != "" {
 		s.LogFile = launch.LogFile(cfg.ModelDir, s.Program)
 	}
-	s.Env = append(append([]string{}, s.Env...), "SWARM_PEER="+cfg.Name, "SWARM_RECONNECT="+reconnect)
+	s.Env = append(append([]string{}, s.Env...), "SWARM_PEER="+cfg.Node, "SWARM_RECONNECT="+reconnect)
 	s.Grace, s.Log, s.Line = stopGrace, cfg.Log, cfg.line
 	if cfg.Getenv != nil && cfg.Getenv("SWARM_IN_CONTAINER") != "" {
 		s.AwayHelp = staleSocket
 	}
 	return s, nil
-}
-
-// spillDir is where this process sees the directory for weight files that the bridge directory has no room for.
-func (c SLConfig) spillDir() string {
-	if c.SpillDir != "" {
-		return c.SpillDir
-	}
-	return filepath.Join(c.StateDir, "bridge-slots")
 }
 
 // owner is the user that the program runs as.
@@ -149,7 +140,7 @@ func (c *containers) owner() *bridge.Owner {
 	return &bridge.Owner{UID: uid, GID: gid}
 }
 
-func (c *containers) runtime() string { return "docker" }
+func (c *containers) name() string { return "docker" }
 
 func (c *containers) isolation() string {
 	return text.Clip(c.spec.Isolation(), maxIsolation)
@@ -221,9 +212,6 @@ func (c *containers) clean(ctx context.Context) {
 // stopEarlier ends what is left of an earlier life when the node is stopped before it could take that up: a stopped node leaves
 // no program behind.
 func (c *containers) stopEarlier(ctx context.Context) {
-	if c == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), earlierLimit)
 	defer cancel()
 	if c.found != nil && c.found.Finished.IsZero() { // one that has ended is for the next life to judge
@@ -234,7 +222,7 @@ func (c *containers) stopEarlier(ctx context.Context) {
 	c.clean(ctx)
 }
 
-func (c *containers) start(ctx context.Context) (running, error) {
+func (c *containers) start(ctx context.Context) (Running, error) {
 	if c.found != nil {
 		return c.adopt(ctx)
 	}
@@ -245,7 +233,7 @@ func (c *containers) start(ctx context.Context) (running, error) {
 	}
 	spec := c.spec
 	spec.Life = rand.Text()
-	spec.Delivered = func(to time.Time) { c.taken.write(spec.Life, to) }
+	spec.Delivered = func(to time.Time) { c.logged.write(spec.Life, to) }
 	c.journal.Begin(spec.Life, c.print(), c.isolation())
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
@@ -266,9 +254,9 @@ func (c *containers) start(ctx context.Context) (running, error) {
 }
 
 // adopt takes up the program of an earlier life, running or ended.
-func (c *containers) adopt(ctx context.Context) (running, error) {
+func (c *containers) adopt(ctx context.Context) (Running, error) {
 	spec, life := c.spec, c.found.Life
-	spec.LogSince, spec.Delivered = c.taken.read(life), func(to time.Time) { c.taken.write(life, to) }
+	spec.LogSince, spec.Delivered = c.logged.read(life), func(to time.Time) { c.logged.write(life, to) }
 	p, err := c.launcher.Adopt(ctx, *c.found, spec)
 	if err != nil {
 		return nil, err
@@ -286,9 +274,3 @@ func (c *containers) note(outcome session.Outcome, code int, stopped bool) {
 	}
 	c.journal.Forget()
 }
-
-// modelsDir keeps committed models.
-func (c SLConfig) modelsDir() string { return filepath.Join(c.StateDir, "models") }
-
-// scratchDir keeps what methods need beside the weight files.
-func (c SLConfig) scratchDir() string { return filepath.Join(c.StateDir, "scratch") }

@@ -1,31 +1,32 @@
-package node
+package runner
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/swarmd/swarmd/internal/launch"
-	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/python"
 )
 
 // process runs an SL's program as a child of the daemon.
 type process struct {
-	cfg  SLConfig
-	spec launch.Spec
+	cfg  Config
+	spec launch.Spec // unless cfg.Start is given
 }
 
-// child is a process as the node knows programs.
+// child is a process as a Running.
 type child struct{ *launch.Process }
 
-// ID implements running.
+// ID implements Running.
 func (c child) ID() string { return strconv.Itoa(c.PID()) }
 
 // prepareProcess checks everything about the program that can be checked before anything is started.
-func prepareProcess(ctx context.Context, cfg SLConfig) (*process, error) {
+func prepareProcess(ctx context.Context, cfg Config) (*process, error) {
+	if cfg.Start != nil {
+		return &process{cfg: cfg}, nil
+	}
 	if err := launch.CheckProgram(cfg.ModelDir, cfg.DataDir, cfg.Program); err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func prepareProcess(ctx context.Context, cfg SLConfig) (*process, error) {
 	return newProcess(ctx, cfg, interpreter)
 }
 
-func newProcess(ctx context.Context, cfg SLConfig, interpreter string) (*process, error) {
+func newProcess(ctx context.Context, cfg Config, interpreter string) (*process, error) {
 	model, err := filepath.Abs(cfg.ModelDir)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func newProcess(ctx context.Context, cfg SLConfig, interpreter string) (*process
 		}
 	}
 	environ := launch.EnvConfig{
-		Inherit: os.Environ(), DataDir: data, ModelDir: model, BridgeDir: cfg.BridgeDir, Peer: cfg.Name, Extra: cfg.Env,
+		Inherit: os.Environ(), DataDir: data, ModelDir: model, BridgeDir: cfg.BridgeDir, Peer: cfg.Node, Extra: cfg.Env,
 	}
 	own, err := launch.ProgramEnv(environ)
 	if err != nil {
@@ -74,17 +75,17 @@ func newProcess(ctx context.Context, cfg SLConfig, interpreter string) (*process
 	}}, nil
 }
 
-// line shows a line of the program, which a terminal must not obey.
-func (c SLConfig) line(_, line string) { fmt.Fprintf(c.Stdout, "program | %s\n", text.Plain(line)) }
-
-func (p *process) runtime() string { return "process" }
+func (p *process) name() string { return "process" }
 
 func (p *process) isolation() string { return noIsolation }
 
 // noIsolation is what the other peers are told of a program that no container keeps in.
 const noIsolation = "none: process runtime"
 
-func (p *process) start(ctx context.Context) (running, error) {
+func (p *process) start(ctx context.Context) (Running, error) {
+	if p.cfg.Start != nil {
+		return p.cfg.Start(ctx)
+	}
 	started, err := launch.Start(ctx, p.spec)
 	if err != nil {
 		return nil, err

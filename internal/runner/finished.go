@@ -1,4 +1,4 @@
-package node
+package runner
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 
 	"github.com/swarmd/swarmd/internal/atomicfile"
-	"github.com/swarmd/swarmd/internal/client"
 )
 
 // finishedName is the file in the state directory that tells of a process that has ended well with its final model.
@@ -61,22 +60,23 @@ func (p *process) noteFinished(contract string, run uint64) {
 	}
 }
 
-// settled returns the training that a program of an earlier life has finished, if it is still its contract's last, and whether the
+// Settled returns the contract whose training a program of an earlier life has finished, if that is still its last, and whether the
 // program that this life would start is the same one. That of a container which would be started the same way is taken up instead.
-func (s *sl) settled(ctx context.Context, api *client.Client) (done finishedRun, same bool) {
+func (r *Runner) Settled(ctx context.Context, api Swarm) (contract string, same bool) {
+	var done finishedRun
 	mine := ""
 	switch {
-	case s.process != nil:
-		p := s.process
+	case r.process != nil:
+		p := r.process
 		done, mine = p.finished(), p.print()
-	case s.containers != nil:
-		c := s.containers
+	case r.containers != nil:
+		c := r.containers
 		if rec := c.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != c.print() {
 			done = finishedRun{Contract: rec.Session.Contract, Run: rec.Session.Run, Program: rec.Program}
 		}
 	}
-	if done.Contract == "" || s.standing(ctx, api, done.Contract, done.Run) != runOver {
-		return finishedRun{}, false
+	if done.Contract == "" || r.standing(ctx, api, done.Contract, done.Run) != runOver {
+		return "", false
 	}
-	return done, done.Program == mine
+	return done.Contract, done.Program == mine
 }

@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// stopGrace is how long a program may take to end when the daemon is stopped.
+const stopGrace = 5 * time.Second
+
+// Run starts the program and stays until it has ended and nobody needs this node any more. It returns the exit code. When ctx
+// ends the program is stopped, and its error is ctx's. One that is started by hand is never seen to end.
+func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
+	if r.how == nil {
+		r.cfg.Log.Info("waiting for a program that is started by hand", "bridge_dir", r.cfg.BridgeDir)
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	started, err := r.how.start(ctx)
+	if err != nil {
+		r.tell(ctx, engine, 1, err.Error(), nil) // a session that was taken up waits for a program
+		return 1, err
+	}
+	watched, stopWatch := context.WithCancel(ctx)
+	defer stopWatch()
+	late := r.stopWithoutSession(watched, started, engine)
+	exit := started.Wait()
+	if ctx.Err() != nil {
+		return status(exit), ctx.Err()
+	}
+	if late.Load() {
+		return 1, r.lateError()
+	}
+	return r.judge(ctx, engine, exit)
+}
+
+// stopWithoutSession ends a program that has not opened a session in time, if a time is set. The result tells whether.
+func (r *Runner) stopWithoutSession(ctx context.Context, started Running, engine *session.Engine) *atomic.Bool {
+	late := new(atomic.Bool)
+	if r.cfg.SessionTimeout <= 0 {
+		return late
+	}
+	go func() {
+		timer := time.NewTimer(r.cfg.SessionTimeout)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-started.Done():
+			return
+		case <-timer.C:
+		}
+		if outcome, _ := engine.Outcome(); outcome == session.NoSession {
+			late.Store(true)
+			started.Stop(stopGrace)
+		}
+	}()
+	return late
+}
