@@ -1,11 +1,13 @@
 package spire
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/filelock"
 )
 
 const (
@@ -153,16 +156,86 @@ func (k keptData) pem() []byte {
 	return out
 }
 
-// prepare writes what the agent reads and returns how to start it. join is nil unless a token was made for this start.
-func (a *Agent) prepare(join *Join) (args []string, err error) {
-	cfg := a.cfg
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// shellQuote writes a command as a shell reads it.
+func shellQuote(words []string) string {
+	var q []string
+	for _, w := range words {
+		if strings.ContainsAny(w, " \t\"'$&;|<>()\\*?") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		q = append(q, w)
+	}
+	return strings.Join(q, " ")
+}
+
+// agentSetup is how an agent is started: its configuration, and what follows from that.
+type agentSetup struct {
+	cfg     AgentConfig
+	file    agentFile
+	binary  string
+	socket  string
+	dataDir string
+	logFile string // the user sends the agent's log there, "": to swarmd's
+}
+
+// newAgentSetup checks the configuration, and makes the agent's directory.
+func newAgentSetup(cfg AgentConfig) (_ *agentSetup, err error) {
+	s := &agentSetup{cfg: cfg, binary: cfg.Binary}
+	if s.binary == "" {
+		if s.binary, err = Find("spire-agent"); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.ConfigFile != "" {
+		if s.file, err = readAgentFile(cfg.ConfigFile, switched(cfg.Args, "expandEnv")); err != nil {
+			return nil, err
+		}
+	}
+	if s.cfg.StateDir, err = filepath.Abs(cfg.StateDir); err != nil {
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	if cfg.GenJoinToken != nil && cfg.GenJoinToken.Log == nil {
+		source := *cfg.GenJoinToken
+		source.Log, s.cfg.GenJoinToken = cfg.Log, &source
+	}
+	given := func(name, otherwise string) string {
+		if v, ok := argument(cfg.Args, name); ok {
+			return v
+		}
+		return otherwise
+	}
+	s.socket = given("socketPath", filepath.Join(s.cfg.StateDir, "agent.sock"))
+	s.dataDir = given("dataDir", first(s.file.Agent.DataDir, filepath.Join(s.cfg.StateDir, "data")))
+	s.logFile = given("logFile", s.file.Agent.LogFile)
+	if err := os.MkdirAll(s.cfg.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	if err := os.Chmod(s.cfg.StateDir, 0o700); err != nil { //nolint:gosec // a directory needs its x
+		return nil, fmt.Errorf("start SPIRE agent: %w", err)
+	}
+	return s, s.check()
+}
+
+// prepare writes what the agent reads and returns how to start it, and its trust domain, "" if that is not known. join is nil unless a token was made for this start.
+func (s *agentSetup) prepare(join *Join) (args []string, domain string, err error) {
+	cfg := s.cfg
 	token := cfg.JoinToken
-	kept := readKept(a.dataDir)
+	kept := readKept(s.dataDir)
 	bundle := kept.pem()
-	domain, address, port := first(cfg.TrustDomain, a.file.Agent.TrustDomain), first(cfg.ServerAddress, a.file.Agent.ServerAddress), cfg.ServerPort
+	address, port := first(cfg.ServerAddress, s.file.Agent.ServerAddress), cfg.ServerPort
+	domain = first(cfg.TrustDomain, s.file.Agent.TrustDomain)
 	if join != nil {
 		if domain != "" && domain != join.TrustDomain {
-			return nil, &permanent{fmt.Sprintf("the SPIRE server's trust domain is %s, this agent's is to be %s: correct -trustDomain or -serverAddress", join.TrustDomain, domain)}
+			return nil, "", &permanent{fmt.Sprintf("the SPIRE server's trust domain is %s, this agent's is to be %s: correct -trustDomain or -serverAddress", join.TrustDomain, domain)}
 		}
 		token, bundle, domain = join.Token, join.Bundle, join.TrustDomain
 	}
@@ -173,15 +246,15 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 	}
 	domain = first(domain, kept.domain())
 	args = []string{"run"}
-	add("socketPath", a.socket)
-	add("dataDir", a.dataDir)
-	if a.logFile == "" {
+	add("socketPath", s.socket)
+	add("dataDir", s.dataDir)
+	if s.logFile == "" {
 		add("logLevel", "WARN") // what matters of a start that goes well is said in words of our own
 	}
-	if len(bundle) > 0 && !a.trusts() {
+	if len(bundle) > 0 && !s.trusts() {
 		path := filepath.Join(cfg.StateDir, "bootstrap.pem")
 		if err := atomicfile.Replace(path, bundle, 0o600); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		add("trustBundle", path)
 	}
@@ -191,12 +264,12 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 			port = defaultPort
 		}
 		conf = filepath.Join(cfg.StateDir, "agent.conf")
-		text, err := a.defaultConf(token)
+		text, err := s.defaultConf(token)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if err := atomicfile.Replace(conf, []byte(text), 0o600); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		domain = first(domain, DefaultTrustDomain)
 	} else {
@@ -209,30 +282,29 @@ func (a *Agent) prepare(join *Join) (args []string, err error) {
 	}
 	add("trustDomain", domain)
 	args = append(args, cfg.Args...)
-	if a.logFile == "" {
+	if s.logFile == "" {
 		args = append(args, "-logFormat=json") // the last one counts: it is read here and written anew
 	}
-	a.setDomain(domain)
-	return args, nil
+	return args, domain, nil
 }
 
 // trusts tells whether the user said how the agent knows the server.
-func (a *Agent) trusts() bool {
+func (s *agentSetup) trusts() bool {
 	for _, name := range []string{"trustBundle", "trustBundleUrl", "insecureBootstrap"} {
-		if v, given := argument(a.cfg.Args, name); given && v != "false" {
+		if v, given := argument(s.cfg.Args, name); given && v != "false" {
 			return true
 		}
 	}
-	f := a.file.Agent
+	f := s.file.Agent
 	return f.TrustBundle != "" || f.TrustBundleURL != "" || f.Insecure
 }
 
 // defaultConf is the agent's configuration where the user gives none. The token stands here and not on the command
 // line, which every user of the machine can read.
-func (a *Agent) defaultConf(token string) (string, error) {
+func (s *agentSetup) defaultConf(token string) (string, error) {
 	block := ""
-	if a.cfg.Swarmd != "" {
-		b, err := attestor.NewBlock(a.cfg.Swarmd, nil)
+	if s.cfg.Swarmd != "" {
+		b, err := attestor.NewBlock(s.cfg.Swarmd, nil)
 		if err != nil {
 			return "", err
 		}
@@ -261,43 +333,34 @@ WorkloadAttestor "unix" {
   plugin_data {}
 }
 %s}
-`, token, a.dataDir, block), nil
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
+`, token, s.dataDir, block), nil
 }
 
 // check finds what is missing before the agent is started.
-func (a *Agent) check() error {
-	cfg, f := a.cfg, a.file.Agent
+func (s *agentSetup) check() error {
+	cfg, f := s.cfg, s.file.Agent
 	if first(cfg.ServerAddress, f.ServerAddress) == "" && cfg.ConfigFile == "" {
 		return errors.New("start SPIRE agent: -serverAddress is missing: give the SPIRE server's address, or a -config FILE that names it")
 	}
-	if len(a.socket) > maxSocket {
-		return fmt.Errorf("start SPIRE agent: socket path %s has %d bytes, unix sockets allow %d: use a shorter --state-dir, or -socketPath", a.socket, len(a.socket), maxSocket)
+	if len(s.socket) > maxSocket {
+		return fmt.Errorf("start SPIRE agent: socket path %s has %d bytes, unix sockets allow %d: use a shorter --state-dir, or -socketPath", s.socket, len(s.socket), maxSocket)
 	}
-	kept := readKept(a.dataDir)
+	kept := readKept(s.dataDir)
 	if cfg.ConfigFile == "" && cfg.JoinToken == "" && cfg.GenJoinToken == nil && !kept.usable(time.Now()) {
 		return fmt.Errorf("start SPIRE agent: it has no join token: give -joinToken with one that `swarmd spire-token %s` made on the server's machine, or -genJoinToken, or a -config FILE with another attestor", node(cfg.Role, cfg.NodeName))
 	}
-	if cfg.GenJoinToken == nil && !a.trusts() && len(kept.bundle) == 0 {
+	if cfg.GenJoinToken == nil && !s.trusts() && len(kept.bundle) == 0 {
 		return errors.New("start SPIRE agent: nothing says how it knows the SPIRE server: with -joinToken give -trustBundle FILE (what `spire-server bundle show` prints), -trustBundleUrl URL or -insecureBootstrap; -genJoinToken needs none")
 	}
 	if !kept.usable(time.Now()) {
-		return a.checkBundle()
+		return s.checkBundle()
 	}
 	return nil
 }
 
 // checkBundle reads the file that -trustBundle names: the agent would try for ever, and not name it.
-func (a *Agent) checkBundle() error {
-	path, given := argument(a.cfg.Args, "trustBundle")
+func (s *agentSetup) checkBundle() error {
+	path, given := argument(s.cfg.Args, "trustBundle")
 	if !given {
 		return nil
 	}
@@ -306,7 +369,7 @@ func (a *Agent) checkBundle() error {
 	if err != nil {
 		return fmt.Errorf("start SPIRE agent: -trustBundle: %w: %s", err, remedy)
 	}
-	if format, _ := argument(a.cfg.Args, "trustBundleFormat"); format == "" || format == "pem" {
+	if format, _ := argument(s.cfg.Args, "trustBundleFormat"); format == "" || format == "pem" {
 		if _, err := bundleDomain(raw); err != nil {
 			return fmt.Errorf("start SPIRE agent: -trustBundle %s: %w: %s", path, err, remedy)
 		}
@@ -314,14 +377,20 @@ func (a *Agent) checkBundle() error {
 	return nil
 }
 
-// shellQuote writes a command as a shell reads it.
-func shellQuote(words []string) string {
-	var q []string
-	for _, w := range words {
-		if strings.ContainsAny(w, " \t\"'$&;|<>()\\*?") {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+// takeDir locks the directory, and waits for another process that has it.
+func (s *agentSetup) takeDir(ctx context.Context) (*filelock.Lock, error) {
+	for said := false; ; said = true {
+		lock, err := filelock.Take(filepath.Join(s.cfg.StateDir, "lock"))
+		if !errors.Is(err, filelock.ErrLocked) {
+			return lock, err
 		}
-		q = append(q, w)
+		if !said {
+			s.cfg.Log.Info("another process runs a SPIRE agent in this directory; waiting for its end", "dir", s.cfg.StateDir)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another process runs a SPIRE agent in %s: %w", s.cfg.StateDir, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	return strings.Join(q, " ")
 }

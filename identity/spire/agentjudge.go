@@ -36,16 +36,16 @@ func (a *Agent) watchStart(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		fault := a.serverFault(ctx)
+		fault := a.setup.serverFault(ctx, a.state.trustDomain())
 		if ctx.Err() != nil {
 			return
 		}
-		a.judge(fault)
+		a.state.judge(fault)
 	}
 }
 
 // judge says why an agent that runs does not answer yet.
-func (a *Agent) judge(fault error) {
+func (a *agentState) judge(fault error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.up {
@@ -62,25 +62,42 @@ func (a *Agent) judge(fault error) {
 	case fault != nil:
 		a.problem = fault.Error()
 	case a.complaint != "":
-		a.problem = fmt.Sprintf("the SPIRE server at %s answers, and the agent does not yet: %s", a.server(), cause(a.complaint))
-	case time.Since(a.began) > agentSlow:
-		a.problem = fmt.Sprintf("%s runs, does not answer at %s and does not say why: see what it logs with -logLevel=debug", a.binary, a.socket)
+		a.problem = fmt.Sprintf("the SPIRE server at %s answers, and the agent does not yet: %s", a.setup.server(), cause(a.complaint))
+	case time.Since(a.since) > agentSlow:
+		a.problem = fmt.Sprintf("%s runs, does not answer at %s and does not say why: see what it logs with -logLevel=debug", a.setup.binary, a.setup.socket)
 	}
 	a.sayLocked()
+}
+
+// refusedLocked is what to do about an agent that the server does not take.
+func (a *agentState) refusedLocked() error {
+	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.setup.server(), cause(a.complaint), a.setup.rejoin(a.domain))
+	kept := readKept(a.setup.dataDir).usable(time.Now())
+	switch {
+	case a.joined && !kept: // it has dropped its identity, so that its next start may use a token
+		return errors.New(text)
+	case a.setup.cfg.GenJoinToken != nil && !a.gotToken: // it can't use what it has kept
+		a.lostKey = true // so it gets a token with its next start
+		return errors.New(text)
+	}
+	return &permanent{text}
 }
 
 // failure says why an agent has ended, or was ended: what is wrong with its server, what the server answered, or how the
 // program ended, with its last lines. It may take serverLimit.
 func (a *Agent) failure(ctx context.Context, end error) error {
-	var fault error
-	if !a.isUp() {
-		fault = a.serverFault(ctx)
+	if !a.state.isUp() {
+		if fault := a.setup.serverFault(ctx, a.state.trustDomain()); fault != nil {
+			return fault
+		}
 	}
+	return a.state.ended(end)
+}
+
+// ended says why an agent of whose server nothing bad is known has ended.
+func (a *agentState) ended(end error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if fault != nil {
-		return fault
-	}
 	if code := refusal(a.complaint); code != codes.OK {
 		return a.refusedLocked()
 	}
@@ -91,34 +108,72 @@ func (a *Agent) failure(ctx context.Context, end error) error {
 	text := fmt.Sprintf("spire-agent ended (%s)", e.how)
 	if len(e.tail) > 0 {
 		text += ": " + strings.Join(e.tail[max(0, len(e.tail)-2):], "; ")
-	} else if a.logFile != "" {
-		text += ": see its log, " + a.logFile
+	} else if a.setup.logFile != "" {
+		text += ": see its log, " + a.setup.logFile
 	}
-	if a.everUp || a.logFile != "" || strings.HasPrefix(e.how, "signal") || statusCode(a.complaint) != codes.OK {
+	if a.everUp || a.setup.logFile != "" || strings.HasPrefix(e.how, "signal") || statusCode(a.complaint) != codes.OK {
 		return errors.New(text)
 	}
 	// It has never run and complains of nothing that passes: of its configuration, say.
 	return &permanent{text}
 }
 
-// refusedLocked is what to do about an agent that the server does not take.
-func (a *Agent) refusedLocked() error {
-	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.server(), cause(a.complaint), a.rejoin())
-	kept := readKept(a.dataDir).usable(time.Now())
-	switch {
-	case a.joined && !kept: // it has dropped its identity, so that its next start may use a token
-		return errors.New(text)
-	case a.cfg.GenJoinToken != nil && !a.gotToken: // it can't use what it has kept
-		a.lostKey = true // so it gets a token with its next start
-		return errors.New(text)
+// trusted returns the certificates by which the agent knows its server, none if that is not known here, and whether they are what
+// the agent has kept.
+func (s *agentSetup) trusted() (bundle []*x509.Certificate, kept bool) {
+	if kept := readKept(s.dataDir).bundle; len(kept) > 0 {
+		return kept, true
 	}
-	return &permanent{text}
+	path := filepath.Join(s.cfg.StateDir, "bootstrap.pem")
+	if s.trusts() {
+		given, _ := argument(s.cfg.Args, "trustBundle")
+		path = first(given, s.file.Agent.TrustBundle)
+	}
+	if path == "" || switched(s.cfg.Args, "insecureBootstrap") || s.file.Agent.Insecure {
+		return nil, false
+	}
+	raw, err := readBounded(path)
+	if err != nil {
+		return nil, false // the agent says so
+	}
+	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			bundle = append(bundle, cert)
+		}
+	}
+	return bundle, false
+}
+
+// server is the address of the agent's SPIRE server, HOST:PORT.
+func (s *agentSetup) server() string {
+	port := defaultPort
+	for _, p := range []int{s.file.Agent.ServerPort, s.cfg.ServerPort} {
+		if p != 0 {
+			port = p
+		}
+	}
+	return net.JoinHostPort(first(s.cfg.ServerAddress, s.file.Agent.ServerAddress), strconv.Itoa(port))
+}
+
+// rejoin says what lets an agent join that its server does not take.
+func (s *agentSetup) rejoin(domain string) string {
+	if _, token := s.file.Plugins.NodeAttestor["join_token"]; token || len(s.file.Plugins.NodeAttestor) == 0 {
+		return s.newToken(domain)
+	}
+	return fmt.Sprintf("correct the NodeAttestor in %s, or what the server knows of this agent (`spire-server agent list`)", s.cfg.ConfigFile)
+}
+
+// newToken says how to get one.
+func (s *agentSetup) newToken(domain string) string {
+	domain = first(domain, DefaultTrustDomain)
+	return fmt.Sprintf("make a new join token on the server's machine with `swarmd spire-token %s` (or `spire-server token generate -spiffeID spiffe://%s%s`) and give it by -joinToken",
+		node(s.cfg.Role, s.cfg.NodeName), domain, AgentPath(s.cfg.Role, s.cfg.NodeName))
 }
 
 // serverFault looks at the server as the agent sees it: does it answer, is it of the trust domain, and does its certificate fit
 // what the agent trusts? It returns nil if nothing is wrong, and a *permanent for what no further try mends.
-func (a *Agent) serverFault(ctx context.Context) error {
-	server := a.server()
+func (s *agentSetup) serverFault(ctx context.Context, domain string) error {
+	server := s.server()
 	if proxy, _ := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: server}}); proxy != nil {
 		return nil // the agent goes through it, this look would not
 	}
@@ -130,13 +185,10 @@ func (a *Agent) serverFault(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("what answers at %s is no SPIRE server (%w): correct -serverAddress or -serverPort; trying again", server, err)
 	}
-	a.mu.Lock()
-	domain := a.domain
-	a.mu.Unlock()
 	if got := id.TrustDomain().Name(); domain != "" && got != domain {
 		return &permanent{fmt.Sprintf("the SPIRE server at %s is not of trust domain %s: correct -trustDomain or -serverAddress (it is %s)", server, domain, id)}
 	}
-	bundle, kept := a.trusted()
+	bundle, kept := s.trusted()
 	if len(bundle) == 0 {
 		return nil
 	}
@@ -144,7 +196,7 @@ func (a *Agent) serverFault(ctx context.Context) error {
 		return nil
 	}
 	if kept {
-		return fmt.Errorf("the certificate of the SPIRE server at %s does not fit the bundle that this agent has kept: correct -serverAddress, or delete %s to join another server with a new token", server, a.dataDir)
+		return fmt.Errorf("the certificate of the SPIRE server at %s does not fit the bundle that this agent has kept: correct -serverAddress, or delete %s to join another server with a new token", server, s.dataDir)
 	}
 	return fmt.Errorf("the certificate of the SPIRE server at %s does not fit the trust bundle: give the right -trustBundle (`spire-server bundle show` prints it) or -serverAddress", server)
 }
@@ -166,58 +218,6 @@ func certificatesOf(ctx context.Context, server string) ([]*x509.Certificate, er
 		return nil, err
 	}
 	return client.ConnectionState().PeerCertificates, nil
-}
-
-// trusted returns the certificates by which the agent knows its server, none if that is not known here, and whether they are what
-// the agent has kept.
-func (a *Agent) trusted() (bundle []*x509.Certificate, kept bool) {
-	if kept := readKept(a.dataDir).bundle; len(kept) > 0 {
-		return kept, true
-	}
-	path := filepath.Join(a.cfg.StateDir, "bootstrap.pem")
-	if a.trusts() {
-		given, _ := argument(a.cfg.Args, "trustBundle")
-		path = first(given, a.file.Agent.TrustBundle)
-	}
-	if path == "" || switched(a.cfg.Args, "insecureBootstrap") || a.file.Agent.Insecure {
-		return nil, false
-	}
-	raw, err := readBounded(path)
-	if err != nil {
-		return nil, false // the agent says so
-	}
-	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
-			bundle = append(bundle, cert)
-		}
-	}
-	return bundle, false
-}
-
-// server is the address of the agent's SPIRE server, HOST:PORT.
-func (a *Agent) server() string {
-	port := defaultPort
-	for _, p := range []int{a.file.Agent.ServerPort, a.cfg.ServerPort} {
-		if p != 0 {
-			port = p
-		}
-	}
-	return net.JoinHostPort(first(a.cfg.ServerAddress, a.file.Agent.ServerAddress), strconv.Itoa(port))
-}
-
-// rejoin says what lets an agent join that its server does not take.
-func (a *Agent) rejoin() string {
-	if _, token := a.file.Plugins.NodeAttestor["join_token"]; token || len(a.file.Plugins.NodeAttestor) == 0 {
-		return a.newToken()
-	}
-	return fmt.Sprintf("correct the NodeAttestor in %s, or what the server knows of this agent (`spire-server agent list`)", a.cfg.ConfigFile)
-}
-
-// newToken says how to get one.
-func (a *Agent) newToken() string {
-	domain := first(a.domain, DefaultTrustDomain)
-	return fmt.Sprintf("make a new join token on the server's machine with `swarmd spire-token %s` (or `spire-server token generate -spiffeID spiffe://%s%s`) and give it by -joinToken",
-		node(a.cfg.Role, a.cfg.NodeName), domain, AgentPath(a.cfg.Role, a.cfg.NodeName))
 }
 
 var statusText = regexp.MustCompile(`rpc error: code = (\w+) desc = `)

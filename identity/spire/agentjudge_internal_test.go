@@ -57,8 +57,8 @@ func TestRemedyByAttestor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &Agent{cfg: AgentConfig{ConfigFile: "agent.conf", Role: "sl", NodeName: "a"}, file: file}
-		if got := a.rejoin(); !strings.Contains(got, want) {
+		s := &agentSetup{cfg: AgentConfig{ConfigFile: "agent.conf", Role: "sl", NodeName: "a"}, file: file}
+		if got := s.rejoin(""); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %s", conf, got, want)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // agentLog passes the agent's log on, and keeps of it what tells why the agent does not get on. No word of a message is looked
 // for: levels, and the fields error, pid and selectors, are all that counts.
 type agentLog struct {
-	agent *Agent
+	agent *agentState
 	next  slog.Handler
 }
 
@@ -50,10 +50,10 @@ func (h *agentLog) Handle(ctx context.Context, r slog.Record) error {
 
 // heard takes a line of the agent's log, and reports whether what it is about is said with a remedy elsewhere: why the agent is
 // not up yet, and what the agent answered to this process.
-func (a *Agent) heard(msg string, at slog.Level, fields map[string]string) (said bool) {
+func (a *agentState) heard(msg string, at slog.Level, fields map[string]string) (said bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, asked := argument(a.cfg.Args, "logLevel") // whoever sets it wants to see the log as it is
+	_, asked := argument(a.setup.cfg.Args, "logLevel") // whoever sets it wants to see the log as it is
 	if fields["pid"] == strconv.Itoa(os.Getpid()) {
 		if seen, ok := parseSelectors(fields["selectors"]); ok {
 			a.selectors = seen
@@ -89,9 +89,9 @@ func parseSelectors(text string) (selectors []string, ok bool) {
 	return selectors, true
 }
 
-// Explain says why this process gets no identity from the agent, with the command that would help. last is the Workload
-// API's last answer. It suits identity.SourceConfig.
-func (a *Agent) Explain(last error) string {
+// explain says why this process gets no identity from the agent, with the command that would help. last is the Workload
+// API's last answer.
+func (a *agentState) explain(last error) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.up && a.problem != "" {
@@ -100,11 +100,11 @@ func (a *Agent) Explain(last error) string {
 	if last == nil {
 		return ""
 	}
-	parent := readKept(a.dataDir).id()
+	parent := readKept(a.setup.dataDir).id()
 	if a.alias != "" && a.domain != "" {
 		parent = "spiffe://" + a.domain + a.alias
 	}
-	text := noEntry(last, wanted{role: a.cfg.Role, name: a.cfg.NodeName, domain: a.domain, parent: parent, seen: a.selectors})
+	text := noEntry(last, wanted{role: a.setup.cfg.Role, name: a.setup.cfg.NodeName, domain: a.domain, parent: parent, seen: a.selectors})
 	if text != "" && time.Since(a.since) < agentLearns {
 		text += " (not if the entry is there: an agent that has just started learns of it within seconds)"
 	}
