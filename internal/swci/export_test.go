@@ -1,6 +1,13 @@
 package swci
 
-import "github.com/swarmd/swarmd/internal/launch/component"
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/swarmd/swarmd/internal/launch/component"
+)
+
+// SWCIFlags are run-swci's own options.
+func SWCIFlags() []cli.Flag { return swciFlags() }
 
 // BoxSpec is the container that run-swci asks for with args.
 func BoxSpec(s *Session, args ...string) (component.Spec, error) {

@@ -6,25 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
-	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/launch/sudo"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/shell"
 	"github.com/swarmd/swarmd/internal/terminal"
 )
-
-// usrDirs are where the container has the user directory: for scripts for the original's releases, old and new.
-var usrDirs = []string{"/platform/swci/usr", "/platform/swarm/usr"}
 
 // swciFlags are the options of run-swci. Those of boxFlags are for containers only.
 func swciFlags() []cli.Flag {
@@ -45,7 +40,7 @@ func boxFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "keep standard input open; always so"},
 		&cli.BoolFlag{Name: "tty", Aliases: []string{"t"}, Usage: "allocate a terminal; always so if there is one"},
 		&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "not for a prompt", Hidden: true},
-		&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` in the container; repeatable"},
+		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "variable `NAME=VALUE` in the container; repeatable"},
 		&cli.StringSliceFlag{Name: "label", Aliases: []string{"l"}, Usage: "label `NAME=VALUE` of the container; repeatable"},
 		&cli.StringSliceFlag{Name: "publish", Aliases: []string{"p"}, Usage: "publish a port of the container, `HOST:PORT`; repeatable"},
 		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`USER`[:GROUP] in the container"},
@@ -99,9 +94,6 @@ func withoutBox(o *cli.Context) error {
 
 // runBox runs the prompt in a container, which is removed at the end.
 func (s *Session) runBox(ctx context.Context, o *cli.Context) error {
-	if o.Bool("detach") {
-		return exit.New(exit.Usage, "leave -d out; a startup script that ends in EXIT needs nobody at the prompt", "a prompt can't run in the background")
-	}
 	root := sudo.OS()
 	if o.Bool("sudo") && root.UID() != 0 {
 		return exit.New(exit.Failed, "", "%w", root.Again(s.argv, os.Environ()))
@@ -141,93 +133,53 @@ func boxError(err error) error {
 	return out
 }
 
-// boxSpec translates run-swci's options into its container.
-func (s *Session) boxSpec(o *cli.Context) (component.Spec, error) {
-	spec := component.Spec{
-		Role: naming.RoleSWCI, Scope: engine.Scope(s.Env.Getenv), Version: buildVersion().Version, Stateless: true,
-		Program: []string{"swarmctl"}, Args: []string{"run-swci", "--runtime=process"},
-		// The container's root can't be written, and what swarmctl keeps ends with it anyway.
-		Vars: []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=" + first(s.Env.Getenv("TERM"), "xterm")},
-		Options: component.Options{
-			Name: o.String("name"), Hostname: o.String("hostname"), Network: o.String("network"), User: o.String("user"),
-			WorkDir: o.String("workdir"), Image: o.String("image"), Env: o.StringSlice("e"), Labels: o.StringSlice("label"),
-			Publish: o.StringSlice("publish"), Volumes: o.StringSlice("volume"), Remove: true, Interactive: true,
-		},
+// boxSpec is the container that run-swci's options ask for.
+func (s *Session) boxSpec(c *cli.Context) (component.Spec, error) {
+	o, err := s.boxOptions(c)
+	if err != nil {
+		return component.Spec{}, err
 	}
-	if in, ok := s.Env.Stdin.(*os.File); ok && terminal.Is(in) && s.Env.IsTerminal(s.Env.Stdout) {
-		spec.TTY = true
+	spec, err := o.Component(start.Env{Getenv: s.Env.Getenv, Version: buildVersion().Version})
+	if err != nil {
+		return spec, &exit.Error{Status: exit.Usage, Err: err}
 	}
-	if prog := s.Env.Getenv("SWARM_PROG"); prog != "" {
-		spec.Vars = append(spec.Vars, "SWARM_PROG="+filepath.Base(prog))
-	}
-	if dir := o.String("usr-dir"); dir != "" {
-		abs, err := userDir(dir)
-		if err != nil {
-			return spec, err
-		}
-		for _, target := range usrDirs {
-			spec.Mounts = append(spec.Mounts, component.Mount{Source: abs, Target: target})
-		}
-		spec.Args = append(spec.Args, "--usr-dir="+usrDirs[0])
-	}
-	if o.IsSet("init-script-name") {
-		spec.Args = append(spec.Args, "--init-script-name="+o.String("init-script-name"))
-	}
-	for _, x := range append(typed(o, []string{"sn"}), typed(o, []string{"trust-domain"})...) {
-		spec.Args = append(spec.Args, x.As(x.Name))
-	}
-	return spec, s.boxIdentity(o, &spec)
+	return spec, nil
 }
 
-// boxIdentity gives the container the identity that is asked for: files are mounted at their places, an agent is started
-// inside, one of this host is reached through its socket. Without any the prompt starts all the same: it has commands that
-// need none.
-func (s *Session) boxIdentity(o *cli.Context, spec *component.Spec) error {
-	target, err := s.anyTarget(o)
+// boxOptions reads run-swci's options. SNs, trust domains and identity may also come from a context, which the container does not
+// see, or from the environment.
+func (s *Session) boxOptions(c *cli.Context) (*start.SWCI, error) {
+	o := new(start.SWCI)
+	err := start.Read(o, func(name string) (values []string) {
+		for _, x := range typed(c, []string{name}) {
+			values = append(values, x.Value)
+		}
+		return values
+	})
 	if err != nil {
-		return err
+		return nil, &exit.Error{Status: exit.Usage, Err: err}
 	}
-	if len(target.SNs) > 0 && !o.IsSet("sn") {
-		for _, sn := range target.SNs { // of a context, which the container does not see
-			spec.Args = append(spec.Args, "--sn="+sn)
+	in, ok := s.Env.Stdin.(*os.File)
+	o.Container.TTY = ok && terminal.Is(in) && s.Env.IsTerminal(s.Env.Stdout)
+	target, err := s.anyTarget(c)
+	if err != nil {
+		return nil, err
+	}
+	o.SNs, o.TrustDomains, o.Agent, o.Certificates = target.SNs, target.TrustDomains, target.agent, start.Certificates{}
+	if o.Agent != nil || target.Identity == "" {
+		return o, nil
+	}
+	if query, files := strings.CutPrefix(target.Identity, filesPrefix); files {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			return nil, exit.New(exit.Usage, "", "identity %q: %w", target.Identity, err)
 		}
-	}
-	if target.agent != nil {
-		target.agent.Role = identity.RoleSWCI
-		spec.Agent = target.agent
-		return nil
-	}
-	var files bool
-	for _, name := range certOptions {
-		if !o.IsSet(name) {
-			continue
-		}
-		files = true
-		value := o.String(name)
-		if name != "cert-roles" {
-			if value, err = filepath.Abs(value); err != nil {
-				return fmt.Errorf("find --%s: %w", name, err)
-			}
-			spec.Files = append(spec.Files, value)
-		}
-		spec.Args = append(spec.Args, "--"+name+"="+value)
-	}
-	if files || target.Identity == "" || strings.HasPrefix(target.Identity, filesPrefix) {
-		return nil
+		return o, start.Read(&o.Certificates, func(name string) []string { return q[name] })
 	}
 	socket, err := identitySocket(target.Identity, s.Env.Getenv)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	socket = strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
-	if err := identityAnswers(context.Background(), socket); err != nil {
-		return err
-	}
-	spec.SocketPath = socket
-	spec.Args = append(spec.Args, "--identity="+socket)
-	var info unix.Stat_t
-	if err := unix.Stat(socket, &info); err == nil && spec.User == "" && info.Mode&0o006 != 0o006 {
-		spec.User = fmt.Sprintf("%d:%d", info.Uid, info.Gid) // nobody else may speak with it
-	}
-	return nil
+	o.SocketPath = strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "unix:")
+	return o, identityAnswers(context.Background(), o.SocketPath)
 }

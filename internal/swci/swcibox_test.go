@@ -3,6 +3,7 @@ package swci_test
 import (
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/swarmd/swarmd/internal/launch/component"
+	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/swci"
 )
 
@@ -23,6 +25,11 @@ func TestPromptsContainer(t *testing.T) {
 	t.Chdir(dir)
 	if err := os.Mkdir("usr", 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{"c.pem", "k.pem"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sock := filepath.Join(dir, "agent.sock")
 	l, err := net.Listen("unix", sock)
@@ -41,8 +48,13 @@ func TestPromptsContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := contexts.Save(swci.Context{Name: "lab", SNs: []string{"sn1:1", "sn2:2"}}); err != nil {
-		t.Fatal(err)
+	for _, c := range []swci.Context{
+		{Name: "lab", SNs: []string{"sn1:1", "sn2:2"}},
+		{Name: "files", SNs: []string{"sn1:1"}, TrustDomains: []string{"x", "y"}, Identity: "files:cert=" + url.QueryEscape(dir+"/c.pem") + "&key=k.pem"},
+	} {
+		if err := contexts.Save(c); err != nil {
+			t.Fatal(err)
+		}
 	}
 	with := func(edit func(s *component.Spec)) component.Spec {
 		want := component.Spec{
@@ -61,9 +73,9 @@ func TestPromptsContainer(t *testing.T) {
 		{"nothing", nil, with(func(*component.Spec) {})},
 		{
 			"docker's options",
-			strings.Fields("--name c --hostname h --net n -e A=1,2 --env=B=2 -l k=v -p 1:2 -u 5:6 -v /a:/b -w /c -it --rm --image i"),
+			strings.Fields("--name cc --hostname h --net n -e A=1,2 --env=B=2 -l k=v -p 1:2 -u 5:6 -v /a:/b -w /c -it --rm --image i"),
 			with(func(s *component.Spec) {
-				s.Name, s.Hostname, s.Network, s.User, s.WorkDir, s.Image = "c", "h", "n", "5:6", "/c", "i"
+				s.Name, s.Hostname, s.Network, s.User, s.WorkDir, s.Image = "cc", "h", "n", "5:6", "/c", "i"
 				s.Env, s.Labels, s.Publish, s.Volumes = []string{"A=1,2", "B=2"}, []string{"k=v"}, []string{"1:2"}, []string{"/a:/b"}
 			}),
 		},
@@ -71,9 +83,13 @@ func TestPromptsContainer(t *testing.T) {
 			s.Mounts = []component.Mount{{Source: dir + "/usr", Target: "/platform/swci/usr"}, {Source: dir + "/usr", Target: "/platform/swarm/usr"}}
 			s.Args = append(s.Args, "--usr-dir=/platform/swci/usr", "--init-script-name=start")
 		})},
-		{"SNs and files", strings.Fields("--sn a:1 --sn b:2 --trust-domain x --cert c.pem --key /k.pem --cert-roles cn"), with(func(s *component.Spec) {
-			s.Args = append(s.Args, "--sn=a:1", "--sn=b:2", "--trust-domain=x", "--cert="+dir+"/c.pem", "--key=/k.pem", "--cert-roles=cn")
-			s.Files = []string{dir + "/c.pem", "/k.pem"}
+		{"SNs and files", strings.Fields("--sn a:1 --sn b:2 --trust-domain x --cert c.pem --key " + dir + "/k.pem --cert-roles cn"), with(func(s *component.Spec) {
+			s.Args = append(s.Args, "--sn=a:1", "--sn=b:2", "--trust-domain=x", "--cert="+dir+"/c.pem", "--key="+dir+"/k.pem", "--cert-roles=cn")
+			s.Files = []string{dir + "/c.pem", dir + "/k.pem"}
+		})},
+		{"a context's files and trust domains", strings.Fields("--context files"), with(func(s *component.Spec) {
+			s.Args = append(s.Args, "--sn=sn1:1", "--trust-domain=x", "--trust-domain=y", "--cert="+dir+"/c.pem", "--key="+dir+"/k.pem")
+			s.Files = []string{dir + "/c.pem", dir + "/k.pem"}
 		})},
 		{"a context's SNs, a socket", strings.Fields("--context lab --socket-path " + sock), with(func(s *component.Spec) {
 			s.Args, s.SocketPath = append(s.Args, "--sn=sn1:1", "--sn=sn2:2", "--identity="+sock), sock
@@ -109,9 +125,39 @@ func TestPromptsContainer(t *testing.T) {
 			t.Errorf("user %q: %v", got.User, err)
 		}
 	})
-	t.Run("a socket that is not there", func(t *testing.T) {
-		if _, err := swci.BoxSpec(s, "--identity", dir+"/absent"); err == nil {
-			t.Error("no error")
+	for args, want := range map[string]string{
+		"--identity " + dir + "/absent": "absent",
+		"--cert absent.pem":             "--cert: absent.pem: bad file: it does not exist",
+		"--usr-dir absent":              "--usr-dir: absent: bad path: it does not exist",
+		"--detach":                      "a prompt can't run in the background",
+		"--label io.swarmd.role=sn":     "labels that begin with io.swarmd.",
+	} {
+		if _, err := swci.BoxSpec(s, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", args, err, want)
 		}
-	})
+	}
+}
+
+// TestEveryOptionOfThePromptIsKnown holds that internal/launch/start knows each option of run-swci, and no others.
+func TestEveryOptionOfThePromptIsKnown(t *testing.T) {
+	places := start.Places(&start.SWCI{})
+	for _, name := range []string{"restart"} { // nobody starts again what is removed
+		delete(places, name)
+	}
+	for _, f := range swci.SWCIFlags() {
+		switch name := f.Names()[0]; name {
+		case "runtime", "sudo", "it": // the command's own
+		default:
+			if _, known := places[name]; !known {
+				t.Errorf("--%s is no option of internal/launch/start", name)
+			}
+			delete(places, name)
+		}
+	}
+	for _, name := range []string{"sn", "trust-domain", "cert", "key", "cacert", "capath", "cert-roles"} { // of all commands
+		delete(places, name)
+	}
+	if len(places) > 0 {
+		t.Errorf("run-swci has no options %v", places)
+	}
 }

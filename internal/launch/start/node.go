@@ -190,11 +190,17 @@ func newSpec(role, node, name string, options component.Options, env Env) (compo
 		Role: role, Node: node, Scope: scope(env), Version: env.Version, Options: options, Vars: []string{InContainer + "=1"},
 	}
 	s.Name = name
-	if prog := env.Getenv("SWARM_PROG"); prog != "" {
-		s.Vars = append(s.Vars, "SWARM_PROG="+filepath.Base(prog)) // its errors read as ours
-	}
+	s.Vars = append(s.Vars, programVar(env)...)
 	s.Args = []string{"run-" + role, "--runtime=process"}
 	return s, errors.Join(checkNames(node, name), checkEnv("env", s.Env), checkLabels(s.Labels))
+}
+
+// programVar has the errors of what runs in a container read as ours.
+func programVar(env Env) []string {
+	if prog := env.Getenv("SWARM_PROG"); prog != "" {
+		return []string{"SWARM_PROG=" + filepath.Base(prog)}
+	}
+	return nil
 }
 
 // tell gives the component its options, and a directory of the user's for its state.

@@ -65,6 +65,38 @@ func TestComponentOfTypedOptions(t *testing.T) {
 	}
 }
 
+// TestPromptOfTypedOptions holds what a caller without a command line gets of the prompt.
+func TestPromptOfTypedOptions(t *testing.T) {
+	usr := t.TempDir()
+	key := filepath.Join(usr, "k.pem")
+	if err := os.WriteFile(key, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := start.SWCI{
+		Name: "prompt", UsrDir: usr, Script: "init", SNs: []string{"sn1:1"}, Certificates: start.Certificates{Key: key},
+		Container: component.Options{Network: "n"},
+	}
+	got, err := o.Component(none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := component.Spec{
+		Role: "swci", Scope: "default", Version: "1", Stateless: true, Program: []string{"swarmctl"},
+		Args:    []string{"run-swci", "--runtime=process", "--usr-dir=/platform/swci/usr", "--init-script-name=init", "--sn=sn1:1", "--key=" + key},
+		Vars:    []string{"XDG_STATE_HOME=/tmp/state", "HOME=/tmp", "TERM=xterm"},
+		Files:   []string{key},
+		Mounts:  []component.Mount{{Source: usr, Target: "/platform/swci/usr"}, {Source: usr, Target: "/platform/swarm/usr"}},
+		Options: component.Options{Name: "prompt", Network: "n", Remove: true, Interactive: true},
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	o.SocketPath = filepath.Join(usr, "none.sock")
+	if _, err := o.Component(none); err == nil || !strings.Contains(err.Error(), "bad socket: it does not exist") {
+		t.Errorf("a socket that is not there: %v", err)
+	}
+}
+
 // TestComponentIsChecked holds that such a caller meets the checks of paths and of isolation, too.
 func TestComponentIsChecked(t *testing.T) {
 	model := program(t)
