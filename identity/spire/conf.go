@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
+	"github.com/swarmd/swarmd/identity/spire/attestor"
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
@@ -146,14 +147,9 @@ func parseSettings(text string) (settings, error) {
 	return settings{socket: conf.Server.SocketPath, logFile: conf.Server.LogFile, trustDomain: conf.Server.TrustDomain, port: conf.Server.BindPort}, err
 }
 
-// decode reads a configuration of SPIRE's, HCL or JSON. The parser panics at some texts that are neither.
-func decode(into any, text string) (err error) {
-	defer func() {
-		if why := recover(); why != nil {
-			err = fmt.Errorf("neither HCL nor JSON: %v", why)
-		}
-	}()
-	return hcl.Decode(into, text)
+// decode reads a configuration of SPIRE's, HCL or JSON.
+func decode(into any, text string) error {
+	return attestor.Guard(func() error { return hcl.Decode(into, text) })
 }
 
 // expand puts in variables of the environment as SPIRE's programs do with -expandEnv.

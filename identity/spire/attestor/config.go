@@ -91,21 +91,32 @@ func parseConfig(text string) (*config, error) {
 	if len(text) > maxConfig {
 		return nil, fmt.Errorf("plugin_data has %d bytes, at most %d are read", len(text), maxConfig)
 	}
-	file, err := hcl.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("plugin_data: %w", err)
-	}
 	c := &config{roles: map[identity.Role][]uint32{}}
-	err = each(file.Node, "plugin_data", func(key string, val ast.Node) error {
-		switch key {
-		case "digests":
-			return c.parseDigests(val)
-		case "roles":
-			return each(val, "roles", c.parseRole)
+	return c, Guard(func() error {
+		file, err := hcl.Parse(text)
+		if err != nil {
+			return fmt.Errorf("plugin_data: %w", err)
 		}
-		return unknown("option", key, []string{"digests", "roles"})
+		return each(file.Node, "plugin_data", func(key string, val ast.Node) error {
+			switch key {
+			case "digests":
+				return c.parseDigests(val)
+			case "roles":
+				return each(val, "roles", c.parseRole)
+			}
+			return unknown("option", key, []string{"digests", "roles"})
+		})
 	})
-	return c, err
+}
+
+// Guard calls a function that reads HCL or JSON. Its parser panics at some texts that are neither, which is an error then.
+func Guard(read func() error) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("neither HCL nor JSON: %v", why)
+		}
+	}()
+	return read()
 }
 
 func (c *config) parseDigests(val ast.Node) error {

@@ -48,6 +48,7 @@ func TestBadConfig(t *testing.T) {
 		"roles {}\nroles {}":          `stands there twice`,
 		`roles "sn" { x = [1] }`:      `not understood`,
 		`digests = [`:                 `plugin_data:`,
+		`{"\0`:                        `neither HCL nor JSON`, // the parser panics
 		strings.Repeat(" ", 70<<10):   `at most 65536 are read`,
 		`digests = [` + strings.Repeat(`"`+someDigest+`",`, 300) + `]`: `at most 256`,
 	} {
