@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -20,11 +20,10 @@ var _ bridge.Handler = BridgeHandler{}
 
 // Open implements bridge.Handler.
 func (h BridgeHandler) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
-	opened, err := h.Engine.Open(ctx, session.OpenRequest{
-		Contract: req.Contract, MinPeers: uint32(req.MinPeers), SyncFrequency: uint32(req.SyncFrequency), Adaptive: req.Adaptive, //nolint:gosec // bounded by the bridge
-		CheckinMode: req.CheckinMode, Weight: uint32(req.Weight), Method: req.Method, TotalEpochs: uint32(req.TotalEpochs), //nolint:gosec // bounded by the bridge
-		Layout: req.Layout,
-	})
+	opened, err := h.Engine.Open(ctx, round.Open{
+		Contract: req.Contract, Terms: round.Terms{MinPeers: uint32(req.MinPeers), Method: req.Method}, CheckinMode: req.CheckinMode, //nolint:gosec // bounded by the bridge
+		SyncFrequency: uint32(req.SyncFrequency), Adaptive: req.Adaptive, Weight: uint32(req.Weight), TotalEpochs: uint32(req.TotalEpochs), //nolint:gosec // likewise
+	}, req.Layout)
 	if err != nil {
 		return bridge.OpenResult{}, err
 	}
@@ -39,7 +38,7 @@ func (h BridgeHandler) Sync(ctx context.Context, req wire.SyncRequest) (bridge.S
 
 // Report implements bridge.Handler.
 func (h BridgeHandler) Report(_ context.Context, req wire.ReportRequest) error {
-	p := &swarmv1.Progress{Round: req.Round, EpochsDone: uint32(req.EpochsDone), TotalEpochs: uint32(req.TotalEpochs)} //nolint:gosec // bounded by the bridge
+	p := round.Progress{Round: req.Round, EpochsDone: uint32(req.EpochsDone), TotalEpochs: uint32(req.TotalEpochs)} //nolint:gosec // bounded by the bridge
 	if req.Loss != nil {
 		p.Loss, p.HasLoss = *req.Loss, true
 	}

@@ -7,6 +7,8 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/health"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -26,24 +28,28 @@ var (
 )
 
 // Open implements session.Control.
-func (c Control) Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
-	v, err := c.Client.OpenSession(ctx, req)
-	return v, reason(err)
+func (c Control) Open(ctx context.Context, o *round.Open) (*round.View, error) {
+	v, err := c.Client.OpenSession(ctx, onwire.Open(o))
+	return onwire.View(v), reason(err)
 }
 
 // Close implements session.Control.
-func (c Control) Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
-	v, err := c.Client.CloseSession(ctx, req)
-	return v, reason(err)
+func (c Control) Close(ctx context.Context, what round.Close) (*round.View, error) {
+	v, err := c.Client.CloseSession(ctx, onwire.Close(what))
+	return onwire.View(v), reason(err)
 }
 
 // End implements session.Control.
-func (c Control) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
-	return reason(c.Client.EndSession(ctx, req))
+func (c Control) End(ctx context.Context, what round.End) error {
+	return reason(c.Client.EndSession(ctx, onwire.End(what)))
 }
 
 // Report implements session.Control.
-func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
+func (c Control) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
+	req := &swarmv1.ReportRequest{}
+	if r.Session != "" {
+		req.Sessions = append(req.Sessions, onwire.Report(r))
+	}
 	if c.Health != nil {
 		req.Health = c.Health.Report().Proto()
 	}
@@ -52,27 +58,32 @@ func (c Control) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarm
 	}
 	res, err := c.Client.Report(ctx, req)
 	if err != nil {
-		return nil, err
+		return round.Answer{}, err
 	}
 	if c.Health != nil {
 		c.Health.Seen()
 	}
 	// Now, as a leader has just answered: others hold this node to what an SVID has signed that is good now.
 	if err := c.Client.Renew(ctx); err != nil && ctx.Err() == nil {
-		return nil, err
+		return round.Answer{}, err
 	}
 	if c.Bans != nil {
 		c.Bans.Take(res.GetBansDigest(), res.GetBannedPeerIds())
 	}
-	return res, nil
+	return onwire.Answer(res), nil
 }
 
 // Watch implements session.Control.
-func (c Control) Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error {
+func (c Control) Watch(ctx context.Context, contract string, fn func(*round.View)) error {
 	return reason(c.Client.WatchContract(ctx, contract, func(v *swarmv1.ContractView) error {
-		fn(v)
+		fn(onwire.View(v))
 		return nil
 	}))
+}
+
+// Compare is session.Config.Compare.
+func (c Control) Compare(ctx context.Context, contract string, same func(*round.View) bool, tie bool) string {
+	return c.Client.Compare(ctx, contract, func(v *swarmv1.ContractView) bool { return same(onwire.View(v)) }, tie)
 }
 
 // Waiting implements session.Explainer.

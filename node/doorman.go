@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
 )
@@ -44,9 +44,9 @@ func CheckIdentity(node, registered, proven string) error {
 }
 
 // registered finds the session that a node key has in the contract; nil if there is none that has not ended.
-func registered(v *swarmv1.ContractView, peerID string) *swarmv1.Session {
-	for _, m := range v.GetSessions() {
-		if m.PeerId == peerID && m.State != "ended" {
+func registered(v *round.View, peerID string) *round.Session {
+	for _, m := range v.Sessions {
+		if m.PeerID == peerID && m.State != "ended" {
 			return m
 		}
 	}
@@ -55,12 +55,12 @@ func registered(v *swarmv1.ContractView, peerID string) *swarmv1.Session {
 
 // Enrolled returns nil if the peer has a session in the contract that has not ended, and shows the SPIFFE ID that its node
 // registered with.
-func Enrolled(v *swarmv1.ContractView, peerID, spiffeID string) error {
+func Enrolled(v *round.View, peerID, spiffeID string) error {
 	m := registered(v, peerID)
 	if m == nil {
 		return errors.New("not enrolled in this contract")
 	}
-	return CheckIdentity(m.Node, m.SpiffeId, spiffeID)
+	return CheckIdentity(m.Node, m.SPIFFEID, spiffeID)
 }
 
 // Doorman judges incoming merge streams before the exchange sees them. Make it with NewDoorman.
@@ -94,7 +94,7 @@ func (d *Doorman) Admit(ctx context.Context, peerID, spiffeID string) error {
 	defer d.leave(spiffeID)
 	ctx, cancel := context.WithTimeout(ctx, viewWait)
 	defer cancel()
-	v, err := d.engine.AwaitView(ctx, func(v *swarmv1.ContractView) bool { return registered(v, peerID) != nil })
+	v, err := d.engine.AwaitView(ctx, func(v *round.View) bool { return registered(v, peerID) != nil })
 	if err != nil {
 		return errors.New("not enrolled in this contract")
 	}

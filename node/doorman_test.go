@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -38,11 +38,11 @@ func TestCheckIdentity(t *testing.T) {
 }
 
 func TestEnrolled(t *testing.T) {
-	v := &swarmv1.ContractView{Sessions: []*swarmv1.Session{
-		{Node: "sl-0", PeerId: "a", SpiffeId: "x", State: "ended"},
-		{Node: "sl-1", PeerId: "b", SpiffeId: "x", State: "ended"},
-		{Node: "sl-1", PeerId: "b", SpiffeId: "x", State: "closed"},
-		{Node: "sl-2", SpiffeId: "x", State: "open"},
+	v := &round.View{Sessions: []*round.Session{
+		{Node: "sl-0", PeerID: "a", SPIFFEID: "x", State: "ended"},
+		{Node: "sl-1", PeerID: "b", SPIFFEID: "x", State: "ended"},
+		{Node: "sl-1", PeerID: "b", SPIFFEID: "x", State: "closed"},
+		{Node: "sl-2", SPIFFEID: "x", State: "open"},
 	}}
 	for _, tt := range []struct {
 		peer, proven string
@@ -52,7 +52,7 @@ func TestEnrolled(t *testing.T) {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
-	if node.Enrolled(nil, "b", "x") == nil {
+	if node.Enrolled(&round.View{}, "b", "x") == nil {
 		t.Error("enrolled where there is no session")
 	}
 }

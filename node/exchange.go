@@ -11,10 +11,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
@@ -28,9 +26,9 @@ const MergeProtocol = "/swarm/merge/1"
 // their SPIFFE IDs to the registered ones.
 type Network interface {
 	// OpenMerge opens a merge stream, for bulk or not.
-	OpenMerge(ctx context.Context, to *swarmv1.Participant, bulk bool) (exchange.Stream, error)
-	// FetchModel writes a committed model of a holder to dst.
-	FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error
+	OpenMerge(ctx context.Context, to *round.Participant, bulk bool) (exchange.Stream, error)
+	// FetchModel writes a committed model of a holder to dst, and behind it the state that is named: so many bytes in all.
+	FetchModel(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.Writer) error
 }
 
 // Exchanger carries out the engine's attempts over the network and signs what came out.
@@ -56,9 +54,9 @@ func attemptOf(job session.Job) exchange.Attempt {
 	}
 	for _, m := range p.Participants {
 		// Streams prove a peer ID; that it belongs to the node's name is the replicated state's word.
-		part := exchange.Participant{Node: m.PeerId, Session: m.Session, Weight: m.Weight, Factor: m.Factor, Unit: state.Unit(m.SpiffeId, m.PeerId)}
-		for _, r := range append([]*swarmv1.LeafRun{{First: m.ShardFirst, Leaves: m.ShardLeaves}}, m.MoreShards...) {
-			part.Own(merge.Shard{First: int(r.GetFirst()), Leaves: int(r.GetLeaves())}) //nolint:gosec // checked by Run
+		part := exchange.Participant{Node: m.PeerID, Session: m.Session, Weight: m.Weight, Factor: m.Factor, Unit: m.Unit()}
+		for _, r := range m.Shards {
+			part.Own(merge.Shard{First: int(r.First), Leaves: int(r.Leaves)}) //nolint:gosec // checked by Run
 		}
 		a.Participants = append(a.Participants, part)
 	}
@@ -72,7 +70,7 @@ func (x *Exchanger) Planned(job session.Job) string {
 }
 
 // Merge implements session.Exchange.
-func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	p, a := job.Plan, attemptOf(job)
 	slots := exchange.Slots{
 		Name: strconv.FormatUint(job.Turn, 10), Local: job.Source, Merged: job.Merging, Base: job.Base,
@@ -93,9 +91,9 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 	if job.Merged != nil {
 		job.Merged(result.Leaves)
 	}
-	done := &swarmv1.Done{
+	done := &round.Done{
 		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares, Seals: result.Seals,
-		Claims: rpc.ClaimsToProto(result.Claims),
+		Claims: result.Claims,
 	}
 	if !result.StateDigest.IsZero() {
 		done.StateDigest = result.StateDigest.String()
@@ -104,13 +102,13 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, 
 		done.ShardDigests = append(done.ShardDigests, d.String())
 	}
 	if err := SignDone(x.Key, x.Peer, job, done); err != nil {
-		return nil, &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}
+		return nil, &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}
 	}
 	return done, nil
 }
 
 // Vouch implements session.Exchange.
-func (x *Exchanger) Vouch(job session.Job) *swarmv1.Failed {
+func (x *Exchanger) Vouch(job session.Job) *round.Failed {
 	p := job.Plan
 	if err := x.Hub.Vouch(job.Contract, p.Run, p.Round, p.Attempt); err != nil {
 		return failed(context.Background(), p, err)
@@ -123,7 +121,7 @@ func (x *Exchanger) Forget(contract string) { x.Hub.Forget(contract) }
 
 // SignDone signs for the ledger what a node reports on the job, unless the node itself has merged something otherwise. It sets the digest
 // over all shards.
-func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Done) error {
+func SignDone(key crypto.PrivKey, peer string, job session.Job, done *round.Done) error {
 	a := attemptOf(job)
 	o := exchange.Outcome{
 		Contract: job.Contract, Run: job.Plan.Run, Round: done.Round, Number: done.Attempt, Node: peer, Plan: a.Planned().Digest(),
@@ -150,11 +148,7 @@ func SignDone(key crypto.PrivKey, peer string, job session.Job, done *swarmv1.Do
 	}
 	o.ShardsDigest = merge.Combine(shards)
 	done.ShardsDigest = o.ShardsDigest.String()
-	claims, err := rpc.ClaimsFromProto(done.Claims)
-	if err != nil {
-		return err
-	}
-	if done.Signature = nil; !rpc.Disagrees(shards, claims) {
+	if done.Signature = nil; !round.Disagrees(shards, done.Claims) {
 		done.Signature, err = key.Sign(exchange.AttestationMessage(o))
 	}
 	return err
@@ -166,11 +160,11 @@ func MergeConfig(key crypto.PrivKey) exchange.Config {
 }
 
 // failed reports a failure; a superseded attempt reports nothing.
-func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
+func failed(ctx context.Context, p *round.Plan, err error) *round.Failed {
 	if ctx.Err() != nil {
 		return nil
 	}
-	f := &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: err.Error()}
+	f := &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: err.Error()}
 	var why *exchange.Failure
 	if errors.As(err, &why) {
 		f.Reason, f.BytesReceived = why.Reason, why.BytesReceived
@@ -182,7 +176,7 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 		}
 	}
 	for _, m := range p.Participants { // the exchange knows peers by the ID that their streams prove
-		f.Reason = strings.ReplaceAll(f.Reason, m.PeerId, m.Node)
+		f.Reason = strings.ReplaceAll(f.Reason, m.PeerID, m.Node)
 	}
 	// Cut within a character it could not be sent, and no heartbeat would be taken while this attempt runs.
 	f.Reason = text.Cut(f.Reason, 512)
@@ -190,6 +184,6 @@ func failed(ctx context.Context, p *swarmv1.Plan, err error) *swarmv1.Failed {
 }
 
 // Fetch implements session.Exchange.
-func (x *Exchanger) Fetch(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
-	return x.Network.FetchModel(ctx, from, req, io.NewOffsetWriter(dst, 0))
+func (x *Exchanger) Fetch(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.WriterAt) error {
+	return x.Network.FetchModel(ctx, from, m, bytes, io.NewOffsetWriter(dst, 0))
 }

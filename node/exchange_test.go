@@ -11,7 +11,9 @@ import (
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
 	"google.golang.org/protobuf/proto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -21,11 +23,11 @@ import (
 // unreachable is a network in which every peer refuses with a long text.
 type unreachable struct{ text string }
 
-func (n unreachable) OpenMerge(context.Context, *swarmv1.Participant, bool) (exchange.Stream, error) {
+func (n unreachable) OpenMerge(context.Context, *round.Participant, bool) (exchange.Stream, error) {
 	return nil, errors.New(n.text)
 }
 
-func (n unreachable) FetchModel(context.Context, *swarmv1.Session, session.FetchRequest, io.Writer) error {
+func (n unreachable) FetchModel(context.Context, *round.Session, round.Ref, int64, io.Writer) error {
 	return errors.New(n.text)
 }
 
@@ -44,14 +46,14 @@ func TestFailureCanBeReported(t *testing.T) {
 		x := node.Exchanger{Hub: exchange.NewHub(node.MergeConfig(key)), Network: unreachable{pad + strings.Repeat("é", 1000)}, Key: key, Peer: "a"}
 		done, failed := x.Merge(t.Context(), session.Job{
 			Contract: "c", Layout: layout, Source: strings.NewReader(strings.Repeat("\x00", 1<<19)),
-			Plan: &swarmv1.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*swarmv1.Participant{
-				{Node: "a", PeerId: "a", Weight: 1, ShardLeaves: 1}, {Node: "b", PeerId: "b", Weight: 1, ShardFirst: 1, ShardLeaves: 1},
+			Plan: &round.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*round.Participant{
+				{Node: "a", PeerID: "a", Weight: 1, Shards: []state.LeafRun{{Leaves: 1}}}, {Node: "b", PeerID: "b", Weight: 1, Shards: []state.LeafRun{{First: 1, Leaves: 1}}},
 			}},
 		})
-		if done != nil || failed.GetBlamed() != "b" || len(failed.GetReason()) < 500 {
+		if done != nil || failed.Blamed != "b" || len(failed.Reason) < 500 {
 			t.Fatalf("got %v, %v", done, failed)
 		}
-		if _, err := proto.Marshal(failed); err != nil {
+		if _, err := proto.Marshal(onwire.Report(&round.Report{Failed: failed})); err != nil {
 			t.Error(err)
 		}
 		x.Hub.Close()

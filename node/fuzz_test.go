@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -31,7 +32,7 @@ func FuzzEnrolled(f *testing.F) {
 		if proto.Unmarshal(b, v) != nil {
 			return
 		}
-		err := node.Enrolled(v, peer, proven)
+		err := node.Enrolled(onwire.View(v), peer, proven)
 		lets := false
 		for _, s := range v.GetSessions() {
 			lets = lets || s.GetPeerId() == peer && s.GetState() != "ended" && s.GetSpiffeId() != "" &&

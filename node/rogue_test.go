@@ -8,11 +8,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/embedded"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -74,17 +75,17 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := p2ptest.AddrOf(t, rogue.host)
-	plan := &swarmv1.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*swarmv1.Participant{
-		{Node: "sl-0", Session: "a", PeerId: host.ID().String(), SpiffeId: "spiffe://swarm.learning/swarm/sl", Weight: 1},
+	plan := &round.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*round.Participant{
+		{Node: "sl-0", Session: "a", PeerID: host.ID().String(), SPIFFEID: "spiffe://swarm.learning/swarm/sl", Weight: 1},
 		{
-			Node: "evil", Session: "b", PeerId: rogue.host.ID().String(), SpiffeId: "spiffe://swarm.learning/swarm/sn/evil",
-			Host: at.Host, FsPort: uint32(at.Port), ShardLeaves: uint64(layout.Leaves()),
+			Node: "evil", Session: "b", PeerID: rogue.host.ID().String(), SPIFFEID: "spiffe://swarm.learning/swarm/sn/evil",
+			Host: at.Host, FSPort: uint32(at.Port), Shards: []state.LeafRun{{Leaves: uint64(layout.Leaves())}},
 		},
 	}}
 	attempt := exchange.Attempt{Contract: "c", Run: 1, Round: 1, Number: 1, Self: 1, Layout: layout, Method: "mean"}
-	for _, m := range plan.Participants {
+	for i, m := range plan.Participants {
 		attempt.Participants = append(attempt.Participants, exchange.Participant{
-			Node: m.PeerId, Session: m.Session, Weight: m.Weight, Shard: merge.Shard{Leaves: int(m.ShardLeaves)},
+			Node: m.PeerID, Session: m.Session, Weight: m.Weight, Shard: merge.Shard{Leaves: i * layout.Leaves()},
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,14 +102,14 @@ func TestNoModelGoesToARogueSN(t *testing.T) {
 	})
 	cancel()
 	<-ended
-	if sent := x.SentBytes(); done != nil || sent > 0 || !strings.Contains(failed.GetReason(), "has the role sn, not sl") {
+	if sent := x.SentBytes(); done != nil || sent > 0 || !strings.Contains(failed.Reason, "has the role sn, not sl") {
 		t.Errorf("merge with a rogue SN: %d bytes of %d went to it, done %v, failed %v", sent, layout.Bytes(), done, failed)
 	}
 
 	m := plan.Participants[1]
-	err = x.Fetch(t.Context(), &swarmv1.Session{
-		Node: m.Node, SpiffeId: m.SpiffeId, PeerId: m.PeerId, Host: m.Host, FsPort: m.FsPort,
-	}, session.FetchRequest{Contract: "c", Run: 1, Round: 1, Bytes: layout.Bytes()}, make(buffer, layout.Bytes()))
+	err = x.Fetch(t.Context(), &round.Session{
+		Node: m.Node, SPIFFEID: m.SPIFFEID, PeerID: m.PeerID, Host: m.Host, FSPort: m.FSPort,
+	}, round.Ref{Contract: "c", Run: 1, Model: round.Model{Round: 1}}, layout.Bytes(), make(buffer, layout.Bytes()))
 	if got := rogue.sent.Load(); got > 0 || !strings.Contains(errText(err), "has the role sn, not sl") {
 		t.Errorf("fetch from a rogue SN: %d bytes came, %v", got, err)
 	}

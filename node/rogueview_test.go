@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"google.golang.org/protobuf/proto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/embedded"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
@@ -38,45 +38,45 @@ func (s *slotsInMemory) Close() error            { return nil }
 // rogueView is an SN that an SL watches, and that says what it likes: as soon as the SL is ready it plans a round of it and an
 // accomplice.
 type rogueView struct {
-	me, evil *swarmv1.Session
+	me, evil *round.Session
 	leaves   uint64
-	proof    *swarmv1.NodeProof // what it shows as the accomplice's registration
+	proof    *trust.Proof // what it shows as the accomplice's registration
 
 	mu     sync.Mutex // guards what follows
-	report *swarmv1.SessionReport
+	report *round.Report
 	told   chan struct{} // capacity 1: there is a report
-	plans  chan *swarmv1.ContractView
+	plans  chan *round.View
 }
 
-func (r *rogueView) view(id string, index uint64) *swarmv1.ContractView {
-	me := proto.CloneOf(r.me) // the engine keeps what it was shown
-	me.Id = id
-	return &swarmv1.ContractView{Name: "c", Run: 1, Index: index, Sessions: []*swarmv1.Session{me, r.evil}}
+func (r *rogueView) view(id string, index uint64) *round.View {
+	me := *r.me // the engine keeps what it was shown
+	me.ID = id
+	return &round.View{Name: "c", Run: 1, Index: index, Sessions: []*round.Session{&me, r.evil}}
 }
 
-func (r *rogueView) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+func (r *rogueView) Open(_ context.Context, req *round.Open) (*round.View, error) {
 	return r.view(req.Session, 1), nil
 }
 
-func (r *rogueView) Close(context.Context, *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+func (r *rogueView) Close(context.Context, round.Close) (*round.View, error) {
 	return nil, errors.New("no")
 }
-func (r *rogueView) End(context.Context, *swarmv1.EndSessionRequest) error { return nil }
-func (r *rogueView) Waiting(context.Context, string) (string, error)       { return "", nil }
-func (r *rogueView) Report(_ context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
+func (r *rogueView) End(context.Context, round.End) error            { return nil }
+func (r *rogueView) Waiting(context.Context, string) (string, error) { return "", nil }
+func (r *rogueView) Report(_ context.Context, said *round.Report) (round.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(req.Sessions) > 0 {
-		r.report = req.Sessions[0]
+	if said.Session != "" {
+		r.report = said
 		select {
 		case r.told <- struct{}{}:
 		default:
 		}
 	}
-	return nil, nil
+	return round.Answer{}, nil
 }
 
-func (r *rogueView) Watch(ctx context.Context, _ string, fn func(*swarmv1.ContractView)) error {
+func (r *rogueView) Watch(ctx context.Context, _ string, fn func(*round.View)) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func (r *rogueView) Watch(ctx context.Context, _ string, fn func(*swarmv1.Contra
 }
 
 // until waits for a report.
-func (r *rogueView) until(t *testing.T, what string, ok func(*swarmv1.SessionReport) bool) *swarmv1.SessionReport {
+func (r *rogueView) until(t *testing.T, what string, ok func(*round.Report) bool) *round.Report {
 	t.Helper()
 	for {
 		r.mu.Lock()
@@ -105,13 +105,13 @@ func (r *rogueView) until(t *testing.T, what string, ok func(*swarmv1.SessionRep
 	}
 }
 
-func (r *rogueView) plan(id string) *swarmv1.ContractView {
+func (r *rogueView) plan(id string) *round.View {
 	v := r.view(id, 2)
-	v.Plan = &swarmv1.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*swarmv1.Participant{
-		{Session: id, Node: r.me.Node, PeerId: r.me.PeerId, SpiffeId: r.me.SpiffeId, Host: r.me.Host, FsPort: r.me.FsPort, Weight: 1, Seq: 1, ShardLeaves: r.leaves / 2},
+	v.Plan = &round.Plan{Run: 1, Round: 1, Attempt: 1, Method: "mean", Participants: []*round.Participant{
+		{Session: id, Node: r.me.Node, PeerID: r.me.PeerID, SPIFFEID: r.me.SPIFFEID, Host: r.me.Host, FSPort: r.me.FSPort, Weight: 1, Seq: 1, Shards: []state.LeafRun{{Leaves: r.leaves / 2}}},
 		{
-			Session: r.evil.Id, Node: r.evil.Node, PeerId: r.evil.PeerId, SpiffeId: r.evil.SpiffeId, Host: r.evil.Host, FsPort: r.evil.FsPort,
-			Weight: 1, Seq: 1, ShardFirst: r.leaves / 2, ShardLeaves: r.leaves - r.leaves/2,
+			Session: r.evil.ID, Node: r.evil.Node, PeerID: r.evil.PeerID, SPIFFEID: r.evil.SPIFFEID, Host: r.evil.Host, FSPort: r.evil.FSPort,
+			Weight: 1, Seq: 1, Shards: []state.LeafRun{{First: r.leaves / 2, Leaves: r.leaves - r.leaves/2}},
 		},
 	}}
 	return v
@@ -148,12 +148,12 @@ func TestWhomARogueSNPlans(t *testing.T) {
 			host := p2ptest.Start(t, cfg)
 			at, own := p2ptest.AddrOf(t, accomplice.host), p2ptest.AddrOf(t, host)
 			sn := &rogueView{
-				me:     &swarmv1.Session{Node: "me", PeerId: host.ID().String(), SpiffeId: "spiffe://swarm.learning/swarm/sl/me", Host: own.Host, FsPort: uint32(own.Port), State: "open", Live: true, Run: 1},
-				evil:   &swarmv1.Session{Id: "evil", Node: "evil", PeerId: accomplice.host.ID().String(), SpiffeId: evil, Host: at.Host, FsPort: uint32(at.Port), State: "open", Live: true, Run: 1, Proof: "d"},
-				leaves: uint64(layout.Leaves()), told: make(chan struct{}, 1), plans: make(chan *swarmv1.ContractView, 1),
+				me:     &round.Session{Node: "me", PeerID: host.ID().String(), SPIFFEID: "spiffe://swarm.learning/swarm/sl/me", Host: own.Host, FSPort: uint32(own.Port), State: "open", Live: true, Run: 1},
+				evil:   &round.Session{ID: "evil", Node: "evil", PeerID: accomplice.host.ID().String(), SPIFFEID: evil, Host: at.Host, FSPort: uint32(at.Port), State: "open", Live: true, Run: 1, Proof: "d"},
+				leaves: uint64(layout.Leaves()), told: make(chan struct{}, 1), plans: make(chan *round.View, 1),
 			}
 			if tt.signer != "" {
-				sn.proof = signedBy(t, swarm.Source(tt.signer, tt.signer), "evil", sn.evil.PeerId)
+				sn.proof = signedBy(t, swarm.Source(tt.signer, tt.signer), "evil", sn.evil.PeerID)
 			}
 			var allow pattern.List
 			if tt.allow != "" {
@@ -163,7 +163,7 @@ func TestWhomARogueSNPlans(t *testing.T) {
 			}
 			guard := trust.New(trust.Config{
 				Source: cfg.Source, Domains: swarm.Domains, SwarmID: cfg.SwarmID, Allow: allow, Log: slog.New(slog.DiscardHandler),
-				Ask: func(context.Context, []string) (out []*swarmv1.NodeProof, _ error) {
+				Ask: func(context.Context, []string) (out []*trust.Proof, _ error) {
 					if sn.proof != nil {
 						out = append(out, sn.proof)
 					}
@@ -185,25 +185,25 @@ func TestWhomARogueSNPlans(t *testing.T) {
 			go func() { ran <- engine.Run(ctx) }()
 			t.Cleanup(func() { cancel(); <-ran })
 			<-engine.Running()
-			opened, err := engine.Open(ctx, session.OpenRequest{Contract: "c", MinPeers: 1, SyncFrequency: 1, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout})
+			opened, err := engine.Open(ctx, round.Open{Contract: "c", Terms: round.Terms{MinPeers: 1, Method: "mean"}, SyncFrequency: 1, CheckinMode: "snapshot", Weight: 1}, layout)
 			if err != nil {
 				t.Fatal(err)
 			}
 			go func() { _, _ = engine.Sync(ctx, opened.Session, 1, 1) }()
-			ready := sn.until(t, "readiness", func(r *swarmv1.SessionReport) bool {
+			ready := sn.until(t, "readiness", func(r *round.Report) bool {
 				return r.Ready != nil && (len(r.Ready.Refuses) > 0) == (tt.want != "")
 			})
 			plan := sn.plan(opened.Session)
 			accomplice.join(ctx, plan.Plan, layout)
 			sn.plans <- plan
-			report := sn.until(t, "the attempt's end", func(r *swarmv1.SessionReport) bool { return r.Done != nil || r.Failed != nil })
+			report := sn.until(t, "the attempt's end", func(r *round.Report) bool { return r.Done != nil || r.Failed != nil })
 			if tt.want == "" {
 				if report.Done == nil || x.SentBytes() < uint64(layout.Bytes())/2 {
 					t.Errorf("%d bytes sent, %v", x.SentBytes(), report.Failed)
 				}
 				return
 			}
-			if f := report.Failed; x.SentBytes() > 0 || f.GetCode() != session.CodeRefused || !strings.Contains(f.GetReason(), tt.want) || f.GetBlamed() != "" {
+			if f := report.Failed; x.SentBytes() > 0 || f.Code != round.CodeRefused || !strings.Contains(f.Reason, tt.want) || f.Blamed != "" {
 				t.Errorf("%d bytes sent, report %v", x.SentBytes(), report)
 			}
 			if got := ready.Ready.Refuses; len(got) != 1 || got[0] != "evil" {
@@ -234,7 +234,7 @@ func newAccomplice(t *testing.T, swarm *p2ptest.Swarm) *accomplice {
 }
 
 // join takes its part in the plan.
-func (a *accomplice) join(ctx context.Context, plan *swarmv1.Plan, layout *merge.Layout) {
+func (a *accomplice) join(ctx context.Context, plan *round.Plan, layout *merge.Layout) {
 	x := &Exchanger{Hub: a.hub, Network: slNetwork{host: libp2p{a.host}}, Key: a.key, Peer: "evil"}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -248,7 +248,7 @@ func (a *accomplice) join(ctx context.Context, plan *swarmv1.Plan, layout *merge
 }
 
 // signedBy is what an SVID signs for a node key.
-func signedBy(t *testing.T, source identity.Source, name, peerID string) *swarmv1.NodeProof {
+func signedBy(t *testing.T, source identity.Source, name, peerID string) *trust.Proof {
 	t.Helper()
 	svid, err := source.GetX509SVID()
 	if err != nil {
@@ -258,5 +258,5 @@ func signedBy(t *testing.T, source identity.Source, name, peerID string) *swarmv
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &swarmv1.NodeProof{Name: name, Chain: identity.RawChain(svid), SvidSignature: sig}
+	return &trust.Proof{Name: name, Chain: identity.RawChain(svid), Signature: sig}
 }

@@ -210,7 +210,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		OpenSlots: func(n int64, local, committed string) (session.Slots, error) {
 			return p.bridge.OpenSlots(n, local, committed)
 		},
-		Isolation: s.runner.Isolation(), Journal: s.runner.Journal(), Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: api.Compare, Settled: settled,
+		Isolation: s.runner.Isolation(), Journal: s.runner.Journal(), Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: control.Compare, Settled: settled,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.SpillDir, MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}
 	files.Owner, files.SpillAs = s.runner.Owner()

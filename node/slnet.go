@@ -9,9 +9,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -26,8 +26,8 @@ type slNetwork struct {
 var _ Network = slNetwork{}
 
 // OpenMerge implements Network.
-func (n slNetwork) OpenMerge(ctx context.Context, to *swarmv1.Participant, bulk bool) (exchange.Stream, error) {
-	return n.dial(ctx, target{to.Node, to.SpiffeId, to.PeerId, to.Host, to.FsPort}, MergeProtocol, bulk)
+func (n slNetwork) OpenMerge(ctx context.Context, to *round.Participant, bulk bool) (exchange.Stream, error) {
+	return n.dial(ctx, target{to.Node, to.SPIFFEID, to.PeerID, to.Host, to.FSPort}, MergeProtocol, bulk)
 }
 
 // target is a node as the swarm knows it.
@@ -55,14 +55,14 @@ func (n slNetwork) dial(ctx context.Context, to target, protocol string, dedicat
 }
 
 // FetchModel implements Network.
-func (n slNetwork) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
-	s, err := n.dial(ctx, target{from.Node, from.SpiffeId, from.PeerId, from.Host, from.FsPort}, p2p.FetchProtocol, false)
+func (n slNetwork) FetchModel(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.Writer) error {
+	s, err := n.dial(ctx, target{from.Node, from.SPIFFEID, from.PeerID, from.Host, from.FSPort}, p2p.FetchProtocol, false)
 	if err != nil {
 		return fmt.Errorf("fetch model: %w", err)
 	}
 	return p2p.FetchOver(ctx, s, p2p.FetchRequest{
-		Kind: "model", Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest, State: req.State,
-	}, req.Bytes, dst)
+		Kind: "model", Contract: m.Contract, Run: m.Run, Round: m.Round, Digest: m.Digest, State: m.State,
+	}, bytes, dst)
 }
 
 func addr(peerID, host string, port uint32) (p2p.Addr, error) {
@@ -105,8 +105,8 @@ func serveSL(network slNetwork, hub *exchange.Hub, engine *session.Engine, out *
 				return nil, 0, err
 			}
 		}
-		r, size, err := engine.OpenModel(session.FetchRequest{
-			Contract: req.Contract, Run: req.Run, Round: req.Round, Digest: req.Digest, State: req.State,
+		r, size, err := engine.OpenModel(round.Ref{
+			Contract: req.Contract, Run: req.Run, Model: round.Model{Round: req.Round, Digest: req.Digest, State: req.State},
 		})
 		if err != nil {
 			return nil, 0, err

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -31,14 +31,14 @@ func TestStreamsBetweenSLs(t *testing.T) {
 	serveSL(slNetwork{host: libp2p{b}}, hub, session.New(session.Config{Peer: "sl-1", Log: log}), nil, log)
 	at := p2ptest.AddrOf(t, b)
 	network := slNetwork{host: libp2p{a}}
-	to := func(spiffeID string) *swarmv1.Participant {
-		return &swarmv1.Participant{Node: "sl-1", SpiffeId: spiffeID, PeerId: b.ID().String(), Host: at.Host, FsPort: uint32(at.Port)}
+	to := func(spiffeID string) *round.Participant {
+		return &round.Participant{Node: "sl-1", SPIFFEID: spiffeID, PeerID: b.ID().String(), Host: at.Host, FSPort: uint32(at.Port)}
 	}
 	fetch := func(spiffeID string) error {
 		m := to(spiffeID)
-		return network.FetchModel(t.Context(), &swarmv1.Session{
-			Node: m.Node, SpiffeId: m.SpiffeId, PeerId: m.PeerId, Host: m.Host, FsPort: m.FsPort,
-		}, session.FetchRequest{Contract: "c", Run: 1, Round: 1, Bytes: 4}, &bytes.Buffer{})
+		return network.FetchModel(t.Context(), &round.Session{
+			Node: m.Node, SPIFFEID: m.SPIFFEID, PeerID: m.PeerID, Host: m.Host, FSPort: m.FSPort,
+		}, round.Ref{Contract: "c", Run: 1, Model: round.Model{Round: 1}}, 4, &bytes.Buffer{})
 	}
 
 	for _, registered := range []string{own + "/sl-1", own + "x", ""} { // the first: as after a stale connection

@@ -9,10 +9,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -53,8 +53,8 @@ func TestStolenKeyDoesNotTakeTheNodesPlace(t *testing.T) {
 		refused <- struct{}{}
 	})
 	at := p2ptest.AddrOf(t, victim)
-	network, to := slNetwork{host: libp2p{a}}, &swarmv1.Participant{
-		Node: "sl-1", SpiffeId: "spiffe://swarm.learning/swarm/sl/sl-1", PeerId: victim.ID().String(), Host: at.Host, FsPort: uint32(at.Port),
+	network, to := slNetwork{host: libp2p{a}}, &round.Participant{
+		Node: "sl-1", SPIFFEID: "spiffe://swarm.learning/swarm/sl/sl-1", PeerID: victim.ID().String(), Host: at.Host, FSPort: uint32(at.Port),
 	}
 	echo := func(what string, s exchange.Stream) {
 		t.Helper()

@@ -16,6 +16,8 @@ var ranks = []struct {
 	{"0", []string{
 		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
 	}},
+	{"0a", []string{"internal/round"}},
+	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
 	{"0+", []string{"internal/cmdline", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/sent", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo"}},
@@ -52,6 +54,9 @@ var never = []struct{ from, to, why string }{
 	{"internal/swci", "consensus", "swarmctl reaches a daemon through internal/client"},
 	{"internal/swci", "internal/rpc", "swarmctl is a client of the API, not a server"},
 	{"internal/session", "internal/bridge", "node joins the two"},
+	{"internal/session", "api/swarm/v1", "a session speaks of rounds; internal/round/onwire converts at the edges"},
+	{"internal/trust", "api/swarm/v1", "it judges what internal/round has of views"},
+	{"merge/exchange", "api/swarm/v1", "exchange is given plans, and yields digests"},
 	{"consensus", "github.com/libp2p", "consensus is given a Network"},
 	{"merge/exchange", "github.com/libp2p", "exchange is given streams"},
 	{"internal/session", "github.com/libp2p", "the session is given its ports"},
@@ -67,6 +72,7 @@ var pure = map[string][]string{
 		"bytes", "cmp", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "io", "iter",
 		"maps", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8", "crypto/sha256", "consensus/ledger", "identity/naming", "identity/pattern", "math",
 	},
+	"internal/round":   {"slices", "consensus/state", "merge"},
 	"internal/text":    {"strings", "unicode", "unicode/utf8"},
 	"identity/naming":  {"fmt"},
 	"identity/pattern": {"fmt", "slices", "strings"},

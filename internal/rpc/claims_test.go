@@ -9,7 +9,8 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -50,10 +51,10 @@ func TestNoClaimsWithoutWitnesses(t *testing.T) {
 	s := newSwarm(t)
 	a, key, _ := planned(t, s, 0)
 	model, shard := merge.Sum([]byte("model")), merge.Sum([]byte("shard"))
-	claims := []exchange.Claim{{Merged: model}} // not what its owner gave
+	claims := []round.Claim{{Merged: model}} // not what its owner gave
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: &swarmv1.Done{
 		Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-		ShardsDigest: merge.Combine([]merge.Digest{shard, model}).String(), Claims: rpc.ClaimsToProto(claims),
+		ShardsDigest: merge.Combine([]merge.Digest{shard, model}).String(), Claims: onwire.FromClaims(claims),
 	}}}}
 	signReport(t, "sl-a", key, msg)
 	_, err := a.sessions().Report(t.Context(), with(a, msg))
@@ -73,13 +74,13 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	pass := func(m *swarmv1.ReportRequest) error {
 		return s.passOn(a, "sn-1", m)
 	}
-	claims := []exchange.Claim{{
-		Merged: shard, Inputs: []exchange.Input{{Digest: sent, Signature: must(key.Sign(exchange.InputMessage(plan, 0, 0, sent)))(t)}},
+	claims := []round.Claim{{
+		Merged: shard, Inputs: []round.Input{{Digest: sent, Signature: must(key.Sign(exchange.InputMessage(plan, 0, 0, sent)))(t)}},
 	}}
 	done := func(change func(claims []*swarmv1.MergeClaim)) *swarmv1.ReportRequest {
 		d := &swarmv1.Done{
 			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: rpc.ClaimsToProto(claims), ShardsDigest: out.ShardsDigest.String(),
+			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: onwire.FromClaims(claims), ShardsDigest: out.ShardsDigest.String(),
 		}
 		msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: d}}}
 		signReport(t, "sl-a", key, msg)

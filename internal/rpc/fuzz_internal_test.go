@@ -10,6 +10,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 )
 
 // wire encodes a seed.
@@ -48,7 +49,7 @@ func FuzzReport(f *testing.F) {
 					t.Errorf("held %+v", h)
 				}
 			}
-			if claims, err := ClaimsFromProto(x.GetDone().GetClaims()); err == nil && len(leadClaims(claims)) > maxShards {
+			if claims, err := onwire.Claims(x.GetDone().GetClaims()); err == nil && len(leadClaims(claims)) > maxShards {
 				t.Errorf("%d claims", len(claims))
 			}
 			if r.Failed != nil {

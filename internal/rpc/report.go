@@ -13,6 +13,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/session/statement"
 	"github.com/swarmd/swarmd/merge"
@@ -128,7 +129,7 @@ func (s *Server) take(ctx context.Context, view *state.State, node *state.Node, 
 			bad = fmt.Errorf("%w: session %s is not of node %s", ErrNotYours, x.GetSession(), node.Name)
 			continue
 		}
-		if by.passed && !s.seals.Valid(node.PeerID, statement.Message(node.Name, x), x.GetSignature()) {
+		if by.passed && !s.seals.said(node, x) {
 			bad = fmt.Errorf("%w: node %s did not sign what is reported of its session of %s", ErrSignature, node.Name, x.GetContract())
 			s.cfg.Log.WarnContext(ctx, "refused report of a session", "node", node.Name, "contract", x.GetContract(), "passed_on_by", by.sn, "err", bad)
 			continue
@@ -154,6 +155,12 @@ func (s *Server) take(ctx context.Context, view *state.State, node *state.Node, 
 		}
 	}
 	return asks, bad
+}
+
+// said reports whether a node has signed what is reported of its session.
+func (s *seals) said(node *state.Node, x *swarmv1.SessionReport) bool {
+	said, err := onwire.FromReport(x)
+	return err == nil && s.Valid(node.PeerID, statement.Message(node.Name, said), said.Signature)
 }
 
 func parseDigest(text string) (merge.Digest, error) {

@@ -8,6 +8,8 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -46,14 +48,14 @@ func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node
 			return err
 		}
 	}
-	claims, err := ClaimsFromProto(d.GetClaims())
+	claims, err := onwire.Claims(d.GetClaims())
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrBadRequest, err)
 	}
 	if len(claims) > 0 && c.Plan.Witnesses == 0 { // nobody would judge them, and what they say stands for a signature
 		return fmt.Errorf("%w: node %s reports claims of parts that have no witnesses", ErrBadRequest, node.Name)
 	}
-	if !Disagrees(shards, claims) && !s.Valid(node.PeerID, exchange.AttestationMessage(out), d.GetSignature()) {
+	if !round.Disagrees(shards, claims) && !s.Valid(node.PeerID, exchange.AttestationMessage(out), d.GetSignature()) {
 		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
 			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
 	}

@@ -9,6 +9,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
@@ -16,7 +17,7 @@ import (
 func signReport(t *testing.T, node string, key p2pcrypto.PrivKey, m *swarmv1.ReportRequest) {
 	t.Helper()
 	for _, x := range m.GetSessions() {
-		x.Signature = must(key.Sign(statement.Message(node, x)))(t)
+		x.Signature = must(key.Sign(statement.Message(node, must(onwire.FromReport(x))(t))))(t)
 	}
 }
 

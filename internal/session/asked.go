@@ -1,22 +1,22 @@
 package session
 
 import (
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
 // doneWith notes what came out of an attempt. Where parts have witnesses the plan itself asks for all that can be said of it.
-func (a *attemptState) doneWith(job Job, done *swarmv1.Done, leaves []merge.Digest) {
+func (a *attemptState) doneWith(job Job, done *round.Done, leaves []merge.Digest) {
 	a.done, a.leaves, a.job = done, leaves, job
-	a.full = job.Plan.GetWitnesses() > 0
-	a.short = &swarmv1.Done{
-		Round: done.GetRound(), Attempt: done.GetAttempt(), ModelDigest: done.GetModelDigest(), StateDigest: done.GetStateDigest(),
-		ShardsDigest: done.GetShardsDigest(), Signature: done.GetSignature(), UpdateSquares: done.GetUpdateSquares(),
+	a.full = job.Plan.Witnesses > 0
+	a.short = &round.Done{
+		Round: done.Round, Attempt: done.Attempt, ModelDigest: done.ModelDigest, StateDigest: done.StateDigest,
+		ShardsDigest: done.ShardsDigest, Signature: done.Signature, UpdateSquares: done.UpdateSquares,
 	}
 }
 
 // says is what is reported of the attempt if it is done: that all have the same takes no more than what everybody signs of it.
-func (a *attemptState) says() *swarmv1.Done {
+func (a *attemptState) says() *round.Done {
 	if a.done == nil || a.full {
 		return a.done
 	}
@@ -25,20 +25,20 @@ func (a *attemptState) says() *swarmv1.Done {
 
 // answerAsked takes the questions in the answer to a report. Each stands in every answer until the attempt is decided, also in those of
 // another leader, so one that is lost costs a heartbeat.
-func (e *Engine) answerAsked(asks []*swarmv1.AttemptAsked) {
+func (e *Engine) answerAsked(asks []round.Asked) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, ask := range asks {
-		if s := e.current; s != nil && s.id == ask.GetSession() && s.err == nil {
+		if s := e.current; s != nil && s.id == ask.Session && s.err == nil {
 			s.askedLocked(ask)
 		}
 	}
 }
 
 // askedLocked prepares to say all of an attempt that is done: before this node reports what owners have sealed it looks whether they have.
-func (s *session) askedLocked(ask *swarmv1.AttemptAsked) {
-	p, a := s.view.GetPlan(), &s.attempt
-	if p == nil || !s.atLocked(p) || a.run != ask.GetRun() || a.round != ask.GetRound() || a.number != ask.GetAttempt() || a.done == nil || a.asked || a.full {
+func (s *session) askedLocked(ask round.Asked) {
+	p, a := s.view.Plan, &s.attempt
+	if p == nil || !s.atLocked(p) || a.run != ask.Run || a.round != ask.Round || a.number != ask.Attempt || a.done == nil || a.asked || a.full {
 		return
 	}
 	a.asked = true

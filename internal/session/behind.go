@@ -3,7 +3,7 @@ package session
 import (
 	"slices"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // laterRunPatience is how many SNs in a row may know only an earlier run before that is told: one that lags does so for less.
@@ -11,18 +11,18 @@ const laterRunPatience = 5
 
 // proveTo follows what an SN says to a heartbeat: whether it asks for proofs of what is held, as it knows nothing of that, and which
 // sessions it does not know either.
-func (e *Engine) proveTo(res *swarmv1.ReportResponse) {
+func (e *Engine) proveTo(a round.Answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if res.GetProve() && !e.prove {
+	if a.Prove && !e.prove {
 		signal(e.beat)
 	}
-	e.prove = res.GetProve()
+	e.prove = a.Prove
 	s := e.current
 	if s == nil {
 		return
 	}
-	switch unknown := slices.Contains(res.GetUnknownSessions(), s.id); {
+	switch unknown := slices.Contains(a.Unknown, s.id); {
 	case !unknown:
 		s.laterRun = 0
 	case e.prove:
@@ -44,9 +44,9 @@ func (s *session) reopenLocked() {
 }
 
 // noteAdoptedLocked says in this node's log that the SNs went on from what the SLs had. It is called before the view is taken.
-func (s *session) noteAdoptedLocked(v *swarmv1.ContractView) {
-	a, old := v.GetAdoptedRound(), s.view.GetAdoptedRound()
-	if a == nil || v.Run != s.run && s.run != 0 || old.GetRound() == a.Round {
+func (s *session) noteAdoptedLocked(v *round.View) {
+	a := v.Adopted
+	if a.Round == 0 || v.Run != s.run && s.run != 0 || s.view.Adopted.Round == a.Round {
 		return
 	}
 	s.engine.cfg.Log.Warn("the SNs were restored from a backup; training goes on from the newest model that most nodes have signed",
@@ -55,8 +55,8 @@ func (s *session) noteAdoptedLocked(v *swarmv1.ContractView) {
 
 // closeAgainLocked tells the contract once more what it has forgotten since the SNs were restored from a backup: that this session's
 // training has ended, and that its program has the final model.
-func (s *session) closeAgainLocked(v *swarmv1.ContractView) {
-	if v.GetAdoptedRound() == nil || s.closesAgain || v.Run != s.run {
+func (s *session) closeAgainLocked(v *round.View) {
+	if v.Adopted.Round == 0 || s.closesAgain || v.Run != s.run {
 		return
 	}
 	state := standingIn(v, s.id).state

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -25,20 +25,20 @@ func TestAChangedModelIsFetchedAgain(t *testing.T) {
 		digest := w.now().Committed.Digest
 		w.mu.Lock()
 		w.models[digest] = []byte("round 01")
-		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
 			b := make([]byte, job.Layout.Bytes())
 			if _, err := job.Base.ReadAt(b, 0); err != nil {
-				return nil, &swarmv1.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Blamed: "me", Reason: err.Error()}
+				return nil, &round.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Blamed: "me", Reason: err.Error()}
 			}
 			_, _ = job.Merging.WriteAt([]byte("round 02"), 0)
 			job.Merged([]merge.Digest{merge.Sum([]byte("round 02"))})
-			return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf([]byte("round 02"))}, nil
+			return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf([]byte("round 02"))}, nil
 		}
 		w.mu.Unlock()
 
 		copy(s.Committed().(*memory).b, "GARBLED!")
 		second := syncCall(t, e, id, 2)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 2, 1, 2) })
+		w.update(func(v *round.View) { plan(v, 2, 1, 2) })
 		synctest.Wait()
 		if f := w.said().Failed; f == nil || f.Blamed != "me" || f.Reason != "the committed model in its weight file was changed" {
 			t.Fatalf("the attempt with a changed model: %v, want one that this node failed", f)
@@ -46,9 +46,9 @@ func TestAChangedModelIsFetchedAgain(t *testing.T) {
 		if got := string(s.Committed().(*memory).b); got != "round 01" {
 			t.Errorf("the model after that is %q", got)
 		}
-		w.update(func(v *swarmv1.ContractView) { plan(v, 2, 2, 2) })
+		w.update(func(v *round.View) { plan(v, 2, 2, 2) })
 		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 2, 2, digestOf([]byte("round 02")))
 			v.Committed.Attempt = 2
 		})

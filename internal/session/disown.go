@@ -2,10 +2,9 @@ package session
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 const (
@@ -46,11 +45,11 @@ func (e *Engine) committed(ctx context.Context, s *session) string {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown := ""
-	_ = e.cfg.Control.Watch(ctx, s.contract, func(v *swarmv1.ContractView) {
+	_ = e.cfg.Control.Watch(ctx, s.contract, func(v *round.View) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if i := slices.IndexFunc(v.Sessions, func(m *swarmv1.Session) bool { return m.Id == s.id }); i >= 0 {
-			shown, s.run = v.Sessions[i].State, v.Run
+		if m := v.Session(s.id); m != nil {
+			shown, s.run = m.State, v.Run
 			cancel()
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -16,17 +16,17 @@ import (
 type mute struct {
 	*swarm
 	after time.Duration // negative: never
-	end   *swarmv1.EndSessionRequest
+	end   round.End
 }
 
-func (m *mute) Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+func (m *mute) Open(ctx context.Context, req *round.Open) (*round.View, error) {
 	if m.after >= 0 {
 		time.AfterFunc(m.after, func() { _, _ = m.swarm.Open(ctx, req) })
 	}
 	return nil, &session.Error{Code: "TIMEOUT", Message: "no answer"}
 }
 
-func (m *mute) End(_ context.Context, req *swarmv1.EndSessionRequest) error {
+func (m *mute) End(_ context.Context, req round.End) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.end = req
@@ -48,7 +48,7 @@ func TestRefusedSessionIsNotLeftOpen(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := e.Open(t.Context(), session.OpenRequest{Contract: "c", MinPeers: 1, SyncFrequency: 4, Method: "mean", Layout: layout}); err == nil {
+				if _, err := e.Open(t.Context(), round.Open{Contract: "c", Terms: round.Terms{MinPeers: 1, Method: "mean"}, SyncFrequency: 4}, layout); err == nil {
 					t.Fatal("it was opened")
 				}
 				time.Sleep(time.Minute) // of the bubble
@@ -56,10 +56,10 @@ func TestRefusedSessionIsNotLeftOpen(t *testing.T) {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				switch {
-				case after < 0 && m.end != nil:
+				case after < 0 && m.end.Session != "":
 					t.Errorf("ended %v, which was never committed", m.end)
-				case after >= 0 && (m.end == nil || m.end.Session != m.view.Sessions[0].Id || m.end.Run != m.view.Run):
-					t.Errorf("ended %v, want session %s of run %d", m.end, m.view.Sessions[0].Id, m.view.Run)
+				case after >= 0 && (m.end.Session == "" || m.end.Session != m.view.Sessions[0].ID || m.end.Run != m.view.Run):
+					t.Errorf("ended %v, want session %s of run %d", m.end, m.view.Sessions[0].ID, m.view.Run)
 				}
 				cancel()
 				if err := <-ran; err != nil {

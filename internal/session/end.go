@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -52,7 +52,7 @@ func (e *Engine) finishLocked(s *session, r *Result) {
 	s.finished, s.final = true, r
 	s.recordLocked()
 	e.cfg.Log.Info("final model is with the program", "contract", s.contract,
-		"round", s.held.round, "digest", s.held.digest)
+		"round", s.held.Round, "digest", s.held.Digest)
 	s.tellFinishedLocked()
 }
 
@@ -72,10 +72,10 @@ func (s *session) tellFinishedLocked() {
 	})
 }
 
-func (s *session) endRequest(reason string, code int32) *swarmv1.EndSessionRequest {
+func (s *session) endRequest(reason string, code int32) round.End {
 	const limit = 4 << 10
 	reason = text.Cut(reason, limit) // a text cut in a character can not be sent
-	return &swarmv1.EndSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, Reason: reason, ExitCode: code}
+	return round.End{Session: s.id, Contract: s.contract, Run: s.run, Reason: reason, ExitCode: code}
 }
 
 // end ends a session at the contract, then here.
@@ -140,15 +140,15 @@ func (e *Engine) Linger(ctx context.Context) error {
 // neededLocked names a node that may still come for the final model, "" when there is none. Those that were started again are
 // counted if they may still be on their way.
 func (s *session) neededLocked(late bool) string {
-	if s.view == nil {
+	if s.view.Index == 0 {
 		return "a node that this one has not heard of yet"
 	}
 	if s.view.Run != s.run {
 		return ""
 	}
-	last := map[string]*swarmv1.Session{} // of each node; the view has them in the order of their opening
+	last := map[string]*round.Session{} // of each node; the view has them in the order of their opening
 	for _, m := range s.view.Sessions {
-		if m.Id != s.id && m.Live && m.State != "ended" {
+		if m.ID != s.id && m.Live && m.State != "ended" {
 			return m.Node
 		}
 		last[m.Node] = m
@@ -161,19 +161,19 @@ func (s *session) neededLocked(late bool) string {
 	return ""
 }
 
-// View returns the newest view of the contract, nil when this node has no session.
-func (e *Engine) View() *swarmv1.ContractView {
+// View returns the newest view of the contract; while there is none it shows nothing.
+func (e *Engine) View() *round.View {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.current == nil {
-		return nil
+		return &round.View{}
 	}
 	return e.current.view
 }
 
-// AwaitView blocks until ok holds for the newest view of the contract, nil while there is no session, and returns that
-// view. When ctx ends first it returns the newest view and ctx's error.
-func (e *Engine) AwaitView(ctx context.Context, ok func(*swarmv1.ContractView) bool) (*swarmv1.ContractView, error) {
+// AwaitView blocks until ok holds for the newest view of the contract, which shows nothing while there is no session, and
+// returns that view. When ctx ends first it returns the newest view and ctx's error.
+func (e *Engine) AwaitView(ctx context.Context, ok func(*round.View) bool) (*round.View, error) {
 	for {
 		e.mu.Lock()
 		viewed := e.viewed
@@ -205,7 +205,7 @@ func (e *Engine) Status() map[string]any {
 	st := map[string]any{"peer": e.cfg.Peer, "phase": "idle", "merge_sent_bytes": e.cfg.Exchange.SentBytes()}
 	if s := e.current; s != nil {
 		st["session"], st["contract"], st["run"], st["phase"] = s.id, s.contract, s.run, s.phaseLocked()
-		st["round"], st["digest"], st["model_bytes"] = s.held.round, s.held.digest, s.layout.Bytes()
+		st["round"], st["digest"], st["model_bytes"] = s.held.Round, s.held.Digest, s.layout.Bytes()
 		if s.err != nil {
 			st["error"] = s.err.Error()
 		}
@@ -219,7 +219,7 @@ func (e *Engine) Waiting(ctx context.Context) string {
 	s := e.current
 	fetch := ""
 	if s != nil && s.missed != nil {
-		fetch = fmt.Sprintf("fetching the model of round %d: %v", s.committedLocked().round, s.missed)
+		fetch = fmt.Sprintf("fetching the model of round %d: %v", s.view.Model().Round, s.missed)
 	}
 	e.mu.Unlock()
 	if s == nil || fetch != "" {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/trust"
 )
 
@@ -45,7 +43,7 @@ type Config struct {
 	Trust *trust.Guard
 	// Compare asks other SNs than the one in use for their view of a contract. If more show another one, or as many and tie is set, it
 	// goes to one of those and returns the name of the SN that it has left. It blocks; nil: SNs are not compared.
-	Compare func(ctx context.Context, contract string, same func(*swarmv1.ContractView) bool, tie bool) string
+	Compare func(ctx context.Context, contract string, same func(*round.View) bool, tie bool) string
 	// Sign signs with the node key; nil: reports have neither signature nor number, and no swarm takes them.
 	Sign func(msg []byte) ([]byte, error)
 	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.
@@ -145,15 +143,15 @@ func (e *Engine) heartbeats(ctx context.Context) {
 	defer tick.Stop()
 	down, leads := false, false
 	for {
-		req := e.numberedReport(!leads)
+		told := e.numberedReport(!leads)
 		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		res, err := e.cfg.Control.Report(callCtx, req)
+		a, err := e.cfg.Control.Report(callCtx, told)
 		cancel()
 		unsigned := leads
-		if leads = err == nil && res.GetLeads(); err == nil && unsigned && res.GetSign() {
+		if leads = err == nil && a.Leads; err == nil && unsigned && a.Sign {
 			continue // another SN than before, or it does not lead any more: it has passed nothing on
 		}
-		e.answerAsked(res.GetAsks())
+		e.answerAsked(a.Asks)
 		switch {
 		case err != nil && ctx.Err() == nil && !down:
 			down = true
@@ -163,11 +161,11 @@ func (e *Engine) heartbeats(ctx context.Context) {
 			e.cfg.Log.Info("heartbeats are taken again")
 		}
 		if err != nil { // the leader may know nothing of what it said
-			req = nil
+			told = nil
 		} else {
-			e.proveTo(res)
+			e.proveTo(a)
 		}
-		if !e.awaitBeat(ctx, tick.C, req) {
+		if !e.awaitBeat(ctx, tick.C, told) {
 			return
 		}
 		if err != nil { // a fast failure must not become a busy loop
@@ -177,7 +175,7 @@ func (e *Engine) heartbeats(ctx context.Context) {
 }
 
 // awaitBeat blocks until the next report is due, when told is the last one that was taken; false when ctx ends.
-func (e *Engine) awaitBeat(ctx context.Context, tick <-chan time.Time, told *swarmv1.ReportRequest) bool {
+func (e *Engine) awaitBeat(ctx context.Context, tick <-chan time.Time, told *round.Report) bool {
 	var late <-chan time.Time
 	for {
 		select {
@@ -201,50 +199,42 @@ func (e *Engine) awaitBeat(ctx context.Context, tick <-chan time.Time, told *swa
 }
 
 // pressing tells whether a report has something to act on that told, the last one, had not; nil: nothing is known of that.
-func pressing(now, told *swarmv1.ReportRequest) bool {
-	if told == nil {
+func pressing(now, told *round.Report) bool {
+	switch {
+	case told == nil:
 		return true
+	case now.Ready == nil && now.Done == nil && now.Failed == nil:
+		return false
 	}
-	return slices.ContainsFunc(now.GetSessions(), func(s *swarmv1.SessionReport) bool {
-		if s.Ready == nil && s.Done == nil && s.Failed == nil {
-			return false
-		}
-		i := slices.IndexFunc(told.GetSessions(), func(t *swarmv1.SessionReport) bool { return t.Session == s.Session && t.Run == s.Run })
-		if i < 0 {
-			return true
-		}
-		t := told.Sessions[i]
-		return s.Ready != nil && !proto.Equal(s.Ready, t.Ready) || s.Done != nil && !proto.Equal(s.Done, t.Done) ||
-			s.Failed != nil && !proto.Equal(s.Failed, t.Failed)
-	})
+	return told.Session != now.Session || told.Run != now.Run || now.Ready != nil && !reflect.DeepEqual(now.Ready, told.Ready) ||
+		now.Done != nil && !reflect.DeepEqual(now.Done, told.Done) || now.Failed != nil && !reflect.DeepEqual(now.Failed, told.Failed)
 }
 
 // report is what the leader should know now. It is not signed: most of it is compared with what was told and never sent.
-func (e *Engine) report() *swarmv1.ReportRequest {
+func (e *Engine) report() *round.Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.reportLocked()
 }
 
-func (e *Engine) reportLocked() *swarmv1.ReportRequest {
-	req := &swarmv1.ReportRequest{}
+func (e *Engine) reportLocked() *round.Report {
 	if s := e.current; s != nil && s.err == nil { // a finished one still holds models
-		req.Sessions = append(req.Sessions, s.reportLocked())
+		return s.reportLocked()
 	}
-	return req
+	return &round.Report{}
 }
 
 // numberedReport is a report that can be sent: signed, unless it goes to the SN that leads. What that one is told by this node itself needs
 // no signature, as the connection and the node's token prove who speaks; nor does it gain anything by saying so if it is not true, since
 // the SN that leads takes nothing unsigned from another SN.
-func (e *Engine) numberedReport(passedOn bool) *swarmv1.ReportRequest {
+func (e *Engine) numberedReport(passedOn bool) *round.Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	req := e.reportLocked()
-	for _, r := range req.Sessions {
+	r := e.reportLocked()
+	if r.Session != "" {
 		e.current.numberLocked(r, passedOn)
 	}
-	return req
+	return r
 }
 
 // poke asks for a reconciliation and a report, both as soon as possible.

@@ -12,7 +12,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -21,10 +23,10 @@ func TestCloseOutlivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		got := syncCall(t, e, id, 1)
 		digest := w.said().Done.ModelDigest
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		w.update(func(v *round.View) { commit(v, 1, 1, digest) })
 		<-got
 		w.mu.Lock()
 		w.closeFn = func(ctx context.Context) error {
@@ -40,7 +42,7 @@ func TestCloseOutlivesAnOutage(t *testing.T) {
 		w.mu.Lock()
 		w.closeFn = nil
 		w.mu.Unlock()
-		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		w.update(func(v *round.View) { v.Over = true })
 		if r, err := e.Close(t.Context(), id, ""); err != nil || r.Round != 1 {
 			t.Fatalf("after the outage: got %+v, %v", r, err)
 		}
@@ -53,26 +55,26 @@ func TestLaggingViewIsDropped(t *testing.T) {
 		w := newSwarm()
 		w.view.Run, w.view.Index = 2, 7
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions = 1, nil; v.Index = 3 })
+		w.update(func(v *round.View) { v.Run, v.Sessions = 1, nil; v.Index = 3 })
 		synctest.Wait()
 		if o, err := e.Outcome(); o != session.Open {
 			t.Fatalf("an old view ended the session: %v, %v", o, err)
 		}
 		got := syncCall(t, e, id, 1)
-		newest := func(v *swarmv1.ContractView) {
+		newest := func(v *round.View) {
 			v.Run, v.Index = 2, 20
-			v.Sessions = []*swarmv1.Session{{Id: id, Node: "me", Live: true, State: "open"}, {Id: "other", Node: "other", Live: true}}
+			v.Sessions = []*round.Session{{ID: id, Node: "me", Live: true, State: "open"}, {ID: "other", Node: "other", Live: true}}
 		}
 		model, older := []byte("round 02"), []byte("round 01")
 		w.mu.Lock()
 		w.models[digestOf(model)], w.models[digestOf(older)] = model, older
 		w.mu.Unlock()
-		w.update(func(v *swarmv1.ContractView) { newest(v); commit(v, 2, 0, digestOf(model)) })
+		w.update(func(v *round.View) { newest(v); commit(v, 2, 0, digestOf(model)) })
 		if a := <-got; a.err != nil || a.r.Round != 2 {
 			t.Fatalf("got %+v, %v", a.r, a.err)
 		}
 		syncCall(t, e, id, 2)
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 0, digestOf(older)); v.Index = 10 })
+		w.update(func(v *round.View) { commit(v, 1, 0, digestOf(older)); v.Index = 10 })
 		synctest.Wait()
 		if st := e.Status(); st["round"] != uint64(2) {
 			t.Fatalf("went back to round %v", st["round"])
@@ -93,10 +95,10 @@ func TestLingerTellsTheContract(t *testing.T) {
 			}
 		}
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		got := syncCall(t, e, id, 1)
 		digest := w.said().Done.ModelDigest
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 1, 1, digest)
 			v.Over, v.Sessions[1].State = true, "ended"
 		})
@@ -121,7 +123,7 @@ func TestEndReasonIsCutBetweenCharacters(t *testing.T) {
 		if !utf8.ValidString(w.told()) || len(w.told()) < 4000 {
 			t.Fatalf("the contract was told %d bytes, valid %t", len(w.told()), utf8.ValidString(w.told()))
 		}
-		if _, err := proto.Marshal(&swarmv1.EndSessionRequest{Reason: w.told()}); err != nil {
+		if _, err := proto.Marshal(onwire.End(round.End{Reason: w.told()})); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -133,15 +135,15 @@ func TestALieAboutTheIndexIsForgotten(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
 		honest := func() uint64 { return w.view.Index }()
-		w.update(func(v *swarmv1.ContractView) { v.Index = math.MaxUint64 - 1 })
+		w.update(func(v *round.View) { v.Index = math.MaxUint64 - 1 })
 		synctest.Wait()
 		// Another SN's; the client has found that the first one's is confirmed by nobody.
-		w.update(func(v *swarmv1.ContractView) { v.Index = honest; plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { v.Index = honest; plan(v, 1, 1, 1) })
 		got := syncCall(t, e, id, 1)
 		if w.said().Done == nil {
 			t.Fatal("the node hears no other SN any more")
 		}
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, w.report.Done.ModelDigest) })
+		w.update(func(v *round.View) { commit(v, 1, 1, w.report.Done.ModelDigest) })
 		if a := <-got; a.err != nil || a.r.Round != 1 {
 			t.Fatalf("got %+v, %v", a.r, a.err)
 		}
@@ -153,13 +155,13 @@ func TestALieAboutALostModelIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { v.Committed = &swarmv1.CommittedRound{Round: math.MaxUint64 - 1} })
+		w.update(func(v *round.View) { v.Committed = state.CommittedRound{Round: math.MaxUint64 - 1} })
 		got := syncCall(t, e, id, 1)
 		model := []byte("round 02")
 		w.mu.Lock()
 		w.models[digestOf(model)] = model
 		w.mu.Unlock()
-		w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf(model)) })
+		w.update(func(v *round.View) { commit(v, 2, 0, digestOf(model)) })
 		select {
 		case a := <-got:
 			if a.err != nil || a.r.Round != 2 {

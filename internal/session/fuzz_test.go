@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -56,12 +58,12 @@ func tell(t *testing.T, story []byte) {
 	merged[0] = 7
 	w.models[digestOf(merged)] = merged
 	e, id, files := start(t, w)
-	w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+	w.mergeFn = func(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
 		if p := job.Plan.Participants; job.Self < 0 || job.Self >= len(p) || p[job.Self].Session != id {
 			t.Errorf("merges as %d of %v", job.Self, p)
 		}
 		_, _ = job.Merging.WriteAt(merged, 0)
-		return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(merged)}, nil
+		return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(merged)}, nil
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -110,10 +112,9 @@ func (w *swarm) show(v *swarmv1.ContractView, id, digest string) {
 	if c := v.Committed; c != nil && c.Digest == self {
 		c.Digest = digest
 	}
-	w.update(func(now *swarmv1.ContractView) {
+	w.update(func(now *round.View) {
 		index := now.Index
-		proto.Reset(now)
-		proto.Merge(now, v)
+		*now = *onwire.View(v)
 		now.Index = index
 	})
 }

@@ -7,17 +7,16 @@ import (
 	"os"
 	"slices"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // maxHeld is how many models a report lists.
 const maxHeld = 8
 
 // heldLocked lists the committed models of this run that the node can give out: the newest in memory, then its copies.
-func (s *session) heldLocked() []*swarmv1.HeldModel {
-	var all []model
-	if s.slots != nil && s.held.exists() {
+func (s *session) heldLocked() []round.Model {
+	var all []round.Model
+	if s.slots != nil && s.held.Exists() {
 		all = append(all, s.held)
 	}
 	for _, m := range s.copies {
@@ -25,11 +24,7 @@ func (s *session) heldLocked() []*swarmv1.HeldModel {
 			all = append(all, m)
 		}
 	}
-	var out []*swarmv1.HeldModel
-	for _, m := range all[:min(len(all), maxHeld)] {
-		out = append(out, &swarmv1.HeldModel{Round: m.round, Digest: m.digest, StateDigest: m.state})
-	}
-	return out
+	return all[:min(len(all), maxHeld)]
 }
 
 // lookForCopies notes which models of the contract's run lie on disk. It reads a directory, so it is called off the lock.
@@ -53,8 +48,8 @@ func (s *session) lookForCopies(run uint64) {
 // OpenModel returns a committed model that this node holds, for a node that fetches it: the model alone, or with the state
 // directly behind it if the request names one. The reader fails when the model is replaced under it: the fetcher checks the
 // digests in any case.
-func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
-	if err := req.check(); err != nil { // the digests become part of a file name
+func (e *Engine) OpenModel(req round.Ref) (io.ReadSeekCloser, int64, error) {
+	if err := req.Check(); err != nil { // the digests become part of a file name
 		return nil, 0, err
 	}
 	e.mu.Lock()
@@ -63,31 +58,23 @@ func (e *Engine) OpenModel(req FetchRequest) (io.ReadSeekCloser, int64, error) {
 	if s == nil || s.contract != req.Contract || s.run != req.Run || s.method == nil {
 		return nil, 0, fmt.Errorf("no session of contract %s, run %d, at %s", req.Contract, req.Run, e.cfg.Peer)
 	}
-	req.Bytes = s.layout.Bytes()
+	bytes := s.layout.Bytes()
 	if req.State != "" {
-		req.Bytes = s.bytes()
+		bytes = s.bytes()
 	}
-	if s.slots == nil || s.held.digest != req.Digest || req.State != "" && s.held.state != req.State {
-		f, err := e.openKept(req)
+	if s.slots == nil || s.held.Digest != req.Digest || req.State != "" && s.held.State != req.State {
+		f, err := e.openKept(req, bytes)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s holds the model of round %d, not %.16s… of round %d", e.cfg.Peer, s.held.round, req.Digest, req.Round)
+			return nil, 0, fmt.Errorf("%s holds the model of round %d, not %.16s… of round %d", e.cfg.Peer, s.held.Round, req.Digest, req.Round)
 		}
-		return f, req.Bytes, nil
+		return f, bytes, nil
 	}
 	slot := s.slots.Committed()
-	return &guarded{engine: e, session: s, model: s.held, r: io.NewSectionReader(slot, 0, req.Bytes)}, req.Bytes, nil
+	return &guarded{engine: e, session: s, model: s.held, r: io.NewSectionReader(slot, 0, bytes)}, bytes, nil
 }
 
-func (req FetchRequest) check() error {
-	_, err := merge.ParseDigest(req.Digest)
-	if err == nil && req.State != "" {
-		_, err = merge.ParseDigest(req.State)
-	}
-	return err
-}
-
-// openKept opens a model of at least req.Bytes that lies on disk.
-func (e *Engine) openKept(req FetchRequest) (*kept, error) {
+// openKept opens a model of at least so many bytes that lies on disk.
+func (e *Engine) openKept(req round.Ref, bytes int64) (*kept, error) {
 	if e.cfg.ModelDir == "" {
 		return nil, errors.New("no models are kept on disk")
 	}
@@ -100,13 +87,13 @@ func (e *Engine) openKept(req FetchRequest) (*kept, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && info.Size() < req.Bytes {
-		err = fmt.Errorf("%s is %d bytes, want %d", path, info.Size(), req.Bytes)
+	if err == nil && info.Size() < bytes {
+		err = fmt.Errorf("%s is %d bytes, want %d", path, info.Size(), bytes)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &kept{io.NewSectionReader(f, 0, req.Bytes), f}, nil
+	return &kept{io.NewSectionReader(f, 0, bytes), f}, nil
 }
 
 // kept reads the beginning of a file.
@@ -122,7 +109,7 @@ func (k *kept) Close() error { return k.f.Close() }
 type guarded struct {
 	engine  *Engine
 	session *session
-	model   model
+	model   round.Model
 	r       *io.SectionReader
 }
 
@@ -132,7 +119,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	g.engine.mu.Lock()
 	defer g.engine.mu.Unlock()
 	if g.session.held != g.model {
-		return 0, fmt.Errorf("model of round %d was replaced while it was read", g.model.round)
+		return 0, fmt.Errorf("model of round %d was replaced while it was read", g.model.Round)
 	}
 	return n, err
 }

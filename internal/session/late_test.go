@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -16,7 +16,7 @@ func TestFinalAnswerSaysWhoContributed(t *testing.T) {
 			w := newSwarm()
 			e, id, s := start(t, w)
 			copy(s.local.b, "round 01")
-			round(t, w, e, id, 1)
+			onceMore(t, w, e, id, 1)
 			final := make(chan *session.Result, 1)
 			go func() {
 				r, err := e.Close(t.Context(), id, "snapshot")
@@ -27,10 +27,10 @@ func TestFinalAnswerSaysWhoContributed(t *testing.T) {
 			}()
 			synctest.Wait()
 			for n := uint64(2); n <= 3; n++ {
-				w.update(func(v *swarmv1.ContractView) { plan(v, n, 1, n) })
+				w.update(func(v *round.View) { plan(v, n, 1, n) })
 				synctest.Wait()
 				digest := w.said().Done.ModelDigest
-				w.update(func(v *swarmv1.ContractView) {
+				w.update(func(v *round.View) {
 					commit(v, n, n, digest)
 					if v.Over = n == 3; v.Over && !part {
 						v.Sessions[0].LastRound = 2
@@ -49,24 +49,24 @@ func TestFinalAnswerSaysWhoContributed(t *testing.T) {
 // is on its way to ask for the final model.
 func TestLingersForWhoWasStartedAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
-		then    func(v *swarmv1.ContractView)
+		then    func(v *round.View)
 		atLeast time.Duration
 		atMost  time.Duration
 	}{
-		"it comes and has it": {func(v *swarmv1.ContractView) {
-			v.Sessions = append(v.Sessions, &swarmv1.Session{Id: "again", Node: "other", Live: true, State: "ended", EndReason: "finished"})
+		"it comes and has it": {func(v *round.View) {
+			v.Sessions = append(v.Sessions, &round.Session{ID: "again", Node: "other", Live: true, State: "ended", EndReason: "finished"})
 		}, 5 * time.Second, 5 * time.Second},
-		"it dies":          {func(v *swarmv1.ContractView) { v.Sessions[1].Live = false }, 5 * time.Second, 5 * time.Second},
-		"it never comes":   {func(*swarmv1.ContractView) {}, 30 * time.Second, 5 * time.Minute},
-		"it fails instead": {func(v *swarmv1.ContractView) { v.Sessions[1].EndReason = "failed: exit code 1" }, 5 * time.Second, 5 * time.Second},
+		"it dies":          {func(v *round.View) { v.Sessions[1].Live = false }, 5 * time.Second, 5 * time.Second},
+		"it never comes":   {func(*round.View) {}, 30 * time.Second, 5 * time.Minute},
+		"it fails instead": {func(v *round.View) { v.Sessions[1].EndReason = "failed: exit code 1" }, 5 * time.Second, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newSwarm()
 				e, id, s := start(t, w)
 				copy(s.local.b, "round 01")
-				round(t, w, e, id, 1)
-				w.update(func(v *swarmv1.ContractView) {
+				onceMore(t, w, e, id, 1)
+				w.update(func(v *round.View) {
 					v.Over, v.Sessions[1].State, v.Sessions[1].EndReason = true, "ended", "failed: the daemon was restarted"
 				})
 				if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // goBackLocked follows the swarm back to an older model, which counts as a new round, if nothing needs to be fetched for it:
 // this node holds that model, or nobody holds any. What its program learned from that model is still of use: its Sync is not
 // answered by the step back, but by the round that it contributes to.
-func (s *session) goBackLocked(want model) bool {
-	if s.fetching || want.exists() && (s.held.digest != want.digest || s.held.state != want.state) {
+func (s *session) goBackLocked(want round.Model) bool {
+	if s.fetching || want.Exists() && (s.held.Digest != want.Digest || s.held.State != want.State) {
 		return false
 	}
 	if s.attempt.running() {
 		s.attempt.stop() // its task calls for the next reconciliation when it has ended
 		return true
 	}
-	if s.base == s.held || !want.exists() {
+	if s.base == s.held || !want.Exists() {
 		s.base = want
 	}
 	s.held, s.missed = want, nil
@@ -31,9 +31,9 @@ func (s *session) goBackLocked(want model) bool {
 }
 
 // noteLostLocked says in this node's log that the swarm lost a model. It is called before the view is taken.
-func (s *session) noteLostLocked(v *swarmv1.ContractView) {
-	lost, old := v.GetLostModel(), s.view.GetLostModel()
-	if lost == nil || v.Run != s.run && s.run != 0 || old.GetRound() == lost.Round && old.GetDigest() == lost.Digest {
+func (s *session) noteLostLocked(v *round.View) {
+	lost, old := v.Lost, s.view.Lost
+	if lost.Round == 0 || v.Run != s.run && s.run != 0 || old.Round == lost.Round && old.Digest == lost.Digest {
 		return
 	}
 	if lost.ResumedRound == 0 {
@@ -59,9 +59,9 @@ func refused(err error) bool {
 
 // missLocked notes that the committed model could not be had. A final model that nobody alive holds will not come back:
 // the others have ended, or miss it as this node does, and a session that is started anew knows no model.
-func (s *session) missLocked(want model, err error) {
+func (s *session) missLocked(want round.Model, err error) {
 	if s.missed == nil || s.missed.Error() != err.Error() {
-		s.engine.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.round, "err", err)
+		s.engine.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.Round, "err", err)
 	}
 	s.missed = err
 	if !s.view.Over || !errors.Is(err, errNowhere) {
@@ -74,7 +74,7 @@ func (s *session) missLocked(want model, err error) {
 	if time.Since(s.lostSince) >= s.engine.cfg.GiveUpFetch {
 		s.giveUpLocked(&Error{
 			CodeModelLost,
-			fmt.Sprintf("the final model of contract %s (round %d) is held by no node that is alive: the other peers ended while this one was away", s.contract, want.round),
+			fmt.Sprintf("the final model of contract %s (round %d) is held by no node that is alive: the other peers ended while this one was away", s.contract, want.Round),
 			"take the model that another peer saved; or train again: swarmctl reset contract " + s.contract,
 		})
 	}

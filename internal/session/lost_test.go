@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -16,7 +17,7 @@ func TestLostFinalModelEndsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 5, 0, digestOf([]byte("ABCDEFGH")))
 			v.Over, v.Sessions[1].State = true, "ended"
 		})
@@ -29,7 +30,7 @@ func TestLostFinalModelEndsTheSession(t *testing.T) {
 		if why := e.Waiting(t.Context()); !strings.Contains(why, "fetching the model of round 5") {
 			t.Errorf("waiting: %q, want the fetch", why)
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Sessions[1].Live = false })
+		w.update(func(v *round.View) { v.Sessions[1].Live = false })
 		a := <-got
 		var refusal *session.Error
 		if !errors.As(a.err, &refusal) || refusal.Code != "MODEL_LOST" {
@@ -44,7 +45,7 @@ func TestFinalModelThatEveryLiveNodeMissesIsLost(t *testing.T) {
 		w := newSwarm()
 		w.refuses = true
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 5, 0, digestOf([]byte("ABCDEFGH")))
 			v.Over = true
 		})
@@ -66,10 +67,10 @@ func TestNextSessionStartsFromThisNodesOwnCopy(t *testing.T) {
 		e, id, s := start(t, w)
 		copy(s.local.b, "round 01")
 		got := syncCall(t, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
 		digest = w.said().Done.ModelDigest
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		w.update(func(v *round.View) { commit(v, 1, 1, digest) })
 		<-got
 		// It stops at once, long before models are copied in passing.
 	})
@@ -77,7 +78,7 @@ func TestNextSessionStartsFromThisNodesOwnCopy(t *testing.T) {
 		w := newSwarm()
 		w.modelDir = dir
 		e, id, s := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 0, digest) })
+		w.update(func(v *round.View) { commit(v, 1, 0, digest) })
 		a := <-syncCall(t, e, id, 1)
 		if a.err != nil || a.r.Round != 1 || a.r.Digest != digest {
 			t.Fatalf("got %+v, %v; want the model of round 1", a.r, a.err)
@@ -90,9 +91,9 @@ func TestNextSessionStartsFromThisNodesOwnCopy(t *testing.T) {
 }
 
 // lose has the swarm go back to an older model, or to none.
-func lose(v *swarmv1.ContractView, lost, resumed uint64, digest string) {
-	v.LostModel = &swarmv1.LostModel{Round: lost, Digest: v.GetCommitted().GetDigest(), ResumedRound: resumed}
-	v.Committed = &swarmv1.CommittedRound{Round: lost + 1, Digest: digest, NextInterval: 4}
+func lose(v *round.View, lost, resumed uint64, digest string) {
+	v.Lost = state.LostModel{Round: lost, Digest: v.Committed.Digest, ResumedRound: resumed}
+	v.Committed = state.CommittedRound{Round: lost + 1, Digest: digest, NextInterval: 4}
 	v.Plan = nil
 }
 
@@ -105,20 +106,20 @@ func TestGoesBackWithTheSwarm(t *testing.T) {
 			w := newSwarm()
 			e, id, s := start(t, w)
 			copy(s.local.b, first)
-			round(t, w, e, id, 1)
+			onceMore(t, w, e, id, 1)
 			copy(s.local.b, "trained!")
-			w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf(second)) }) // while it trained
-			w.update(func(v *swarmv1.ContractView) { lose(v, 2, 1, digestOf(first)) })
+			w.update(func(v *round.View) { commit(v, 2, 0, digestOf(second)) }) // while it trained
+			w.update(func(v *round.View) { lose(v, 2, 1, digestOf(first)) })
 			got := syncCall(t, e, id, 2)
-			if r := w.said().GetReady(); r.GetBaseRound() != 3 || r.GetBaseDigest() != digestOf(first) || r.GetSeq() != 2 {
+			if r := w.said().Ready; r.BaseRound != 3 || r.BaseDigest != digestOf(first) || r.Seq != 2 {
 				t.Fatalf("report says %v, want ready from round 3", w.said())
 			}
-			w.update(func(v *swarmv1.ContractView) { plan(v, 4, 1, 2) })
+			w.update(func(v *round.View) { plan(v, 4, 1, 2) })
 			synctest.Wait()
-			if w.said().GetDone().GetModelDigest() != digestOf([]byte("trained!")) {
+			if w.said().Done.ModelDigest != digestOf([]byte("trained!")) {
 				t.Fatalf("report says %v, want what was trained", w.said())
 			}
-			w.update(func(v *swarmv1.ContractView) { commit(v, 4, 2, digestOf([]byte("trained!"))) })
+			w.update(func(v *round.View) { commit(v, 4, 2, digestOf([]byte("trained!"))) })
 			if a := <-got; a.err != nil || a.r.Round != 4 || !a.r.Contributed {
 				t.Fatalf("got %+v, %v", a.r, a.err)
 			}
@@ -130,10 +131,10 @@ func TestGoesBackWithTheSwarm(t *testing.T) {
 			w.models[digestOf(first)] = first
 			e, id, s := start(t, w)
 			copy(s.local.b, first)
-			round(t, w, e, id, 1)
+			onceMore(t, w, e, id, 1)
 			copy(s.local.b, second)
-			round(t, w, e, id, 2)
-			w.update(func(v *swarmv1.ContractView) { lose(v, 2, 1, digestOf(first)) })
+			onceMore(t, w, e, id, 2)
+			w.update(func(v *round.View) { lose(v, 2, 1, digestOf(first)) })
 			if a := <-syncCall(t, e, id, 3); a.err != nil || a.r.Round != 3 || a.r.Digest != digestOf(first) || a.r.Contributed {
 				t.Fatalf("got %+v, %v; want the model of round 1 as round 3", a.r, a.err)
 			}
@@ -146,19 +147,19 @@ func TestGoesBackWithTheSwarm(t *testing.T) {
 			w.modelDir = dir
 			e, id, s := start(t, w)
 			copy(s.local.b, first)
-			round(t, w, e, id, 1)
+			onceMore(t, w, e, id, 1)
 		})
 		synctest.Test(t, func(t *testing.T) {
 			w := newSwarm()
 			w.modelDir = dir
-			w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf(second)) })
+			w.update(func(v *round.View) { commit(v, 2, 0, digestOf(second)) })
 			e, id, _ := start(t, w)
 			time.Sleep(2 * time.Second)
-			if h := w.said().GetHeld(); len(h) != 1 || h[0].Round != 1 || h[0].Digest != digestOf(first) {
+			if h := w.said().Held; len(h) != 1 || h[0].Round != 1 || h[0].Digest != digestOf(first) {
 				t.Fatalf("holds %v, want the copy of round 1", h)
 			}
 			got := syncCall(t, e, id, 1)
-			w.update(func(v *swarmv1.ContractView) { lose(v, 2, 1, digestOf(first)) })
+			w.update(func(v *round.View) { lose(v, 2, 1, digestOf(first)) })
 			if a := <-got; a.err != nil || a.r.Round != 3 || a.r.Digest != digestOf(first) {
 				t.Fatalf("got %+v, %v", a.r, a.err)
 			}
@@ -170,24 +171,24 @@ func TestGoesBackWithTheSwarm(t *testing.T) {
 			var base bool
 			e, id, s := start(t, w)
 			copy(s.local.b, first)
-			round(t, w, e, id, 1)
-			w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+			onceMore(t, w, e, id, 1)
+			w.mergeFn = func(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
 				base = job.Base != nil
 				b := make([]byte, 8)
 				_, _ = job.Source.ReadAt(b, 0)
 				_, _ = job.Merging.WriteAt(b, 0)
-				return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+				return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
 			}
 			copy(s.local.b, "trained!")
 			got := syncCall(t, e, id, 2)
-			w.update(func(v *swarmv1.ContractView) { lose(v, 1, 0, "") })
+			w.update(func(v *round.View) { lose(v, 1, 0, "") })
 			synctest.Wait()
-			if r := w.said(); r.GetReady().GetBaseRound() != 2 || r.GetReady().GetBaseDigest() != "" || len(r.GetHeld()) != 0 {
+			if r := w.said(); r.Ready.BaseRound != 2 || r.Ready.BaseDigest != "" || len(r.Held) != 0 {
 				t.Fatalf("report says %v, want ready from nothing", r)
 			}
-			w.update(func(v *swarmv1.ContractView) { plan(v, 3, 1, 2) })
+			w.update(func(v *round.View) { plan(v, 3, 1, 2) })
 			synctest.Wait()
-			w.update(func(v *swarmv1.ContractView) { commit(v, 3, 2, digestOf([]byte("trained!"))) })
+			w.update(func(v *round.View) { commit(v, 3, 2, digestOf([]byte("trained!"))) })
 			if a := <-got; a.err != nil || a.r.Round != 3 || base {
 				t.Fatalf("got %+v, %v, with a base: %t", a.r, a.err, base)
 			}

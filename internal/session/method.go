@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -21,8 +21,8 @@ func canonical(method string) (string, error) {
 }
 
 // methodOf is the method of a session's contract: its terms say so, else what the session asked for, else the rules.
-func methodOf(open *swarmv1.OpenSessionRequest, v *swarmv1.ContractView) (*merge.Method, error) {
-	for _, text := range []string{v.GetTerms().GetMethod(), open.GetTerms().GetMethod(), v.GetRules().GetMethod()} {
+func methodOf(open *round.Open, v *round.View) (*merge.Method, error) {
+	for _, text := range []string{v.Terms.Method, open.Terms.Method, v.Rules.Method} {
 		if text != "" {
 			return merge.ParseMethod(text)
 		}
@@ -31,7 +31,7 @@ func methodOf(open *swarmv1.OpenSessionRequest, v *swarmv1.ContractView) (*merge
 }
 
 // equipFor equips the session for the method of its contract.
-func (s *session) equipFor(v *swarmv1.ContractView) error {
+func (s *session) equipFor(v *round.View) error {
 	m, err := methodOf(s.open, v)
 	if err != nil {
 		return &Error{"BAD_METHOD", err.Error(), "update this node to the version of the others"}

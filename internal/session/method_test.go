@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -34,7 +34,7 @@ func TestMethodIsCanonical(t *testing.T) {
 				w.method = tt.given
 				if tt.refusal == "" {
 					start(t, w)
-					if got := w.opened.GetTerms().GetMethod(); got != tt.want {
+					if got := w.opened.Terms.Method; got != tt.want {
 						t.Errorf("the contract was asked for %q, want %q", got, tt.want)
 					}
 					return
@@ -53,7 +53,7 @@ func TestMethodIsCanonical(t *testing.T) {
 }
 
 // stepping merges as a method with an optimiser does: it writes a state behind the model.
-func stepping(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+func stepping(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
 	n := job.Layout.Bytes()
 	b := make([]byte, n)
 	_, _ = job.Source.ReadAt(b, 0)
@@ -63,19 +63,19 @@ func stepping(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Faile
 		state[7]++
 	}
 	_, _ = job.Merging.WriteAt(append(append([]byte{}, b...), state...), 0)
-	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b), StateDigest: digestOf(state)}, nil
+	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b), StateDigest: digestOf(state)}, nil
 }
 
-// round takes a Sync through a round of its own.
-func round(t *testing.T, w *swarm, e *session.Engine, id string, number uint64) *swarmv1.Done {
+// onceMore takes a Sync through a round of its own.
+func onceMore(t *testing.T, w *swarm, e *session.Engine, id string, number uint64) *round.Done {
 	t.Helper()
 	got := syncCall(t, e, id, number)
-	w.update(func(v *swarmv1.ContractView) { plan(v, number, 1, number) })
+	w.update(func(v *round.View) { plan(v, number, 1, number) })
 	synctest.Wait()
-	done := w.said().GetDone()
-	w.update(func(v *swarmv1.ContractView) {
-		commit(v, number, number, done.GetModelDigest())
-		v.Committed.StateDigest = done.GetStateDigest()
+	done := w.said().Done
+	w.update(func(v *round.View) {
+		commit(v, number, number, done.ModelDigest)
+		v.Committed.StateDigest = done.StateDigest
 	})
 	if a := <-got; a.err != nil || a.r.Round != number {
 		t.Fatalf("round %d: %+v, %v", number, a.r, a.err)
@@ -88,25 +88,25 @@ func round(t *testing.T, w *swarm, e *session.Engine, id string, number uint64) 
 // program sees neither.
 func TestOptimiserStateGoesAlong(t *testing.T) {
 	models, scratch := t.TempDir(), t.TempDir()
-	var last *swarmv1.Done
+	var last *round.Done
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		w.method, w.mergeFn, w.modelDir, w.scratchDir = "fedavgm", stepping, models, scratch
 		e, id, s := start(t, w)
 		copy(s.local.b, "round 01")
-		first := round(t, w, e, id, 1)
+		first := onceMore(t, w, e, id, 1)
 		copy(s.local.b, "round 02")
-		last = round(t, w, e, id, 2)
+		last = onceMore(t, w, e, id, 2)
 		if first.StateDigest != digestOf([]byte("state000")) || last.StateDigest != digestOf([]byte("state001")) {
 			t.Fatal("the second round did not go on from the state of the first")
 		}
 		time.Sleep(time.Second) // until its next heartbeat
-		held := w.said().GetHeld()
-		if len(held) == 0 || held[0].Round != 2 || held[0].Digest != last.ModelDigest || held[0].StateDigest != last.StateDigest {
+		held := w.said().Held
+		if len(held) == 0 || held[0].Round != 2 || held[0].Digest != last.ModelDigest || held[0].State != last.StateDigest {
 			t.Errorf("holds %v", held)
 		}
 		for state, want := range map[string]string{last.StateDigest: "round 02state001", "": "round 02"} {
-			r, n, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: 2, Digest: last.ModelDigest, State: state})
+			r, n, err := e.OpenModel(round.Ref{Contract: "c", Run: 1, Model: round.Model{Round: 2, Digest: last.ModelDigest, State: state}})
 			if err != nil || n != int64(len(want)) {
 				t.Fatal(n, err)
 			}
@@ -115,7 +115,7 @@ func TestOptimiserStateGoesAlong(t *testing.T) {
 				t.Errorf("gives out %q, %v", b, err)
 			}
 		}
-		if _, _, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: 2, Digest: last.ModelDigest, State: first.StateDigest}); err == nil {
+		if _, _, err := e.OpenModel(round.Ref{Contract: "c", Run: 1, Model: round.Model{Round: 2, Digest: last.ModelDigest, State: first.StateDigest}}); err == nil {
 			t.Error("gave out a model with another's state")
 		}
 	})
@@ -127,7 +127,7 @@ func TestOptimiserStateGoesAlong(t *testing.T) {
 		w := newSwarm()
 		w.method, w.mergeFn, w.modelDir, w.scratchDir = "fedavgm", stepping, models, scratch
 		e, id, s := start(t, w)
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 2, 0, last.ModelDigest)
 			v.Committed.StateDigest = last.StateDigest
 		})
@@ -136,12 +136,12 @@ func TestOptimiserStateGoesAlong(t *testing.T) {
 		}
 		copy(s.local.b, "round 03")
 		syncCall(t, e, id, 2)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 3, 1, 2) })
+		w.update(func(v *round.View) { plan(v, 3, 1, 2) })
 		synctest.Wait()
-		if got := w.said().GetDone().GetStateDigest(); got != digestOf([]byte("state002")) {
+		if got := w.said().Done.StateDigest; got != digestOf([]byte("state002")) {
 			t.Error("the third round did not go on from the state that was kept")
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+		w.update(func(v *round.View) { v.Run = 2 }) // lets the program go
 	})
 }
 
@@ -155,7 +155,7 @@ func TestHolderWithoutStateIsNone(t *testing.T) {
 		w.mu.Lock()
 		w.models[digestOf(model)] = model // without its state
 		w.mu.Unlock()
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 7, 0, digestOf(model))
 			v.Committed.StateDigest = digestOf(state)
 		})
@@ -190,14 +190,14 @@ func TestUpdateNormIsDeclared(t *testing.T) {
 		e, id, s := start(t, w)
 		copy(s.local.b, floatsOf(3, 4))
 		got := syncCall(t, e, id, 1)
-		if r := w.said().GetReady(); r.GetUpdateNorm() != 5 || r.GetBaseRound() != 0 {
+		if r := w.said().Ready; r.UpdateNorm != 5 || r.BaseRound != 0 {
 			t.Fatalf("first round: %v, want norm 5 from nothing", r)
 		}
 		w.round(1)
 		<-got
 		copy(s.local.b, floatsOf(3, 16))
 		got = syncCall(t, e, id, 2)
-		if r := w.said().GetReady(); r.GetUpdateNorm() != 12 || r.GetBaseRound() != 1 {
+		if r := w.said().Ready; r.UpdateNorm != 12 || r.BaseRound != 1 {
 			t.Fatalf("second round: %v, want norm 12 from round 1", r)
 		}
 		w.round(2)
@@ -206,19 +206,19 @@ func TestUpdateNormIsDeclared(t *testing.T) {
 		copy(s.local.b, floatsOf(3, 10))
 		go func() { _, _ = e.Close(t.Context(), id, "") }()
 		synctest.Wait()
-		if r := w.said().GetReady(); r.GetUpdateNorm() != 6 || r.GetBaseRound() != 2 {
+		if r := w.said().Ready; r.UpdateNorm != 6 || r.BaseRound != 2 {
 			t.Fatalf("closed: %v, want norm 6 from round 2", r)
 		}
 		next := floatsOf(0, 10)
 		w.mu.Lock()
 		w.models[digestOf(next)] = next
 		w.mu.Unlock()
-		w.update(func(v *swarmv1.ContractView) { commit(v, 3, 0, digestOf(next)) })
+		w.update(func(v *round.View) { commit(v, 3, 0, digestOf(next)) })
 		synctest.Wait()
-		if r := w.said().GetReady(); r.GetUpdateNorm() != 3 || r.GetBaseRound() != 3 {
+		if r := w.said().Ready; r.UpdateNorm != 3 || r.BaseRound != 3 {
 			t.Fatalf("after another commit: %v, want norm 3 from round 3", r)
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+		w.update(func(v *round.View) { v.Run = 2 }) // lets the program go
 	})
 }
 
@@ -230,17 +230,17 @@ func TestUpdateNormIsThatOfWhatTravels(t *testing.T) {
 		e, id, s := start(t, w)
 		copy(s.local.b, floatsOf(3, 4.01))
 		got := syncCall(t, e, id, 1)
-		if norm := w.said().GetReady().GetUpdateNorm(); math.Abs(norm-math.Hypot(3, 4.01)) > 1e-6 {
+		if norm := w.said().Ready.UpdateNorm; math.Abs(norm-math.Hypot(3, 4.01)) > 1e-6 {
 			t.Fatalf("first round: norm %g, where weights travel as they are", norm)
 		}
 		w.round(1)
 		<-got
 		copy(s.local.b, floatsOf(3, 16.03)) // 12.02 from the model, of which there is none: its neighbours are 12 and 12.0625
 		syncCall(t, e, id, 2)
-		if norm := w.said().GetReady().GetUpdateNorm(); math.Abs(norm-12) > 1e-5 {
+		if norm := w.said().Ready.UpdateNorm; math.Abs(norm-12) > 1e-5 {
 			t.Fatalf("second round: norm %g, want 12", norm)
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+		w.update(func(v *round.View) { v.Run = 2 }) // lets the program go
 	})
 }
 
@@ -256,7 +256,7 @@ func TestBadWeightsAreFoundBeforeTheyAreOffered(t *testing.T) {
 		if !errors.As(a.err, &why) || why.Code != "NOT_FINITE" || !strings.Contains(why.Message, `tensor "w" element 1 is NaN`) {
 			t.Fatalf("program got %v", a.err)
 		}
-		if w.said().GetReady() != nil || !strings.Contains(w.told(), "NaN") {
+		if w.said().Ready != nil || !strings.Contains(w.told(), "NaN") {
 			t.Errorf("the swarm heard %v, %q", w.said(), w.told())
 		}
 	})
@@ -292,12 +292,12 @@ func TestStashReservesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		w.scratchDir = t.TempDir()
-		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
 			const size = 1 << 36
 			f, err := job.Stash(size)
 			if err != nil {
 				t.Error(err)
-				return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: err.Error()}
+				return nil, &round.Failed{Round: 1, Attempt: 1, Reason: err.Error()}
 			}
 			defer func() { _ = f.Close() }()
 			_, err = f.WriteAt([]byte("x"), size-1)
@@ -312,13 +312,13 @@ func TestStashReservesNothing(t *testing.T) {
 			if left, _ := os.ReadDir(w.scratchDir); len(left) > 0 {
 				t.Errorf("the file has a name: %v", left)
 			}
-			return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: "enough"}
+			return nil, &round.Failed{Round: 1, Attempt: 1, Reason: "enough"}
 		}
 		e, id, _ := start(t, w)
 		syncCall(t, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+		w.update(func(v *round.View) { v.Run = 2 }) // lets the program go
 	})
 }
 
@@ -327,11 +327,11 @@ func TestSpoolIsScratch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		w.method, w.scratchDir = "krum(f=1)", t.TempDir()
-		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
 			f, err := job.Spool(3 * merge.MaxLeafSize)
 			if err != nil {
 				t.Error(err)
-				return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: err.Error()}
+				return nil, &round.Failed{Round: 1, Attempt: 1, Reason: err.Error()}
 			}
 			defer func() { _ = f.Close() }()
 			_, err = f.WriteAt([]byte("x"), 3*merge.MaxLeafSize-1)
@@ -342,12 +342,12 @@ func TestSpoolIsScratch(t *testing.T) {
 			if _, err := job.Spool(1 << 60); err == nil || !strings.Contains(err.Error(), "method krum(f=1) needs 1048576.0 TiB of scratch") {
 				t.Errorf("too much: %v", err)
 			}
-			return nil, &swarmv1.Failed{Round: 1, Attempt: 1, Reason: "enough"}
+			return nil, &round.Failed{Round: 1, Attempt: 1, Reason: "enough"}
 		}
 		e, id, _ := start(t, w)
 		syncCall(t, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+		w.update(func(v *round.View) { v.Run = 2 }) // lets the program go
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -18,7 +19,7 @@ type norm struct {
 // measured says what a norm is of.
 type measured struct {
 	seq    uint64 // of the Sync; 0: a closed session's
-	base   model
+	base   round.Model
 	closed bool
 }
 
@@ -34,7 +35,7 @@ func (s *session) normLocked(of measured) (float64, bool) {
 // offersLocked is what this node would contribute now, and false if nothing.
 func (s *session) offersLocked() (measured, bool) {
 	switch {
-	case s.held != s.committedLocked():
+	case s.held != s.view.Model():
 	case s.closed && standingIn(s.view, s.id).state == "open": // the SNs were restored: what it left counts once they know again that it has closed
 	case s.closed:
 		return measured{base: s.held, closed: true}, true
@@ -53,7 +54,7 @@ func (s *session) measureLocked() {
 	}
 	source := s.sourceLocked()
 	var base io.ReaderAt
-	if s.held.exists() {
+	if s.held.Exists() {
 		base = s.slots.Committed()
 	}
 	s.norm = norm{of: of, busy: true}

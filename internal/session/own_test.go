@@ -8,13 +8,13 @@ import (
 	"testing"
 	"testing/synctest"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
 // blaming fails every attempt and says that this node is the cause.
-func blaming(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
-	return nil, &swarmv1.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Blamed: "me", Reason: "says a peer"}
+func blaming(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
+	return nil, &round.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Blamed: "me", Reason: "says a peer"}
 }
 
 func TestOwnBadWeightsEndTheSession(t *testing.T) {
@@ -33,16 +33,16 @@ func TestOwnBadWeightsEndTheSession(t *testing.T) {
 				e, id, s := start(t, w)
 				binary.LittleEndian.PutUint32(s.local.b[4:], math.Float32bits(test.value))
 				got := syncCall(t, e, id, 1)
-				w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+				w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 				synctest.Wait()
 				if w.told() != test.ended {
 					t.Fatalf("contract was told %q, want %q", w.told(), test.ended)
 				}
 				if test.ended == "" {
-					if w.said().GetFailed().GetBlamed() != "me" {
+					if f := w.said().Failed; f == nil || f.Blamed != "me" {
 						t.Fatalf("report says %v, want the failure", w.said())
 					}
-					w.update(func(v *swarmv1.ContractView) { v.Run = 2 }) // lets the program go
+					w.update(func(v *round.View) { v.Run = 2 }) // lets the program go
 					<-got
 					return
 				}

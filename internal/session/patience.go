@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // Patience is what a node asks of the swarm, and how long it bears a swarm that is too small. Zero fields ask for nothing.
@@ -17,8 +17,8 @@ type Patience struct {
 }
 
 // ask puts into a request what the node asks for.
-func (p Patience) ask(req *swarmv1.OpenSessionRequest) {
-	req.NoShard, req.QuorumWaitMs, req.StallGraceMs = p.NoShard, milliseconds(p.QuorumWait), milliseconds(p.StallGrace)
+func (p Patience) ask(req *round.Open) {
+	req.NoShard, req.QuorumWaitMS, req.StallGraceMS = p.NoShard, milliseconds(p.QuorumWait), milliseconds(p.StallGrace)
 }
 
 // milliseconds bounds a time to what the wire carries.
@@ -77,15 +77,15 @@ func (e *Engine) endure(s *session) {
 // presentLocked counts the sessions of live nodes, and how many a round needs; none once training is over. Those of earlier runs
 // have all ended.
 func (s *session) presentLocked() (have, need uint32) {
-	need = s.view.GetTerms().GetMinPeers()
+	need = s.view.Terms.MinPeers
 	if need == 0 {
-		need = max(s.open.GetTerms().GetMinPeers(), s.view.GetRules().GetMinPeers())
+		need = max(s.open.Terms.MinPeers, s.view.Rules.MinPeers)
 	}
-	if s.view.GetOver() {
+	if s.view.Over {
 		need = 0
 	}
-	for _, m := range s.view.GetSessions() {
-		if m.GetState() != "ended" && m.GetLive() {
+	for _, m := range s.view.Sessions {
+		if m.State != "ended" && m.Live {
 			have++
 		}
 	}

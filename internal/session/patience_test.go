@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -17,9 +17,9 @@ func TestBelowMinPeers(t *testing.T) {
 		w := newSwarm()
 		w.patience = session.Patience{MinPeers: time.Minute}
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { v.Terms = &swarmv1.Terms{MinPeers: 2} })
+		w.update(func(v *round.View) { v.Terms = round.Terms{MinPeers: 2} })
 		got := syncCall(t, e, id, 1)
-		live := func(is bool) { w.update(func(v *swarmv1.ContractView) { v.Sessions[1].Live = is }) }
+		live := func(is bool) { w.update(func(v *round.View) { v.Sessions[1].Live = is }) }
 		for range 3 {
 			live(false)
 			time.Sleep(59 * time.Second)
@@ -55,11 +55,11 @@ func TestPatienceIsAsked(t *testing.T) {
 		w := newSwarm()
 		w.patience = session.Patience{QuorumWait: 1500 * time.Millisecond, StallGrace: time.Minute, NoShard: true}
 		e, id, _ := start(t, w)
-		if o := w.opened; o.GetQuorumWaitMs() != 1500 || o.GetStallGraceMs() != 60_000 || !o.GetNoShard() {
+		if o := w.opened; o.QuorumWaitMS != 1500 || o.StallGraceMS != 60_000 || !o.NoShard {
 			t.Errorf("asked for %v", o)
 		}
-		w.update(func(v *swarmv1.ContractView) {
-			v.Terms = &swarmv1.Terms{MinPeers: 2}
+		w.update(func(v *round.View) {
+			v.Terms = round.Terms{MinPeers: 2}
 			v.Sessions[1].Live = false
 		})
 		got := syncCall(t, e, id, 1)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -12,15 +12,15 @@ import (
 // retry can change, or ctx ends.
 type Control interface {
 	// Open enrols the session and returns the contract as committed.
-	Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error)
+	Open(ctx context.Context, req *round.Open) (*round.View, error)
 	// Close commits that the session's training ended.
-	Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error)
+	Close(ctx context.Context, req round.Close) (*round.View, error)
 	// End commits that the session is gone.
-	End(ctx context.Context, req *swarmv1.EndSessionRequest) error
-	// Report sends one heartbeat and returns the answer. It does not retry: the next one says the same.
-	Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error)
+	End(ctx context.Context, req round.End) error
+	// Report sends one heartbeat, of no session if it names none, and returns the answer. It does not retry: the next one says the same.
+	Report(ctx context.Context, r *round.Report) (round.Answer, error)
 	// Watch calls fn with each newer view of the contract, until ctx ends or the contract is gone.
-	Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error
+	Watch(ctx context.Context, contract string, fn func(*round.View)) error
 }
 
 // Explainer says in words what a contract waits for; the engine shows it to the waiting program.
@@ -58,7 +58,7 @@ type Slots interface {
 // Job is one attempt of a round as this node must carry it out.
 type Job struct {
 	Contract string
-	Plan     *swarmv1.Plan
+	Plan     *round.Plan
 	Self     int // index of this node in Plan.Participants
 	Layout   *merge.Layout
 	Source   io.ReaderAt // what this node contributes
@@ -86,27 +86,17 @@ type Spool interface {
 type Exchange interface {
 	// Merge runs one attempt. It returns the signed report of success, or the report of failure, or neither when ctx
 	// ended first. It blocks, and leaves nothing running when it returns.
-	Merge(ctx context.Context, job Job) (*swarmv1.Done, *swarmv1.Failed)
+	Merge(ctx context.Context, job Job) (*round.Done, *round.Failed)
 	// Planned names what a signature for one of the plan's attempts covers, besides the attempt's number.
 	Planned(job Job) string
 	// Vouch verifies what owners have signed of the newest attempt, which Merge has reported as a success: that can be reported then.
 	// It returns the report of failure if it does not hold, and else nil.
-	Vouch(job Job) *swarmv1.Failed
+	Vouch(job Job) *round.Failed
 	// Forget drops what is kept of a contract's attempts, scratch files included, when none of them runs.
 	Forget(contract string)
-	// Fetch reads a committed model, and the state that belongs to it, from a node that holds both into dst. The caller checks
-	// the digests.
-	Fetch(ctx context.Context, from *swarmv1.Session, req FetchRequest, dst io.WriterAt) error
+	// Fetch reads a committed model, and behind it the state that belongs to it, from a node that holds both into dst: so many bytes in
+	// all. The caller checks the digests.
+	Fetch(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.WriterAt) error
 	// SentBytes counts what merge streams have sent since the start, payload and framing.
 	SentBytes() uint64
-}
-
-// FetchRequest names a committed model. The round is for people: what is asked for is told by the digests.
-type FetchRequest struct {
-	Contract string
-	Run      uint64
-	Round    uint64
-	Digest   string // hex BLAKE3
-	State    string // hex BLAKE3 of the optimiser state, which then comes directly behind the model; empty: the model alone
-	Bytes    int64  // of all that is asked for
 }

@@ -7,22 +7,9 @@ import (
 	"errors"
 	"fmt"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
-
-// OpenRequest is a program's wish to join a contract.
-type OpenRequest struct {
-	Contract      string
-	MinPeers      uint32
-	SyncFrequency uint32
-	Adaptive      bool
-	CheckinMode   string // "inactive", "snapshot", "active"
-	Weight        uint32 // 1..100
-	Method        string // in any spelling; empty: the contract's
-	TotalEpochs   uint32
-	Layout        *merge.Layout
-}
 
 // Opened is what the program needs to know of its session.
 type Opened struct {
@@ -30,9 +17,10 @@ type Opened struct {
 	Slots   Slots
 }
 
-// Open enrols a new session; it blocks until the contract has it or refuses it. A program that is started again by hand
+// Open enrols a new session with a model of this layout; it blocks until the contract has it or refuses it. What the program asks for is in
+// the request, its method in any spelling; what the node asks for is added here. A program that is started again by hand
 // replaces the session that its predecessor left open.
-func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
+func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout) (*Opened, error) {
 	e.mu.Lock()
 	life := e.ctx
 	old := e.current
@@ -44,12 +32,11 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 	if old != nil {
 		e.replace(old)
 	}
-	s, err := e.newSession(life, req)
+	s, err := e.newSession(life, req, layout)
 	if err != nil {
 		return nil, err
 	}
 	s.open.Late = late // not for another training by who has this one's final model
-	s.openJSON = pack(s.open)
 	view, err := e.cfg.Control.Open(ctx, s.open)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,31 +68,26 @@ func (e *Engine) Open(ctx context.Context, req OpenRequest) (*Opened, error) {
 	return &Opened{Session: s.id, Slots: visible}, nil
 }
 
-func (e *Engine) newSession(life context.Context, req OpenRequest) (*session, error) {
-	method, err := canonical(req.Method)
-	if err != nil {
+func (e *Engine) newSession(life context.Context, req round.Open, layout *merge.Layout) (*session, error) {
+	var err error
+	if req.Terms.Method, err = canonical(req.Terms.Method); err != nil {
 		return nil, err
 	}
-	slots, err := e.cfg.NewSlots(req.Layout.Bytes())
+	slots, err := e.cfg.NewSlots(layout.Bytes())
 	if err != nil {
 		return nil, reasoned(err, "NO_SPACE")
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	ctx, cancel := context.WithCancel(life)
+	req.Session = hex.EncodeToString(id)
+	req.Terms.LayoutDigest, req.Terms.Layout = layout.Digest().String(), layout.Canonical()
+	req.ExpectedPeers, req.Isolation = e.cfg.ExpectedPeers, e.cfg.Isolation
+	e.cfg.Patience.ask(&req)
 	s := &session{
-		engine: e, id: hex.EncodeToString(id), contract: req.Contract, layout: req.Layout, slots: slots, ctx: ctx, cancel: cancel,
-		changed: make(chan struct{}), progress: &swarmv1.Progress{TotalEpochs: req.TotalEpochs},
+		engine: e, id: req.Session, contract: req.Contract, open: &req, layout: layout, slots: slots, ctx: ctx, cancel: cancel,
+		view: &round.View{}, changed: make(chan struct{}), progress: round.Progress{TotalEpochs: req.TotalEpochs},
 	}
-	s.open = &swarmv1.OpenSessionRequest{
-		Session: s.id, Contract: req.Contract,
-		Terms: &swarmv1.Terms{
-			LayoutDigest: req.Layout.Digest().String(), Layout: req.Layout.Canonical(), Method: method, MinPeers: req.MinPeers,
-		},
-		ExpectedPeers: e.cfg.ExpectedPeers, SyncFrequency: req.SyncFrequency, Adaptive: req.Adaptive, CheckinMode: req.CheckinMode,
-		Weight: req.Weight, TotalEpochs: req.TotalEpochs, Isolation: e.cfg.Isolation,
-	}
-	e.cfg.Patience.ask(s.open)
 	s.localName = slots.LocalName()
 	return s, nil
 }
@@ -131,7 +113,7 @@ func (e *Engine) replace(old *session) {
 // watch follows the contract until the session's end.
 func (e *Engine) watch(s *session) {
 	for {
-		err := e.cfg.Control.Watch(s.ctx, s.contract, func(v *swarmv1.ContractView) {
+		err := e.cfg.Control.Watch(s.ctx, s.contract, func(v *round.View) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			s.viewLocked(v)
@@ -230,7 +212,7 @@ func (e *Engine) sessionLocked(id string) (*session, error) {
 }
 
 // Report takes what the program measured. Loss and metric of an earlier call stay when p has none.
-func (e *Engine) Report(id string, p *swarmv1.Progress) error {
+func (e *Engine) Report(id string, p round.Progress) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s, err := e.sessionLocked(id)
@@ -265,9 +247,8 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 		return s.final, nil // asked again: the answer was lost
 	}
 	s.closing = true
-	if mode != "" && mode != s.open.CheckinMode {
+	if mode != "" {
 		s.open.CheckinMode = mode
-		s.openJSON = pack(s.open)
 	}
 	s.recordLocked()
 	committed := s.closed
@@ -301,8 +282,8 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	return r, err
 }
 
-func (s *session) closeRequest() *swarmv1.CloseSessionRequest {
-	return &swarmv1.CloseSessionRequest{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
+func (s *session) closeRequest() round.Close {
+	return round.Close{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
 }
 
 // Abort ends the session because the program says that it can not go on.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -17,29 +17,29 @@ type attemptState struct {
 	plan               string             // as Exchange.Planned names it: an SN may show another one under the same number
 	stop               context.CancelFunc // nil when nothing runs
 	leaves             []merge.Digest     // of what was merged
-	done               *swarmv1.Done      // all that can be said
-	short              *swarmv1.Done      // what is said as long as nobody asks
+	done               *round.Done        // all that can be said
+	short              *round.Done        // what is said as long as nobody asks
 	job                Job                // that done is about
 	asked, full        bool               // the leader asks for all; it can be said
-	planned            *swarmv1.Plan
-	failed             *swarmv1.Failed
+	planned            *round.Plan
+	failed             *round.Failed
 }
 
 func (a *attemptState) running() bool { return a.stop != nil }
 
 // attemptOfLocked is the attempt of the plan before anything is done.
-func (s *session) attemptOfLocked(p *swarmv1.Plan) attemptState {
+func (s *session) attemptOfLocked(p *round.Plan) attemptState {
 	return attemptState{run: p.Run, round: p.Round, number: p.Attempt, plan: s.plannedLocked(p)}
 }
 
 // atLocked tells whether this node's newest attempt is that of the plan.
-func (s *session) atLocked(p *swarmv1.Plan) bool {
+func (s *session) atLocked(p *round.Plan) bool {
 	a := &s.attempt
 	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt && a.plan == s.plannedLocked(p)
 }
 
 // plannedLocked is what Exchange.Planned says of a plan. Each report asks for that of the view's.
-func (s *session) plannedLocked(p *swarmv1.Plan) string {
+func (s *session) plannedLocked(p *round.Plan) string {
 	if s.named.plan != p {
 		s.named.plan, s.named.as = p, s.engine.cfg.Exchange.Planned(Job{Contract: s.contract, Plan: p, Layout: s.layout})
 	}
@@ -48,7 +48,7 @@ func (s *session) plannedLocked(p *swarmv1.Plan) string {
 
 // reconcileLocked does the next step towards what the contract says. It starts tasks and returns at once.
 func (s *session) reconcileLocked() {
-	if s.err != nil || s.view == nil {
+	if s.err != nil || s.view.Index == 0 {
 		return
 	}
 	s.learnLocked() // once finished, of those who may come for the final model
@@ -56,7 +56,7 @@ func (s *session) reconcileLocked() {
 		return
 	}
 	s.adoptLocked()
-	if s.view.Over && s.held.exists() {
+	if s.view.Over && s.held.Exists() {
 		s.keepLocked() // it may have been copied before it was known to be the final one
 	}
 	s.answerLocked()
@@ -68,16 +68,16 @@ func (s *session) reconcileLocked() {
 // adoptLocked makes the committed model this node's own: by turning the slots when it was merged here, by fetching it
 // otherwise. A node in the middle of its training does not fetch: the model may be outdated when it is needed.
 func (s *session) adoptLocked() {
-	want := s.committedLocked()
-	if want.round == 0 && !s.held.exists() && !s.base.exists() {
+	want := s.view.Model()
+	if want.Round == 0 && !s.held.Exists() && !s.base.Exists() {
 		s.held, s.base = want, want // rounds without a model were another SN's word
 	}
-	if s.held == want || want.round == 0 {
+	if s.held == want || want.Round == 0 {
 		return
 	}
-	c := s.view.GetCommitted()
-	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.round && d.Attempt == c.Attempt && d.ModelDigest == want.digest &&
-		d.StateDigest == want.state {
+	c := s.view.Committed
+	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.Round && d.Attempt == c.Attempt && d.ModelDigest == want.Digest &&
+		d.StateDigest == want.State {
 		s.signed.Add(s.attempt.planned, s.layout.Digest().String(), d)
 		s.holdLocked(want, s.attempt.leaves)
 		return
@@ -98,14 +98,14 @@ func (s *session) adoptLocked() {
 	}
 	holders, unjudged := s.accepted(s.holdersLocked())
 	e, dst := s.engine, s.slots.Merging()
-	req := FetchRequest{Contract: s.contract, Run: s.run, Round: want.round, Digest: want.digest, State: want.state, Bytes: s.bytes()}
+	ref := round.Ref{Contract: s.contract, Run: s.run, Model: want}
 	s.spawnLocked(func() {
-		leaves, err := s.own(dst, req)
+		leaves, err := s.own(dst, ref)
 		if err != nil {
-			leaves, err = s.fetch(s.ctx, holders, unjudged, req, dst)
+			leaves, err = s.fetch(s.ctx, holders, unjudged, ref, dst)
 		}
 		if err == nil {
-			s.slots.Merged(noteOf(s.contract, req.Run, want))
+			s.slots.Merged(noteOf(ref))
 		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
@@ -124,7 +124,7 @@ func (s *session) adoptLocked() {
 }
 
 // holdLocked turns the slots: the merging one holds the committed model m, with these digests of its leaves.
-func (s *session) holdLocked(m model, leaves []merge.Digest) {
+func (s *session) holdLocked(m round.Model, leaves []merge.Digest) {
 	s.heldSlot, s.leaves, s.turn = s.slots.Commit(), leaves, s.turn+1
 	s.held, s.missed, s.lostSince = m, nil, time.Time{}
 	s.recordLocked()
@@ -135,12 +135,12 @@ func (s *session) holdLocked(m model, leaves []merge.Digest) {
 }
 
 // holdersLocked lists the nodes that may hold the committed model, best first.
-func (s *session) holdersLocked() []*swarmv1.Session {
-	var first, second []*swarmv1.Session
+func (s *session) holdersLocked() []*round.Session {
+	var first, second []*round.Session
 	for _, m := range s.view.Sessions {
 		switch {
 		case m.Node == s.engine.cfg.Peer || !m.Live:
-		case slices.Contains(s.view.GetCommitted().GetParticipants(), m.Node):
+		case slices.Contains(s.view.Committed.Participants, m.Node):
 			first = append(first, m)
 		default:
 			second = append(second, m)
@@ -151,16 +151,16 @@ func (s *session) holdersLocked() []*swarmv1.Session {
 
 // fetch tries each holder once and checks what it got. Those that are not judged yet may have the model. It returns the digests
 // of the model's leaves.
-func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, unjudged []error, req FetchRequest, dst Slot) (leaves []merge.Digest, _ error) {
+func (s *session) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst Slot) (leaves []merge.Digest, _ error) {
 	var nowhere error
 	if len(unjudged) == 0 {
-		nowhere = fmt.Errorf("%w of round %d", errNowhere, req.Round)
+		nowhere = fmt.Errorf("%w of round %d", errNowhere, ref.Round)
 	}
 	errs := slices.Clip(unjudged)
 	for _, h := range holders {
-		err := s.engine.cfg.Exchange.Fetch(ctx, h, req, dst)
+		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, s.bytes(), dst)
 		if err == nil {
-			leaves, err = s.verify(dst, model{digest: req.Digest, state: req.State})
+			leaves, err = s.verify(dst, ref.Model)
 		}
 		if err == nil {
 			return leaves, nil
@@ -178,10 +178,10 @@ func (s *session) fetch(ctx context.Context, holders []*swarmv1.Session, unjudge
 
 // answerLocked gives the waiting program what the swarm committed.
 func (s *session) answerLocked() {
-	if s.held != s.committedLocked() || !s.held.exists() {
+	if s.held != s.view.Model() || !s.held.Exists() {
 		return
 	}
-	c := s.view.GetCommitted()
+	c := s.view.Committed
 	// The rounds of a run only go up; a base beyond what is held is of a model that was never committed, and so is one of the same round
 	// that is another model: SNs that were restored from a backup knew nothing of it.
 	if o := s.offered; o != nil && (s.held != s.base || s.view.Over) {
@@ -199,30 +199,28 @@ func (s *session) answerLocked() {
 }
 
 func (s *session) resultLocked(seq uint64) *Result {
-	c := s.view.GetCommitted()
+	c := s.view.Committed
 	r := &Result{
-		Round: c.GetRound(), Slot: s.heldSlot, Digest: c.GetDigest(), Interval: max(c.GetNextInterval(), 1),
-		Participants: c.GetParticipants(), TrainingOver: s.view.Over,
+		Round: c.Round, Slot: s.heldSlot, Digest: c.Digest, Interval: max(c.NextInterval, 1),
+		Participants: c.Participants, TrainingOver: s.view.Over,
 	}
-	for _, m := range s.view.Sessions {
-		if m.Id == s.id {
-			r.Contributed = m.LastRound == c.GetRound() && m.LastSeq >= seq // what it left when it closed counts on, under later numbers
-		}
+	if m := s.view.Session(s.id); m != nil {
+		r.Contributed = m.LastRound == c.Round && m.LastSeq >= seq // what it left when it closed counts on, under later numbers
 	}
 	return r
 }
 
 // followPlanLocked starts this node's part of the current attempt and abandons an older one.
 func (s *session) followPlanLocked() {
-	p := s.view.GetPlan()
+	p := s.view.Plan
 	if s.attempt.running() && (p == nil || !s.atLocked(p)) {
 		s.attempt.stop()
 		return
 	}
-	if p == nil || s.atLocked(p) || s.fetching || s.held != s.committedLocked() || p.Round != s.held.round+1 {
+	if p == nil || s.atLocked(p) || s.fetching || s.held != s.view.Model() || p.Round != s.held.Round+1 {
 		return
 	}
-	self := slices.IndexFunc(p.Participants, func(m *swarmv1.Participant) bool { return m.Session == s.id })
+	self := slices.IndexFunc(p.Participants, func(m *round.Participant) bool { return m.Session == s.id })
 	if self < 0 {
 		return
 	}
@@ -236,7 +234,7 @@ func (s *session) followPlanLocked() {
 		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(), Turn: s.turn,
 		Spool: s.spool, Stash: s.stash,
 	}
-	if s.held.exists() {
+	if s.held.Exists() {
 		job.Base = &base{s.slots.Committed(), s.layout, s.leaves}
 	}
 	if s.journalLocked(job) {
@@ -257,7 +255,7 @@ func (s *session) mergeLocked(job Job) {
 		defer stop()
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
 		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
-			s.slots.Merged(noteOf(s.contract, p.Run, model{round: p.Round, digest: done.ModelDigest, state: done.StateDigest}))
+			s.slots.Merged(noteOf(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
 		}
 		var own error
 		if failed != nil && failed.Blamed == e.cfg.Peer {

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
@@ -33,16 +30,16 @@ type Record struct {
 
 // Saved is how a session stands.
 type Saved struct {
-	ID       string          `json:"id"`
-	Contract string          `json:"contract"`
-	Run      uint64          `json:"run"`
-	Index    uint64          `json:"index"`              // of the newest view of the contract
-	Open     json.RawMessage `json:"open"`               // OpenSessionRequest, the layout with it
-	Progress json.RawMessage `json:"progress,omitempty"` // what the program has reported
-	Local    string          `json:"local,omitempty"`    // the slots' names as the program knows them
-	HeldSlot string          `json:"held_slot,omitempty"`
-	Base     ModelName       `json:"base"` // what training started from
-	Held     ModelName       `json:"held"` // what HeldSlot holds
+	ID       string         `json:"id"`
+	Contract string         `json:"contract"`
+	Run      uint64         `json:"run"`
+	Index    uint64         `json:"index"`           // of the newest view of the contract
+	Open     round.Open     `json:"open"`            // the layout with it
+	Progress round.Progress `json:"progress"`        // what the program has reported
+	Local    string         `json:"local,omitempty"` // the slots' names as the program knows them
+	HeldSlot string         `json:"held_slot,omitempty"`
+	Base     round.Model    `json:"base"` // what training started from
+	Held     round.Model    `json:"held"` // what HeldSlot holds
 	// Method is canonical; empty, as in records of before there was a choice: the mean.
 	Method    string        `json:"method,omitempty"`
 	StateTurn int           `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
@@ -57,34 +54,17 @@ type Saved struct {
 	Final     *Result       `json:"final,omitempty"`    // the answer that gave it
 	Error     *Error        `json:"error,omitempty"`    // why it ended before
 
-	open     *swarmv1.OpenSessionRequest
-	progress *swarmv1.Progress
-	layout   *merge.Layout
-	method   *merge.Method
+	layout *merge.Layout
+	method *merge.Method
 }
 
-// ModelName names a committed model; the zero value is "none yet".
-type ModelName struct {
-	Round  uint64 `json:"round"`
-	Digest string `json:"digest,omitempty"` // hex BLAKE3; empty with a round: training began anew in it
-	State  string `json:"state,omitempty"`  // of the optimiser's state; empty if the method has none
-}
-
-func (m model) name() ModelName { return ModelName{Round: m.round, Digest: m.digest, State: m.state} }
-
-func (n ModelName) model() model { return model{round: n.Round, digest: n.Digest, state: n.State} }
-
-// check holds that a name is one that model.name gives.
-func (n ModelName) check() error {
-	if n.Digest == "" && n.State == "" {
+// checkModel holds that a name is none, or may be one.
+func checkModel(m round.Model) error {
+	if m.Digest == "" && m.State == "" {
 		return nil
 	}
-	_, err := merge.ParseDigest(n.Digest)
-	if err == nil && n.State != "" {
-		_, err = merge.ParseDigest(n.State)
-	}
-	if err != nil || n.Round == 0 {
-		return fmt.Errorf("round %d has no model %.80q", n.Round, n.Digest)
+	if m.Check() != nil || m.Round == 0 {
+		return fmt.Errorf("round %d has no model %.80q", m.Round, m.Digest)
 	}
 	return nil
 }
@@ -120,30 +100,21 @@ func ParseRecord(b []byte) (Record, error) {
 func (r *Saved) LayoutDigest() string { return r.layout.Digest().String() }
 
 // Weight is what the session was opened with.
-func (r *Saved) Weight() int { return int(r.open.GetWeight()) }
+func (r *Saved) Weight() int { return int(r.Open.Weight) }
 
 // check validates the record of a session and unpacks what it holds.
 func (r *Saved) check() error {
 	if id, err := hex.DecodeString(r.ID); err != nil || len(id) != 16 {
 		return fmt.Errorf("%.40q is no session", r.ID)
 	}
-	r.open, r.progress = &swarmv1.OpenSessionRequest{}, &swarmv1.Progress{}
-	if err := protojson.Unmarshal(r.Open, r.open); err != nil {
-		return fmt.Errorf("parse its opening: %w", err)
-	}
-	if len(r.Progress) > 0 {
-		if err := protojson.Unmarshal(r.Progress, r.progress); err != nil {
-			return fmt.Errorf("parse its progress: %w", err)
-		}
-	}
 	var err error
-	if r.layout, err = merge.ParseLayout(r.open.GetTerms().GetLayout()); err != nil {
+	if r.layout, err = merge.ParseLayout(r.Open.Terms.Layout); err != nil {
 		return err
 	}
-	if r.open.Session != r.ID || r.open.Contract != r.Contract || r.Contract == "" {
+	if r.Open.Session != r.ID || r.Open.Contract != r.Contract || r.Contract == "" {
 		return errors.New("its opening belongs to another session")
 	}
-	if err := errors.Join(r.Base.check(), r.Held.check()); err != nil {
+	if err := errors.Join(checkModel(r.Base), checkModel(r.Held)); err != nil {
 		return err
 	}
 	if r.Method == "" {
@@ -186,8 +157,8 @@ func (s *session) recordLocked() {
 		return
 	}
 	r := &Saved{
-		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.GetIndex(), s.known), Open: s.openJSON, Progress: pack(s.progress),
-		Base: s.base.name(), Held: s.held.name(), HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
+		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.Index, s.known), Open: *s.open, Progress: s.progress,
+		Base: s.base, Held: s.held, HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
 		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName, Sent: s.sent, Begun: s.begun,
 		Spoken: s.spoken.number,
 	}
@@ -220,13 +191,4 @@ func plain(err error) *Error {
 		out.Code, out.Help = r.Reason(), r.Remedy()
 	}
 	return out
-}
-
-// pack writes a message as JSON. Those that come here always can be.
-func pack(m proto.Message) json.RawMessage {
-	b, err := protojson.Marshal(m)
-	if err != nil {
-		return nil
-	}
-	return b
 }

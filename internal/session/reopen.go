@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 const (
@@ -24,16 +25,16 @@ const (
 )
 
 // shows tells whether a view shows a session.
-func shows(v *swarmv1.ContractView, id string) bool { return standingIn(v, id).state != "" }
+func shows(v *round.View, id string) bool { return v.Session(id) != nil }
 
 // freshLocked tells whether this session has nothing yet that belongs to a run: then it may be of another run than the SN said at
 // which it was opened.
-func (s *session) freshLocked() bool { return !s.held.exists() && s.begun == nil }
+func (s *session) freshLocked() bool { return !s.held.Exists() && s.begun == nil }
 
 // goLocked has this session be of the run that a view says: what was said of a model, and of rounds without one, was not of this run.
-func (s *session) goLocked(v *swarmv1.ContractView) {
+func (s *session) goLocked(v *round.View) {
 	s.moved = s.moved || v.Run != s.run
-	s.run, s.held, s.base = v.Run, model{}, model{}
+	s.run, s.held, s.base = v.Run, round.Model{}, round.Model{}
 	if !s.attempt.running() {
 		s.attempt = attemptState{}
 	}
@@ -81,7 +82,7 @@ func (e *Engine) reopen(s *session) {
 }
 
 // reopenedLocked goes on with a session that was opened anew.
-func (s *session) reopenedLocked(v *swarmv1.ContractView) {
+func (s *session) reopenedLocked(v *round.View) {
 	e := s.engine
 	if m, err := methodOf(s.open, v); err == nil && m.String() != s.method.String() {
 		err := fmt.Errorf("it was opened with method %s, and the contract has %s", s.method, m)
@@ -96,7 +97,7 @@ func (s *session) reopenedLocked(v *swarmv1.ContractView) {
 		s.attempt = attemptState{}
 	}
 	s.missed, s.closed = nil, false
-	s.view = nil // its order is another SN's
+	s.view = &round.View{} // its order is another SN's
 	s.viewLocked(v)
 	s.recordLocked()
 	if s.closing && !s.closed && !s.ended() {
@@ -144,17 +145,13 @@ type standing struct {
 	attempt uint64 // that runs with the session; 0: none
 }
 
-func standingIn(v *swarmv1.ContractView, id string) standing {
-	st := standing{run: v.GetRun(), round: v.GetCommitted().GetRound(), digest: v.GetCommitted().GetDigest()}
-	for _, m := range v.GetSessions() {
-		if m.GetId() == id {
-			st.state, st.live = m.GetState(), m.GetLive()
-		}
+func standingIn(v *round.View, id string) standing {
+	st := standing{run: v.Run, round: v.Committed.Round, digest: v.Committed.Digest}
+	if m := v.Session(id); m != nil {
+		st.state, st.live = m.State, m.Live
 	}
-	for _, p := range v.GetPlan().GetParticipants() {
-		if p.GetSession() == id {
-			st.attempt = v.GetPlan().GetAttempt()
-		}
+	if v.Plan != nil && slices.ContainsFunc(v.Plan.Participants, func(p *round.Participant) bool { return p.Session == id }) {
+		st.attempt = v.Plan.Attempt
 	}
 	return st
 }
@@ -166,7 +163,7 @@ func (e *Engine) compare(s *session) {
 		return
 	}
 	after := compareAfter
-	had, waited := model{}, false
+	had, waited := round.Model{}, false
 	for !pausedOut(s.ctx, after) {
 		e.mu.Lock()
 		waits := !s.ended() && (s.offered != nil || s.closing)
@@ -180,10 +177,10 @@ func (e *Engine) compare(s *session) {
 		}
 		after = min(2*after, compareMost)
 		var c comparison
-		same := func(v *swarmv1.ContractView) bool {
+		same := func(v *round.View) bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			equal := s.view == nil || standingIn(v, s.id) == standingIn(s.view, s.id)
+			equal := s.view.Index == 0 || standingIn(v, s.id) == standingIn(s.view, s.id)
 			c.add(equal, time.Now())
 			s.doubted = s.doubted || c.lasts
 			return equal

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 )
 
@@ -31,20 +31,20 @@ func openedAnew(t *testing.T, slow time.Duration) {
 		}()
 		time.Sleep(time.Second)
 		lose := func(run uint64) {
-			w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions = run, nil })
+			w.update(func(v *round.View) { v.Run, v.Sessions = run, nil })
 			time.Sleep(5 * time.Second)
 			v := e.View()
-			if len(v.GetSessions()) == 0 || v.GetSessions()[0].GetId() != id || v.GetSessions()[0].GetState() != "closed" || v.GetRun() != run {
+			if len(v.Sessions) == 0 || v.Sessions[0].ID != id || v.Sessions[0].State != "closed" || v.Run != run {
 				t.Fatalf("the contract has %v", v)
 			}
 		}
 		lose(1)
 		lose(7) // no model of a run is held yet
 		lose(2)
-		if got := w.said(); got.GetRun() != 2 {
+		if got := w.said(); got.Run != 2 {
 			t.Errorf("reports %v", got)
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State, v.Sessions[0].EndReason = "ended", "lost" })
+		w.update(func(v *round.View) { v.Sessions[0].State, v.Sessions[0].EndReason = "ended", "lost" })
 		if a := <-closed; a.err == nil {
 			t.Errorf("closed with %+v", a.r)
 		}
@@ -57,8 +57,8 @@ func TestAnotherRunThanThatOfAModel(t *testing.T) {
 		w := newSwarm()
 		e, id, s := start(t, w)
 		copy(s.local.b, "12345678")
-		round(t, w, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions = 2, nil })
+		onceMore(t, w, e, id, 1)
+		w.update(func(v *round.View) { v.Run, v.Sessions = 2, nil })
 		time.Sleep(10 * time.Second)
 		var why *session.Error
 		if a := <-syncCall(t, e, id, 2); !errors.As(a.err, &why) || why.Code != "RESET" {
@@ -84,13 +84,13 @@ func TestADoubtEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newSwarm()
 				var asked atomic.Int32
-				w.compare = func(same func(*swarmv1.ContractView) bool) { // as a client does, with one other SN
+				w.compare = func(same func(*round.View) bool) { // as a client does, with one other SN
 					for range 2 {
 						i := int(asked.Add(1)) - 1
 						if i >= len(tt.shown) {
 							return
 						}
-						if v := (*swarmv1.ContractView)(nil); tt.shown[i] {
+						if v := (&round.View{}); tt.shown[i] {
 							same(w.now())
 							return
 						} else if same(v) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -18,8 +18,8 @@ const codeSlotsLost = "SLOTS_LOST"
 // program learns that from its next call. Call it before Run, which goes on with the session.
 func (e *Engine) Resume(r *Saved) {
 	s := &session{
-		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: r.open, openJSON: r.Open, layout: r.layout, method: r.method,
-		changed: make(chan struct{}), progress: r.progress, localName: r.Local, base: r.Base.model(), lastSeq: r.LastSeq, last: r.Last,
+		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: &r.Open, layout: r.layout, method: r.method,
+		view: &round.View{}, changed: make(chan struct{}), progress: r.Progress, localName: r.Local, base: r.Base, lastSeq: r.LastSeq, last: r.Last,
 		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
 	if s.begun != nil && s.begun.Run == 0 {
@@ -48,7 +48,7 @@ func (s *session) takeSlotsLocked(r *Saved) {
 	case err == nil:
 		s.slots = slots
 	case s.finished: // the final model lies on disk too
-		s.held, s.heldSlot = r.Held.model(), r.HeldSlot // the next life reads the record too
+		s.held, s.heldSlot = r.Held, r.HeldSlot // the next life reads the record too
 		return
 	default:
 		log.Error("the session can't be taken up without its weight files", "contract", s.contract, "session", s.id, "err", err)
@@ -59,14 +59,14 @@ func (s *session) takeSlotsLocked(r *Saved) {
 		s.unheldLocked()
 		return
 	}
-	if held := r.Held.model(); held.exists() {
+	if held := r.Held; held.Exists() {
 		if s.leaves, err = s.verify(s.slots.Committed(), held); err != nil {
 			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
 			s.unheldLocked()
 			return
 		}
 	}
-	s.held, s.heldSlot = r.Held.model(), r.HeldSlot
+	s.held, s.heldSlot = r.Held, r.HeldSlot
 }
 
 // takeStateLocked opens the optimiser's state of the session's earlier life. It is false if that is gone: then there are new
@@ -98,7 +98,7 @@ func (s *session) unheldLocked() {
 		return
 	}
 	s.offered = &offer{seq: s.lastSeq, weight: s.open.Weight}
-	s.lastSeq, s.last, s.base = s.lastSeq-1, nil, model{}
+	s.lastSeq, s.last, s.base = s.lastSeq-1, nil, round.Model{}
 }
 
 // goOnLocked sets a resumed session going in the life of Run.
@@ -113,7 +113,7 @@ func (s *session) goOnLocked(life context.Context) {
 	}
 	s.recordLocked() // another life must number its reports on from this one's
 	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.phaseLocked(),
-		"round", s.held.round)
+		"round", s.held.Round)
 	s.spawnLocked(func() { e.watch(s) })
 	s.spawnLocked(func() { e.endure(s) })
 	s.spawnLocked(func() { e.compare(s) })
@@ -126,11 +126,9 @@ func (s *session) goOnLocked(life context.Context) {
 // recognisedLocked tells whether a view may be taken for the newest. A session that was taken up must stand in all views that
 // are not older than the last one of before. Its index is what an SN said once: a view that shows the session counts whatever
 // its index is.
-func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
-	for _, m := range v.Sessions {
-		if m.Id == s.id {
-			return true
-		}
+func (s *session) recognisedLocked(v *round.View) bool {
+	if shows(v, s.id) {
+		return true
 	}
 	if v.Index < s.known {
 		return false
@@ -144,14 +142,13 @@ func (s *session) recognisedLocked(v *swarmv1.ContractView) bool {
 // own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
 // needs to hold it. It returns the digests of the model's leaves.
-func (s *session) own(dst Slot, req FetchRequest) ([]merge.Digest, error) {
-	want := model{digest: req.Digest, state: req.State}
+func (s *session) own(dst Slot, ref round.Ref) ([]merge.Digest, error) {
 	if s.resumed {
-		if leaves, err := s.verify(dst, want); err == nil {
+		if leaves, err := s.verify(dst, ref.Model); err == nil {
 			return leaves, nil
 		}
 	}
-	f, err := s.engine.openKept(req)
+	f, err := s.engine.openKept(ref, s.bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +156,7 @@ func (s *session) own(dst Slot, req FetchRequest) ([]merge.Digest, error) {
 	if err := copyInto(dst, f); err != nil {
 		return nil, err
 	}
-	return s.verify(dst, want)
+	return s.verify(dst, ref.Model)
 }
 
 // copyInto writes a whole file into a slot.

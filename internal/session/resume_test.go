@@ -17,7 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -137,7 +138,7 @@ func (n *life) step(ctx context.Context) error {
 	return nil
 }
 
-func (n *life) Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+func (n *life) Open(ctx context.Context, req *round.Open) (*round.View, error) {
 	if err := n.step(ctx); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (n *life) Open(ctx context.Context, req *swarmv1.OpenSessionRequest) (*swar
 	return v, errors.Join(err, n.step(ctx))
 }
 
-func (n *life) Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+func (n *life) Close(ctx context.Context, req round.Close) (*round.View, error) {
 	if err := n.step(ctx); err != nil {
 		return nil, err
 	}
@@ -153,18 +154,18 @@ func (n *life) Close(ctx context.Context, req *swarmv1.CloseSessionRequest) (*sw
 	return v, errors.Join(err, n.step(ctx))
 }
 
-func (n *life) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+func (n *life) End(ctx context.Context, req round.End) error {
 	if err := n.step(ctx); err != nil {
 		return err
 	}
 	return errors.Join(n.w.End(ctx, req), n.step(ctx))
 }
 
-func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
+func (n *life) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
 	if err := n.step(ctx); err != nil {
-		return nil, err
+		return round.Answer{}, err
 	}
-	for _, r := range req.GetSessions() { // a leader drops what is older than what it has heard
+	if r.Session != "" { // a leader drops what is older than what it has heard
 		n.mu.Lock()
 		first := !n.spoke
 		if last := n.numbers[r.Session]; r.Number < last || first && r.Number == last {
@@ -173,12 +174,12 @@ func (n *life) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1
 		n.numbers[r.Session], n.spoke = r.Number, true
 		n.mu.Unlock()
 	}
-	res, err := n.w.Report(ctx, req)
+	res, err := n.w.Report(ctx, r)
 	return res, errors.Join(err, n.step(ctx))
 }
 
-func (n *life) Watch(ctx context.Context, contract string, fn func(*swarmv1.ContractView)) error {
-	return n.w.Watch(ctx, contract, func(v *swarmv1.ContractView) {
+func (n *life) Watch(ctx context.Context, contract string, fn func(*round.View)) error {
+	return n.w.Watch(ctx, contract, func(v *round.View) {
 		if n.step(ctx) == nil {
 			fn(v)
 		}
@@ -190,9 +191,9 @@ func (n *life) Forget(string)                                         {}
 func (n *life) SentBytes() uint64                                     { return 0 }
 func (n *life) Planned(session.Job) string                            { return "plan" }
 
-func (n *life) Vouch(job session.Job) *swarmv1.Failed { return n.w.Vouch(job) }
+func (n *life) Vouch(job session.Job) *round.Failed { return n.w.Vouch(job) }
 
-func (n *life) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+func (n *life) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	n.signs([2]uint64{job.Plan.Round, job.Plan.Attempt})
 	b := make([]byte, job.Layout.Bytes())
 	_, _ = job.Source.ReadAt(b, 0)
@@ -206,7 +207,7 @@ func (n *life) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swar
 	if n.step(ctx) != nil {
 		return nil, nil
 	}
-	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
 }
 
 // signs notes that this life takes part in an attempt, and what it is given by then it signs.
@@ -219,11 +220,11 @@ func (n *life) signs(attempt [2]uint64) {
 	n.signed[attempt] = n.number
 }
 
-func (n *life) Fetch(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
+func (n *life) Fetch(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.WriterAt) error {
 	if err := n.step(ctx); err != nil {
 		return err
 	}
-	return n.w.Fetch(ctx, from, req, dst)
+	return n.w.Fetch(ctx, from, m, bytes, dst)
 }
 
 // turning are the weight files as one daemon uses them.
@@ -256,19 +257,19 @@ type ledSwarm struct {
 	isolation string
 }
 
-func (w *ledSwarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
-	w.update(func(v *swarmv1.ContractView) {
+func (w *ledSwarm) Open(_ context.Context, req *round.Open) (*round.View, error) {
+	w.update(func(v *round.View) {
 		w.isolation = req.Isolation
-		v.Sessions = []*swarmv1.Session{
-			{Id: req.Session, Node: "me", Live: true, State: "open"},
-			{Id: "other", Node: "other", Live: true, State: "open"},
+		v.Sessions = []*round.Session{
+			{ID: req.Session, Node: "me", Live: true, State: "open"},
+			{ID: "other", Node: "other", Live: true, State: "open"},
 		}
 	})
 	return w.now(), nil
 }
 
-func (w *ledSwarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
-	w.update(func(v *swarmv1.ContractView) {
+func (w *ledSwarm) End(ctx context.Context, req round.End) error {
+	w.update(func(v *round.View) {
 		for _, s := range v.Sessions { // the other node has finished too
 			s.State, s.EndReason = "ended", req.Reason
 		}
@@ -276,33 +277,29 @@ func (w *ledSwarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) erro
 	return w.swarm.End(ctx, req)
 }
 
-func (w *ledSwarm) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
-	if len(req.Sessions) == 0 {
-		return nil, nil
-	}
-	r := req.Sessions[0]
+func (w *ledSwarm) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
 	v := w.now()
-	if len(v.Sessions) == 0 || v.Sessions[0].Id != r.Session {
-		return nil, nil
+	if r.Session == "" || len(v.Sessions) == 0 || v.Sessions[0].ID != r.Session {
+		return round.Answer{}, nil
 	}
 	switch {
 	case r.Done != nil && v.Plan != nil && r.Done.Round == v.Plan.Round:
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, r.Done.Round, v.Plan.Participants[0].Seq, r.Done.ModelDigest)
 			v.Committed.Attempt = r.Done.Attempt
 			v.Plan = nil
 			v.Over = v.Sessions[0].State == "closed"
 		})
 	case r.Failed != nil && v.Plan != nil && r.Failed.Round == v.Plan.Round && r.Failed.Attempt == v.Plan.Attempt:
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			plan(v, v.Plan.Round, v.Plan.Attempt+1, v.Plan.Participants[0].Seq)
 		})
-	case r.Ready != nil && v.Plan == nil && !v.Over && r.Ready.BaseRound == v.GetCommitted().GetRound():
-		w.update(func(v *swarmv1.ContractView) {
-			plan(v, v.GetCommitted().GetRound()+1, 1, r.Ready.Seq)
+	case r.Ready != nil && v.Plan == nil && !v.Over && r.Ready.BaseRound == v.Committed.Round:
+		w.update(func(v *round.View) {
+			plan(v, v.Committed.Round+1, 1, r.Ready.Seq)
 		})
 	}
-	return w.swarm.Report(ctx, req)
+	return w.swarm.Report(ctx, r)
 }
 
 // call makes a program's call until a daemon has answered it.
@@ -339,9 +336,9 @@ func train(t *testing.T, l *lives) []string {
 		t.Fatal(err)
 	}
 	opened, err := call(l, func(ctx context.Context, e *session.Engine) (*session.Opened, error) {
-		return e.Open(ctx, session.OpenRequest{
-			Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout,
-		})
+		return e.Open(ctx, round.Open{
+			Contract: "c", Terms: round.Terms{MinPeers: 1, Method: "mean"}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1,
+		}, layout)
 	})
 	if err != nil {
 		t.Fatal("open:", err)
@@ -365,7 +362,7 @@ func train(t *testing.T, l *lives) []string {
 		})
 		take(fmt.Sprintf("sync %d", seq), r, err)
 		_, err = call(l, func(_ context.Context, e *session.Engine) (any, error) {
-			return nil, e.Report(opened.Session, &swarmv1.Progress{Round: r.Round, Loss: 0.5, HasLoss: true})
+			return nil, e.Report(opened.Session, round.Progress{Round: r.Round, Loss: 0.5, HasLoss: true})
 		})
 		if err != nil {
 			t.Fatal("report:", err)
@@ -431,7 +428,7 @@ func recorded(t *testing.T, w *ledSwarm) (*lives, *session.Saved, *session.Resul
 		t.Fatal(err)
 	}
 	e := l.current().engine
-	opened, err := e.Open(t.Context(), session.OpenRequest{Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout})
+	opened, err := e.Open(t.Context(), round.Open{Contract: "c", Terms: round.Terms{MinPeers: 1, Method: "mean"}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1}, layout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +482,7 @@ func TestResetWhileTheDaemonWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ledSwarm{swarm: newSwarm()}
 		l, rec, _ := recorded(t, w)
-		w.update(func(v *swarmv1.ContractView) { v.Run, v.Sessions, v.Committed = 2, nil, nil })
+		w.update(func(v *round.View) { v.Run, v.Sessions, v.Committed = 2, nil, state.CommittedRound{} })
 		l.begin(1)
 		_, err := l.current().engine.Sync(t.Context(), rec.ID, 2, 1)
 		if own, ok := errors.AsType[*session.Error](err); !ok || own.Code != "RESET" {
@@ -512,7 +509,7 @@ func TestForgottenWhileTheDaemonWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ledSwarm{swarm: newSwarm()}
 		l, rec, _ := recorded(t, w)
-		w.update(func(v *swarmv1.ContractView) { v.Sessions = v.Sessions[1:] })
+		w.update(func(v *round.View) { v.Sessions = v.Sessions[1:] })
 		l.begin(1)
 		_, err := l.current().engine.Sync(t.Context(), rec.ID, 2, 1)
 		if own, ok := errors.AsType[*session.Error](err); !ok || own.Code != "SESSION_ENDED" {
@@ -584,7 +581,7 @@ func TestViewsOfBeforeAreOld(t *testing.T) {
 		l, _, _ := recorded(t, w)
 		old := w.now()
 		w.mu.Lock()
-		w.view = &swarmv1.ContractView{Name: "c", Run: 1, Index: 1} // before the session was opened
+		w.view = &round.View{Name: "c", Run: 1, Index: 1} // before the session was opened
 		w.mu.Unlock()
 		l.begin(1)
 		synctest.Wait()
@@ -594,9 +591,9 @@ func TestViewsOfBeforeAreOld(t *testing.T) {
 		w.mu.Lock()
 		w.view = old
 		w.mu.Unlock()
-		w.update(func(*swarmv1.ContractView) {})
+		w.update(func(*round.View) {})
 		synctest.Wait()
-		if v := l.current().engine.View(); v.GetIndex() <= old.Index {
+		if v := l.current().engine.View(); v.Index <= old.Index {
 			t.Errorf("view %v, want the newest", v)
 		}
 	})
@@ -625,9 +622,9 @@ func TestALieAboutTheIndexEndsWithTheDaemon(t *testing.T) {
 		}
 		l.begin(1)
 		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { v.Sessions[0].Weight = 7 })
+		w.update(func(v *round.View) { v.Sessions[0].Host = "newest" })
 		synctest.Wait()
-		if v := l.current().engine.View(); v.GetSessions()[0].GetWeight() != 7 {
+		if v := l.current().engine.View(); v.Sessions[0].Host != "newest" {
 			t.Errorf("view %v, want the newest", v)
 		}
 	})

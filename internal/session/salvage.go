@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/proof"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -19,7 +20,7 @@ var errNoNote = errors.New("it is not said which model it holds")
 
 // noteOf is what a weight file's note says of the model in it: the name of its copy on disk. Slots may add, behind a tab, the name of
 // the file that holds the optimiser's state.
-func noteOf(contract string, run uint64, m model) string { return store{}.path(contract, run, m) }
+func noteOf(ref round.Ref) string { return store{}.path(ref) }
 
 // Salvage keeps on disk a model that lies in a weight file of an earlier life of this node, which was killed before it had a copy: all
 // nodes may have been. It returns the model's round. It is an error if the file holds another model than was noted, or a part of one. The
@@ -27,21 +28,21 @@ func noteOf(contract string, run uint64, m model) string { return store{}.path(c
 func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64, err error) {
 	name, stateName, _ := strings.Cut(note, "\t")
 	contract, base := filepath.Dir(name), filepath.Base(name)
-	run, m, ok := parseModelName(base)
+	ref, ok := parseModelName(contract, base)
 	st := store{modelDir}
-	if !ok || !naming.ValidContract(contract) || noteOf(contract, run, m) != name {
+	if !ok || !naming.ValidContract(contract) || noteOf(ref) != name {
 		return 0, errNoNote
 	}
-	path := st.path(contract, run, m)
+	path := st.path(ref)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return m.round, err // it had a copy
+		return ref.Round, err // it had a copy
 	}
-	size, err := checkFlat(weights, m.digest)
+	size, err := checkFlat(weights, ref.Digest)
 	if err != nil {
 		return 0, err
 	}
 	var all io.Reader = io.NewSectionReader(weights, 0, size)
-	if m.state != "" {
+	if ref.State != "" {
 		f, err := os.Open(filepath.Join(scratchDir, filepath.Base(stateName)))
 		if err != nil {
 			return 0, err
@@ -52,7 +53,7 @@ func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64,
 	if err := proof.WriteFile(path, all, false); err != nil {
 		return 0, err
 	}
-	return m.round, st.prune(contract)
+	return ref.Round, st.prune(contract)
 }
 
 // checkFlat holds a file of weights to a model's digest, and returns its length.
@@ -69,6 +70,6 @@ func checkFlat(f *os.File, want string) (int64, error) {
 		return 0, fmt.Errorf("no model has %d bytes", info.Size())
 	}
 	s := &session{layout: layout} // leaves depend on the length alone
-	_, err = s.verify(f, model{digest: want})
+	_, err = s.verify(f, round.Model{Digest: want})
 	return info.Size(), err
 }

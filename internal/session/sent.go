@@ -3,8 +3,8 @@ package session
 import (
 	"errors"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/sent"
 )
 
@@ -26,23 +26,23 @@ func (s *session) journalLocked(job Job) bool {
 		return true
 	}
 	s.attempt = s.attemptOfLocked(p)
-	s.attempt.failed = &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error()}
+	s.attempt.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error()}
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
 	signal(s.engine.beat)
 	return false
 }
 
 // passedLocked is the newest round of this run of which this node has had the model; 0: none.
-func (s *session) passedLocked() (round uint64) {
-	for _, m := range []model{s.base, s.held} {
-		if m.exists() {
-			round = max(round, m.round)
+func (s *session) passedLocked() (newest uint64) {
+	for _, m := range []round.Model{s.base, s.held} {
+		if m.Exists() {
+			newest = max(newest, m.Round)
 		}
 	}
-	return round
+	return newest
 }
 
 // publicLocked tells whether this node contributes the committed model.
 func (s *session) publicLocked() bool {
-	return s.closed && s.open.CheckinMode == modeActive && s.held.exists()
+	return s.closed && s.open.CheckinMode == modeActive && s.held.Exists()
 }

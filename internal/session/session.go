@@ -2,14 +2,11 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/internal/session/proof"
 	"github.com/swarmd/swarmd/internal/session/sent"
@@ -21,16 +18,6 @@ const (
 	modeInactive = "inactive"
 	modeActive   = "active"
 )
-
-// model names a committed model; the zero value is "none yet".
-type model struct {
-	round  uint64
-	digest string // hex; empty with a round: training began anew, since no node held a model any more
-	state  string // hex digest of the optimiser's state that belongs to it; empty if the method has none
-}
-
-// exists tells whether there are weights.
-func (m model) exists() bool { return m.digest != "" }
 
 // offer is a Sync that the program waits for.
 type offer struct {
@@ -44,8 +31,7 @@ type session struct {
 	id       string
 	contract string
 	run      uint64
-	open     *swarmv1.OpenSessionRequest
-	openJSON json.RawMessage // open as it is recorded
+	open     *round.Open
 	layout   *merge.Layout
 	method   *merge.Method
 	slots    Slots
@@ -56,18 +42,18 @@ type session struct {
 	known     uint64 // index of the newest view of that life
 	localName string // the local slot's name, for the record
 
-	view    *swarmv1.ContractView // newest view
-	changed chan struct{}         // closed and replaced at each change that a waiting program may care for
+	view    *round.View   // newest view
+	changed chan struct{} // closed and replaced at each change that a waiting program may care for
 
-	base      model          // what the program's training started from
-	held      model          // what the committed slot holds
+	base      round.Model    // what the program's training started from
+	held      round.Model    // what the committed slot holds
 	leaves    []merge.Digest // of held
 	turn      uint64         // of the slots
 	heldSlot  string
-	kept      model   // what was last copied to disk
-	keptFinal bool    // … as the final one, synced
-	keeping   bool    // a copy is under way
-	copies    []model // that lie on disk
+	kept      round.Model   // what was last copied to disk
+	keptFinal bool          // … as the final one, synced
+	keeping   bool          // a copy is under way
+	copies    []round.Model // that lie on disk
 	norm      norm
 	offered   *offer
 	sent      *sent.Record // what may have gone to whom of what is offered, or frozen
@@ -86,22 +72,22 @@ type session struct {
 	tasks   sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
 	attempt attemptState
 	named   struct { // by Exchange.Planned
-		plan *swarmv1.Plan
+		plan *round.Plan
 		as   string
 	}
 	fetching    bool
-	learning    bool              // Trust asks for something
-	refused     []string          // nodes that this one takes part in nothing with
-	missed      error             // why the last fetch of the committed model failed; nil once it is held
-	lostSince   time.Time         // since when nobody alive holds the final model
-	progress    *swarmv1.Progress // never nil
-	spoken      lastSaid          // what the last report was, and its signature
-	shown       bool              // the newest view shows this session
-	laterRun    int               // how many heartbeats in a row the SNs have known only an earlier run
-	reopening   bool              // it is being opened anew
-	closesAgain bool              // it tells the contract once more that it has closed, or finished
-	moved       bool              // it went to another run, as an SN had told a wrong one
-	doubted     bool              // an SN has told what does not hold, or what others do not, and they have not agreed since
+	learning    bool      // Trust asks for something
+	refused     []string  // nodes that this one takes part in nothing with
+	missed      error     // why the last fetch of the committed model failed; nil once it is held
+	lostSince   time.Time // since when nobody alive holds the final model
+	progress    round.Progress
+	spoken      lastSaid // what the last report was, and its signature
+	shown       bool     // the newest view shows this session
+	laterRun    int      // how many heartbeats in a row the SNs have known only an earlier run
+	reopening   bool     // it is being opened anew
+	closesAgain bool     // it tells the contract once more that it has closed, or finished
+	moved       bool     // it went to another run, as an SN had told a wrong one
+	doubted     bool     // an SN has told what does not hold, or what others do not, and they have not agreed since
 }
 
 // Result is the answer to a Sync or Close.
@@ -161,15 +147,15 @@ func (s *session) closeSlots() {
 }
 
 // answeredLocked takes the view that a call has returned, unless the watch has shown a newer one.
-func (s *session) answeredLocked(v *swarmv1.ContractView) {
-	if s.view == nil || v.Index >= s.view.Index {
+func (s *session) answeredLocked(v *round.View) {
+	if v.Index >= s.view.Index {
 		s.viewLocked(v)
 	}
 }
 
 // viewLocked takes a view of the contract as the next one. Their order is the client's matter, as far as it rests on what SNs
 // say; an SN that lags must not take back the session's run, or a model that this node has.
-func (s *session) viewLocked(v *swarmv1.ContractView) {
+func (s *session) viewLocked(v *round.View) {
 	s.shown = shows(v, s.id)
 	next, missing := s.placeLocked().after(v.Run, standingIn(v, s.id).state)
 	if missing {
@@ -183,7 +169,7 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 	case ignore:
 		return
 	}
-	if v.Run == s.run && s.held.exists() && v.GetCommitted().GetRound() < s.held.round || !s.recognisedLocked(v) {
+	if v.Run == s.run && s.held.Exists() && v.Committed.Round < s.held.Round || !s.recognisedLocked(v) {
 		return
 	}
 	s.noteLostLocked(v)
@@ -196,33 +182,32 @@ func (s *session) viewLocked(v *swarmv1.ContractView) {
 		return
 	}
 	s.closeAgainLocked(v)
-	for _, m := range v.Sessions {
-		if m.Id == s.id && m.State == "ended" && !s.finished {
-			s.terminateLocked(&Error{"SESSION_ENDED", "the swarm ended this session: " + m.EndReason, "see `swarmctl get contract status " + s.contract + "`"})
-		}
-		if m.Id == s.id && m.State == "closed" {
-			s.closed = true
-		}
+	switch m := v.Session(s.id); {
+	case m == nil:
+	case m.State == "ended" && !s.finished:
+		s.terminateLocked(&Error{"SESSION_ENDED", "the swarm ended this session: " + m.EndReason, "see `swarmctl get contract status " + s.contract + "`"})
+	case m.State == "closed":
+		s.closed = true
 	}
 }
 
 // reportLocked is this session's part of a heartbeat.
-func (s *session) reportLocked() *swarmv1.SessionReport {
-	r := &swarmv1.SessionReport{Session: s.id, Contract: s.contract, Run: s.run, Progress: s.progressLocked()}
+func (s *session) reportLocked() *round.Report {
+	r := &round.Report{Session: s.id, Contract: s.contract, Run: s.run, Progress: s.progressLocked()}
 	r.Held = s.heldLocked()
 	if s.engine.prove {
 		r.Proofs = s.signed.Told()
 	}
 	of, offers := s.offersLocked()
 	if norm, known := s.normLocked(of); offers && known && !s.finished {
-		r.Ready = &swarmv1.Ready{Seq: of.seq, BaseRound: of.base.round, BaseDigest: of.base.digest, UpdateNorm: norm, Refuses: s.refusedLocked()}
+		r.Ready = &round.Ready{Seq: of.seq, BaseRound: of.base.Round, BaseDigest: of.base.Digest, UpdateNorm: norm, Refuses: s.refusedLocked()}
 		if of.closed {
 			r.Ready.Seq, r.Ready.Weight = s.lastSeq, s.closedWeight()
 		} else {
 			r.Ready.Weight = s.offered.weight
 		}
 	}
-	if p := s.view.GetPlan(); p != nil && s.atLocked(p) {
+	if p := s.view.Plan; p != nil && s.atLocked(p) {
 		r.Done, r.Failed = s.attempt.says(), s.attempt.failed
 	}
 	return r
@@ -235,10 +220,10 @@ func (s *session) closedWeight() uint32 {
 	return s.open.Weight
 }
 
-func (s *session) progressLocked() *swarmv1.Progress {
-	p, _ := proto.Clone(s.progress).(*swarmv1.Progress)
+func (s *session) progressLocked() *round.Progress {
+	p := s.progress
 	p.Phase = s.phaseLocked()
-	return p
+	return &p
 }
 
 func (s *session) phaseLocked() string {
@@ -255,8 +240,7 @@ func (s *session) phaseLocked() string {
 	return "training"
 }
 
-// committedLocked is the contract's last committed model as this node knows it.
-func (s *session) committedLocked() model {
-	c := s.view.GetCommitted()
-	return model{round: c.GetRound(), digest: c.GetDigest(), state: c.GetStateDigest()}
+// refLocked names a model of this session's contract and run.
+func (s *session) refLocked(m round.Model) round.Ref {
+	return round.Ref{Contract: s.contract, Run: s.run, Model: m}
 }

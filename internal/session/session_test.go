@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
-	"google.golang.org/protobuf/proto"
 )
 
 // memory is a weight file.
@@ -52,9 +53,9 @@ func (s *slots) Close() error   { return nil }
 // swarm is a contract of one node's session, moved by the test.
 type swarm struct {
 	mu      sync.Mutex
-	view    *swarmv1.ContractView
+	view    *round.View
 	changed chan struct{}
-	report  *swarmv1.SessionReport
+	report  *round.Report
 	reports int
 	ended   string
 	models  map[string][]byte // by digest: what other nodes hold
@@ -68,27 +69,27 @@ type swarm struct {
 	patience   session.Patience
 	trust      *trust.Guard
 	method     string // that the program asks for; start's default is the mean
-	opened     *swarmv1.OpenSessionRequest
+	opened     *round.Open
 	slowOpen   time.Duration // how long the answer to Open takes
-	compare    func(same func(*swarmv1.ContractView) bool)
-	mergeFn    func(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed)
+	compare    func(same func(*round.View) bool)
+	mergeFn    func(ctx context.Context, job session.Job) (*round.Done, *round.Failed)
 	closeFn    func(ctx context.Context) error
 	endFn      func(ctx context.Context) error
-	answerFn   func(req *swarmv1.ReportRequest) *swarmv1.ReportResponse // with mu held
-	vouchFn    func(job session.Job) *swarmv1.Failed                    // likewise
+	answerFn   func(r *round.Report) round.Answer  // with mu held
+	vouchFn    func(job session.Job) *round.Failed // likewise
 	vouched    int
 	returned   int      // merges that have returned
 	forgotten  []string // what was dropped of contracts, and when
 }
 
 func newSwarm() *swarm {
-	return &swarm{method: "mean", view: &swarmv1.ContractView{Name: "c", Run: 1, Index: 1}, changed: make(chan struct{}), models: map[string][]byte{}}
+	return &swarm{method: "mean", view: &round.View{Name: "c", Run: 1, Index: 1}, changed: make(chan struct{}), models: map[string][]byte{}}
 }
 
-func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
+func (w *swarm) update(fn func(v *round.View)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	v, _ := proto.Clone(w.view).(*swarmv1.ContractView)
+	v := clone(w.view)
 	fn(v)
 	v.Index++
 	w.view = v
@@ -96,26 +97,46 @@ func (w *swarm) update(fn func(v *swarmv1.ContractView)) {
 	w.changed = make(chan struct{})
 }
 
+// clone copies a view, with all that tests change in it.
+func clone(v *round.View) *round.View {
+	out := *v
+	out.Sessions = nil
+	for _, m := range v.Sessions {
+		other := *m
+		out.Sessions = append(out.Sessions, &other)
+	}
+	if v.Plan != nil {
+		p := *v.Plan
+		p.Participants = nil
+		for _, m := range v.Plan.Participants {
+			other := *m
+			p.Participants = append(p.Participants, &other)
+		}
+		out.Plan = &p
+	}
+	return &out
+}
+
 // now is the newest view.
-func (w *swarm) now() *swarmv1.ContractView {
+func (w *swarm) now() *round.View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.view
 }
 
-func (w *swarm) Open(_ context.Context, req *swarmv1.OpenSessionRequest) (*swarmv1.ContractView, error) {
+func (w *swarm) Open(_ context.Context, req *round.Open) (*round.View, error) {
 	w.mu.Lock()
 	w.opened = req
 	w.mu.Unlock()
-	w.update(func(v *swarmv1.ContractView) {
-		v.Sessions = append(v.Sessions, &swarmv1.Session{Id: req.Session, Node: "me", Live: true, State: "open"},
-			&swarmv1.Session{Id: "other", Node: "other", Live: true, State: "open"})
+	w.update(func(v *round.View) {
+		v.Sessions = append(v.Sessions, &round.Session{ID: req.Session, Node: "me", Live: true, State: "open"},
+			&round.Session{ID: "other", Node: "other", Live: true, State: "open"})
 	})
 	time.Sleep(w.slowOpen)
 	return w.now(), nil
 }
 
-func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
+func (w *swarm) Close(ctx context.Context, _ round.Close) (*round.View, error) {
 	w.mu.Lock()
 	fn := w.closeFn
 	w.mu.Unlock()
@@ -124,11 +145,11 @@ func (w *swarm) Close(ctx context.Context, _ *swarmv1.CloseSessionRequest) (*swa
 			return nil, err
 		}
 	}
-	w.update(func(v *swarmv1.ContractView) { v.Sessions[0].State = "closed" })
+	w.update(func(v *round.View) { v.Sessions[0].State = "closed" })
 	return w.now(), nil
 }
 
-func (w *swarm) End(ctx context.Context, req *swarmv1.EndSessionRequest) error {
+func (w *swarm) End(ctx context.Context, req round.End) error {
 	if w.endFn != nil {
 		if err := w.endFn(ctx); err != nil {
 			return err
@@ -147,20 +168,20 @@ func (w *swarm) told() string {
 	return w.ended
 }
 
-func (w *swarm) Report(_ context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
+func (w *swarm) Report(_ context.Context, r *round.Report) (round.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reports++
-	if len(req.Sessions) > 0 {
-		w.report = req.Sessions[0]
+	if r.Session != "" {
+		w.report = r
 	}
 	if w.answerFn != nil {
-		return w.answerFn(req), nil
+		return w.answerFn(r), nil
 	}
-	return &swarmv1.ReportResponse{}, nil
+	return round.Answer{}, nil
 }
 
-func (w *swarm) Vouch(job session.Job) *swarmv1.Failed {
+func (w *swarm) Vouch(job session.Job) *round.Failed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.vouched++
@@ -193,14 +214,14 @@ func (w *swarm) count() int {
 	return w.reports
 }
 
-// said is the newest report of the session.
-func (w *swarm) said() *swarmv1.SessionReport {
+// said is the newest report of the session; it says nothing before the first.
+func (w *swarm) said() *round.Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.report
+	return cmp.Or(w.report, &round.Report{})
 }
 
-func (w *swarm) Watch(ctx context.Context, _ string, fn func(*swarmv1.ContractView)) error {
+func (w *swarm) Watch(ctx context.Context, _ string, fn func(*round.View)) error {
 	for {
 		w.mu.Lock()
 		v, changed, removed := w.view, w.changed, w.removed
@@ -222,7 +243,7 @@ func (w *swarm) remove() {
 	w.mu.Lock()
 	w.removed = true
 	w.mu.Unlock()
-	w.update(func(*swarmv1.ContractView) {})
+	w.update(func(*round.View) {})
 }
 
 func (w *swarm) Waiting(context.Context, string) (string, error) { return "1 more peer", nil }
@@ -233,11 +254,15 @@ func (w *swarm) Forget(contract string) {
 }
 func (w *swarm) SentBytes() uint64 { return 0 }
 func (w *swarm) Planned(job session.Job) string {
-	d := merge.Sum(fmt.Append(nil, job.Plan.Witnesses, job.Plan.Participants))
+	said := fmt.Append(nil, job.Plan.Witnesses)
+	for _, p := range job.Plan.Participants {
+		said = fmt.Append(said, *p)
+	}
+	d := merge.Sum(said)
 	return d.String()
 }
 
-func (w *swarm) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+func (w *swarm) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	w.mu.Lock()
 	w.merges++
 	fn := w.mergeFn
@@ -249,13 +274,13 @@ func (w *swarm) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swa
 	_, _ = job.Source.ReadAt(b, 0)
 	_, _ = job.Merging.WriteAt(b, 0)
 	job.Merged([]merge.Digest{merge.Sum(b)})
-	return &swarmv1.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
 }
 
-func (w *swarm) Fetch(_ context.Context, _ *swarmv1.Session, req session.FetchRequest, dst io.WriterAt) error {
+func (w *swarm) Fetch(_ context.Context, _ *round.Session, m round.Ref, _ int64, dst io.WriterAt) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b, ok := w.models[req.Digest]
+	b, ok := w.models[m.Digest]
 	if !ok && w.refuses {
 		return refusal{}
 	}
@@ -298,7 +323,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
 		Patience: w.patience, Sign: w.sign, Trust: w.trust,
-		Compare: func(_ context.Context, _ string, same func(*swarmv1.ContractView) bool, _ bool) string {
+		Compare: func(_ context.Context, _ string, same func(*round.View) bool, _ bool) string {
 			if w.compare != nil {
 				w.compare(same)
 			}
@@ -319,28 +344,28 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := e.Open(t.Context(), session.OpenRequest{
-		Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: w.method, Layout: layout,
-	})
+	opened, err := e.Open(t.Context(), round.Open{
+		Contract: "c", Terms: round.Terms{MinPeers: 1, Method: w.method}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1,
+	}, layout)
 	return e, opened, err
 }
 
-func plan(v *swarmv1.ContractView, round, attempt, seq uint64) {
-	v.Plan = &swarmv1.Plan{Run: 1, Round: round, Attempt: attempt, Participants: []*swarmv1.Participant{{Session: v.Sessions[0].Id, Node: "me", Seq: seq}}}
+func plan(v *round.View, number, attempt, seq uint64) {
+	v.Plan = &round.Plan{Run: 1, Round: number, Attempt: attempt, Participants: []*round.Participant{{Session: v.Sessions[0].ID, Node: "me", Seq: seq}}}
 }
 
 // round plans one of the node's offer of the same number, lets it merge, and commits what it reports.
 func (w *swarm) round(number uint64) {
-	w.update(func(v *swarmv1.ContractView) { plan(v, number, 1, number) })
+	w.update(func(v *round.View) { plan(v, number, 1, number) })
 	synctest.Wait()
-	w.update(func(v *swarmv1.ContractView) { commit(v, number, number, w.report.Done.ModelDigest) })
+	w.update(func(v *round.View) { commit(v, number, number, w.report.Done.ModelDigest) })
 }
 
-func commit(v *swarmv1.ContractView, round, seq uint64, digest string) {
-	v.Committed = &swarmv1.CommittedRound{Round: round, Attempt: 1, Digest: digest, NextInterval: 4, Participants: []string{"other"}}
+func commit(v *round.View, number, seq uint64, digest string) {
+	v.Committed = state.CommittedRound{Round: number, Attempt: 1, Digest: digest, NextInterval: 4, Participants: []string{"other"}}
 	if seq > 0 {
 		v.Committed.Participants = append(v.Committed.Participants, "me")
-		v.Sessions[0].LastRound, v.Sessions[0].LastSeq = round, seq
+		v.Sessions[0].LastRound, v.Sessions[0].LastSeq = number, seq
 	}
 	v.Plan = nil
 }
@@ -367,21 +392,21 @@ func TestRoundIsHandedOverOnlyWhenCommitted(t *testing.T) {
 		e, id, s := start(t, w)
 		copy(s.local.b, "12345678")
 		got := syncCall(t, e, id, 1)
-		if w.said().GetReady().GetSeq() != 1 {
+		if w.said().Ready.Seq != 1 {
 			t.Fatalf("report says %v, want ready with seq 1", w.said())
 		}
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
 		select {
 		case a := <-got:
 			t.Fatalf("answered before the commit: %v", a)
 		default:
 		}
-		if w.said().GetDone().GetModelDigest() != digestOf([]byte("12345678")) {
+		if w.said().Done.ModelDigest != digestOf([]byte("12345678")) {
 			t.Fatalf("report says %v, want done", w.said())
 		}
 		digest := w.said().Done.ModelDigest
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		w.update(func(v *round.View) { commit(v, 1, 1, digest) })
 		a := <-got
 		if a.err != nil || a.r.Round != 1 || !a.r.Contributed || a.r.Slot != "merged-0" || a.r.Interval != 4 {
 			t.Fatalf("got %+v, %v", a.r, a.err)
@@ -401,18 +426,18 @@ func TestRoundTakesTwoReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
-		round(t, w, e, id, 1)
+		onceMore(t, w, e, id, 1)
 		before := w.count()
-		round(t, w, e, id, 2)
+		onceMore(t, w, e, id, 2)
 		if n := w.count() - before; n != 2 {
 			t.Errorf("a round took %d reports, want one that the node is ready and one that it is done", n)
 		}
-		if err := e.Report(id, &swarmv1.Progress{Round: 2, Loss: 0.5, HasLoss: true}); err != nil {
+		if err := e.Report(id, round.Progress{Round: 2, Loss: 0.5, HasLoss: true}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		if said := w.said(); w.count()-before != 3 || said.GetReady() != nil || said.GetProgress().GetLoss() != 0.5 {
+		if said := w.said(); w.count()-before != 3 || said.Ready != nil || said.Progress.Loss != 0.5 {
 			t.Errorf("report %d of the round says %v, want one more that says what has changed since", w.count()-before, said)
 		}
 	})
@@ -423,14 +448,14 @@ func TestLateJoinerFetchesAndDoesNotContribute(t *testing.T) {
 		w := newSwarm()
 		e, id, s := start(t, w)
 		model := []byte("ABCDEFGH")
-		w.update(func(v *swarmv1.ContractView) { commit(v, 5, 0, digestOf(model)) })
+		w.update(func(v *round.View) { commit(v, 5, 0, digestOf(model)) })
 		got := syncCall(t, e, id, 1)
 		select {
 		case a := <-got:
 			t.Fatalf("answered without the model: %+v", a)
 		case <-time.After(3 * time.Second): // nobody holds it yet: it keeps trying
 		}
-		if w.said().GetReady() != nil {
+		if w.said().Ready != nil {
 			t.Fatalf("ready without the committed model: %v", w.said())
 		}
 		w.mu.Lock()
@@ -454,24 +479,24 @@ func TestSupersededAttemptIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		stopped := 0
-		w.mergeFn = func(ctx context.Context, _ session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(ctx context.Context, _ session.Job) (*round.Done, *round.Failed) {
 			<-ctx.Done()
 			stopped++
 			return nil, nil
 		}
 		e, id, _ := start(t, w)
 		got := syncCall(t, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
 		w.mu.Lock()
 		w.mergeFn = nil
 		w.mu.Unlock()
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 2, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 2, 1) })
 		synctest.Wait()
-		if stopped != 1 || w.merges != 2 || w.said().GetDone().GetAttempt() != 2 {
+		if stopped != 1 || w.merges != 2 || w.said().Done.Attempt != 2 {
 			t.Fatalf("stopped %d, merges %d, report %v", stopped, w.merges, w.said())
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Run = 2 })
+		w.update(func(v *round.View) { v.Run = 2 })
 		if a := <-got; a.err == nil || !strings.Contains(a.err.Error(), "was reset") {
 			t.Fatalf("after a reset: got %v", a.err)
 		}
@@ -482,7 +507,7 @@ func TestSupersededAttemptIsAbandoned(t *testing.T) {
 func TestWhatAReplacedSessionMergedIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
-		w.mergeFn = func(ctx context.Context, _ session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(ctx context.Context, _ session.Job) (*round.Done, *round.Failed) {
 			<-ctx.Done()
 			time.Sleep(time.Second)
 			w.mu.Lock()
@@ -492,13 +517,13 @@ func TestWhatAReplacedSessionMergedIsForgotten(t *testing.T) {
 		}
 		e, id, _ := start(t, w)
 		syncCall(t, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
 		layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{2}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = e.Open(t.Context(), session.OpenRequest{Contract: "d", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Method: "mean", Layout: layout})
+		_, err = e.Open(t.Context(), round.Open{Contract: "d", Terms: round.Terms{MinPeers: 1, Method: "mean"}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1}, layout)
 		if want := []string{"c after 1 merges"}; err != nil || !slices.Equal(w.forgotten, want) {
 			t.Errorf("forgot %q, want %q; %v", w.forgotten, want, err)
 		}
@@ -523,12 +548,12 @@ func TestNobodyWaitsForADeletedContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		got := syncCall(t, e, id, 1)
 		digest := w.said().Done.ModelDigest
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		w.update(func(v *round.View) { commit(v, 1, 1, digest) })
 		<-got
-		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		w.update(func(v *round.View) { v.Over = true })
 		if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {
 			t.Fatal(err)
 		}
@@ -549,20 +574,20 @@ func TestCloseGivesTheFinalModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		got := syncCall(t, e, id, 1)
 		digest := w.said().Done.ModelDigest
-		w.update(func(v *swarmv1.ContractView) { commit(v, 1, 1, digest) })
+		w.update(func(v *round.View) { commit(v, 1, 1, digest) })
 		<-got
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := e.Close(short, id, "snapshot"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("close before the end: got %v, want pending", err)
 		}
-		if w.said().GetReady() == nil {
+		if w.said().Ready == nil {
 			t.Fatal("a closed session must stay ready")
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		w.update(func(v *round.View) { v.Over = true })
 		r, err := e.Close(t.Context(), id, "snapshot")
 		if err != nil || r.Round != 1 || !r.TrainingOver {
 			t.Fatalf("got %+v, %v", r, err)
@@ -579,7 +604,7 @@ func TestCloseGivesTheFinalModel(t *testing.T) {
 			t.Fatal("left while another session was open")
 		default:
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Sessions[1].State = "ended" })
+		w.update(func(v *round.View) { v.Sessions[1].State = "ended" })
 		if err := <-lingered; err != nil {
 			t.Fatal(err)
 		}
@@ -592,18 +617,18 @@ func TestCommittedModelsAreKeptOnDisk(t *testing.T) {
 		w.modelDir = t.TempDir()
 		e, id, s := start(t, w)
 		var digests []string
-		for round := uint64(1); round <= 5; round++ {
-			copy(s.local.b, fmt.Sprintf("round %02d", round))
-			got := syncCall(t, e, id, round)
-			w.update(func(v *swarmv1.ContractView) { plan(v, round, 1, round) })
+		for n := uint64(1); n <= 5; n++ {
+			copy(s.local.b, fmt.Sprintf("round %02d", n))
+			got := syncCall(t, e, id, n)
+			w.update(func(v *round.View) { plan(v, n, 1, n) })
 			synctest.Wait()
 			digest := w.said().Done.ModelDigest
 			digests = append(digests, digest)
-			w.update(func(v *swarmv1.ContractView) { commit(v, round, round, digest) })
+			w.update(func(v *round.View) { commit(v, n, n, digest) })
 			<-got
 			time.Sleep(5 * time.Second) // rounds that are not in a hurry: each model is copied
 		}
-		w.update(func(v *swarmv1.ContractView) { v.Over = true })
+		w.update(func(v *round.View) { v.Over = true })
 		if _, err := e.Close(t.Context(), id, "snapshot"); err != nil {
 			t.Fatal(err)
 		}
@@ -611,21 +636,21 @@ func TestCommittedModelsAreKeptOnDisk(t *testing.T) {
 		if err != nil || len(kept) != 3 {
 			t.Fatalf("kept %v, %v; want three models and nothing else", kept, err)
 		}
-		for _, round := range []uint64{4, 5} { // one from disk, one from the slot
-			r, size, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: round, Digest: digests[round-1]})
+		for _, n := range []uint64{4, 5} { // one from disk, one from the slot
+			r, size, err := e.OpenModel(round.Ref{Contract: "c", Run: 1, Model: round.Model{Round: n, Digest: digests[n-1]}})
 			if err != nil || size != 8 {
-				t.Fatalf("round %d: size %d, %v", round, size, err)
+				t.Fatalf("round %d: size %d, %v", n, size, err)
 			}
 			b, err := io.ReadAll(r)
-			if want := fmt.Sprintf("round %02d", round); err != nil || string(b) != want {
-				t.Fatalf("round %d: got %q, %v", round, b, err)
+			if want := fmt.Sprintf("round %02d", n); err != nil || string(b) != want {
+				t.Fatalf("round %d: got %q, %v", n, b, err)
 			}
 			if err := r.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, digest := range []string{digests[0], "../../../etc/passwd", strings.Repeat("0", 64)} {
-			if _, _, err := e.OpenModel(session.FetchRequest{Contract: "c", Run: 1, Round: 1, Digest: digest}); err == nil {
+			if _, _, err := e.OpenModel(round.Ref{Contract: "c", Run: 1, Model: round.Model{Round: 1, Digest: digest}}); err == nil {
 				t.Fatalf("digest %q was served", digest)
 			}
 		}
@@ -637,15 +662,15 @@ func TestHurriedRoundsAreNotAllCopied(t *testing.T) {
 		w := newSwarm()
 		w.modelDir = t.TempDir()
 		e, id, s := start(t, w)
-		for round := uint64(1); round <= 20; round++ {
-			copy(s.local.b, fmt.Sprintf("round %02d", round))
-			got := syncCall(t, e, id, round)
-			w.update(func(v *swarmv1.ContractView) { plan(v, round, 1, round) })
+		for n := uint64(1); n <= 20; n++ {
+			copy(s.local.b, fmt.Sprintf("round %02d", n))
+			got := syncCall(t, e, id, n)
+			w.update(func(v *round.View) { plan(v, n, 1, n) })
 			synctest.Wait()
 			digest := w.said().Done.ModelDigest
-			w.update(func(v *swarmv1.ContractView) {
-				commit(v, round, round, digest)
-				v.Over = round == 20
+			w.update(func(v *round.View) {
+				commit(v, n, n, digest)
+				v.Over = n == 20
 			})
 			<-got
 		}

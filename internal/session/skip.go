@@ -4,31 +4,29 @@ package session
 // own weights, from the same base and for the same interval. If a newer model was committed meanwhile the program gets that.
 func (s *session) skipLocked() {
 	o := s.offered
-	if o == nil || o.seq > s.skippedLocked() || s.base != s.committedLocked() {
+	if o == nil || o.seq > s.skippedLocked() || s.base != s.view.Model() {
 		return
 	}
 	if s.attempt.running() {
 		s.attempt.stop() // The program is about to write what it reads. Its task calls for the next reconciliation.
 		return
 	}
-	r := &Result{Round: s.base.round, Slot: s.heldSlot, Digest: s.base.digest, Interval: max(s.open.SyncFrequency, 1), Skipped: true}
-	if c := s.view.GetCommitted(); c != nil {
+	r := &Result{Round: s.base.Round, Slot: s.heldSlot, Digest: s.base.Digest, Interval: max(s.open.SyncFrequency, 1), Skipped: true}
+	if c := s.view.Committed; c.Round > 0 {
 		r.Interval = max(c.NextInterval, 1)
 	}
 	s.last, s.lastSeq, s.offered = r, o.seq, nil
 	s.recordLocked()
 	s.engine.cfg.Log.Warn("a round was skipped; the program trains on with its own weights", "contract", s.contract,
-		"round", s.base.round+1, "reason", s.view.GetSkips().GetReason())
+		"round", s.base.Round+1, "reason", s.view.Skipped)
 	s.notifyLocked()
 	signal(s.engine.beat)
 }
 
 // skippedLocked is the newest Sync that the swarm has skipped.
 func (s *session) skippedLocked() uint64 {
-	for _, m := range s.view.GetSessions() {
-		if m.Id == s.id {
-			return m.SkippedSeq
-		}
+	if m := s.view.Session(s.id); m != nil {
+		return m.SkippedSeq
 	}
 	return 0
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -17,12 +18,12 @@ func TestASkippedRoundIsAnsweredWithoutAModel(t *testing.T) {
 		w := newSwarm()
 		e, id, s := start(t, w)
 		copy(s.local.b, "12345678")
-		skip := func(seq uint64, round uint64, digest string) {
+		skip := func(seq, number uint64, digest string) {
 			t.Helper()
 			got := syncCall(t, e, id, seq)
-			w.update(func(v *swarmv1.ContractView) { v.Sessions[0].SkippedSeq = seq })
+			w.update(func(v *round.View) { v.Sessions[0].SkippedSeq = seq })
 			a := <-got
-			if a.err != nil || !a.r.Skipped || a.r.Contributed || a.r.Round != round || a.r.Digest != digest || a.r.Interval != 4 {
+			if a.err != nil || !a.r.Skipped || a.r.Contributed || a.r.Round != number || a.r.Digest != digest || a.r.Interval != 4 {
 				t.Fatalf("got %+v, %v", a.r, a.err)
 			}
 			if again, err := e.Sync(t.Context(), id, seq, 1); err != nil || again != a.r {
@@ -31,13 +32,13 @@ func TestASkippedRoundIsAnsweredWithoutAModel(t *testing.T) {
 		}
 		skip(1, 0, "") // before there is any model
 		got := syncCall(t, e, id, 2)
-		if r := w.said().GetReady(); r.GetSeq() != 2 || r.GetBaseRound() != 0 {
+		if r := w.said().Ready; r.Seq != 2 || r.BaseRound != 0 {
 			t.Fatalf("offers %v, want Sync 2 from no model", r)
 		}
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 2, 2) })
+		w.update(func(v *round.View) { plan(v, 1, 2, 2) })
 		synctest.Wait()
-		digest := w.said().GetDone().GetModelDigest()
-		w.update(func(v *swarmv1.ContractView) {
+		digest := w.said().Done.ModelDigest
+		w.update(func(v *round.View) {
 			commit(v, 1, 2, digest)
 			v.Committed.Attempt = 2
 		})
@@ -53,16 +54,16 @@ func TestASkipWaitsForTheAttemptToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
 		merging := make(chan struct{})
-		w.mergeFn = func(ctx context.Context, _ session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(ctx context.Context, _ session.Job) (*round.Done, *round.Failed) {
 			<-ctx.Done()
 			<-merging
 			return nil, nil
 		}
 		e, id, _ := start(t, w)
 		got := syncCall(t, e, id, 1)
-		w.update(func(v *swarmv1.ContractView) { plan(v, 1, 1, 1) })
+		w.update(func(v *round.View) { plan(v, 1, 1, 1) })
 		synctest.Wait()
-		w.update(func(v *swarmv1.ContractView) { v.Plan, v.Sessions[0].SkippedSeq = nil, 1 })
+		w.update(func(v *round.View) { v.Plan, v.Sessions[0].SkippedSeq = nil, 1 })
 		synctest.Wait()
 		select {
 		case a := <-got:
@@ -84,7 +85,7 @@ func TestANewerModelIsBetterThanASkip(t *testing.T) {
 		got := syncCall(t, e, id, 1)
 		digest := digestOf([]byte("abcdefgh"))
 		w.models[digest] = []byte("abcdefgh")
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			v.Sessions[0].SkippedSeq = 1
 			commit(v, 1, 0, digest)
 		})
@@ -96,12 +97,12 @@ func TestANewerModelIsBetterThanASkip(t *testing.T) {
 
 // owned plans an attempt in which this node contributes and others own all leaves of a model of one leaf, or of more.
 func (w *swarm) owned(attempt, seq uint64, owners ...string) {
-	w.update(func(v *swarmv1.ContractView) {
-		v.Plan = &swarmv1.Plan{Run: 1, Round: v.GetCommitted().GetRound() + 1, Attempt: attempt, Participants: []*swarmv1.Participant{
-			{Session: v.Sessions[0].Id, Node: "me", PeerId: "me", Seq: seq, Weight: 1},
+	w.update(func(v *round.View) {
+		v.Plan = &round.Plan{Run: 1, Round: v.Committed.Round + 1, Attempt: attempt, Participants: []*round.Participant{
+			{Session: v.Sessions[0].ID, Node: "me", PeerID: "me", Seq: seq, Weight: 1},
 		}}
 		for i, o := range owners {
-			v.Plan.Participants = append(v.Plan.Participants, &swarmv1.Participant{Node: o, PeerId: o, ShardFirst: uint64(i), ShardLeaves: 1, Weight: 1})
+			v.Plan.Participants = append(v.Plan.Participants, &round.Participant{Node: o, PeerID: o, Shards: []state.LeafRun{{First: uint64(i), Leaves: 1}}, Weight: 1})
 		}
 	})
 	synctest.Wait()
@@ -112,8 +113,8 @@ func (w *swarm) owned(attempt, seq uint64, owners ...string) {
 func TestNoThirdOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
-		w.mergeFn = func(_ context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
-			return nil, &swarmv1.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Reason: "no byte came"}
+		w.mergeFn = func(_ context.Context, job session.Job) (*round.Done, *round.Failed) {
+			return nil, &round.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Reason: "no byte came"}
 		}
 		e, id, _ := start(t, w)
 		begins := func(what string, want bool) {
@@ -125,8 +126,8 @@ func TestNoThirdOwner(t *testing.T) {
 			if began != want {
 				t.Fatalf("%s: began is %v", what, began)
 			}
-			if code := w.said().GetFailed().GetCode(); (code == "THIRD_OWNER") == want {
-				t.Errorf("%s: reports the code %q", what, code)
+			if f := w.said().Failed; (f != nil && f.Code == "THIRD_OWNER") == want {
+				t.Errorf("%s: reports %+v", what, f)
 			}
 		}
 		_ = syncCall(t, e, id, 1)
@@ -142,14 +143,14 @@ func TestNoThirdOwner(t *testing.T) {
 		begins("the first ones again", true)
 		w.owned(6, 1, "c", "d")
 		begins("the second ones again", true)
-		w.update(func(v *swarmv1.ContractView) { v.Plan, v.Sessions[0].SkippedSeq = nil, 1 })
+		w.update(func(v *round.View) { v.Plan, v.Sessions[0].SkippedSeq = nil, 1 })
 		synctest.Wait()
 		_ = syncCall(t, e, id, 2)
 		w.owned(7, 2, "e", "f")
 		begins("what is offered anew", true)
 		w.owned(8, 2, "g", "f")
 		begins("a second owner of it", true)
-		w.update(func(v *swarmv1.ContractView) { v.Plan, v.Sessions[0].SkippedSeq = nil, 2 })
+		w.update(func(v *round.View) { v.Plan, v.Sessions[0].SkippedSeq = nil, 2 })
 		synctest.Wait()
 		go func() { _, _ = e.Close(t.Context(), id, "snapshot") }()
 		synctest.Wait()
@@ -167,7 +168,7 @@ func TestNoThirdOwnerAfterARestart(t *testing.T) {
 		files, _ := newSlots(8)
 		log := slog.New(slog.DiscardHandler)
 		var recorded *session.Saved // when an attempt begins
-		w.mergeFn = func(ctx context.Context, _ session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+		w.mergeFn = func(ctx context.Context, _ session.Job) (*round.Done, *round.Failed) {
 			recorded = session.OpenJournal(path, log).Record().Session
 			<-ctx.Done()
 			return nil, nil
@@ -197,7 +198,7 @@ func TestNoThirdOwnerAfterARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opened, err := e.Open(t.Context(), session.OpenRequest{Contract: "c", MinPeers: 1, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1, Layout: layout})
+		opened, err := e.Open(t.Context(), round.Open{Contract: "c", Terms: round.Terms{MinPeers: 1}, SyncFrequency: 4, CheckinMode: "snapshot", Weight: 1}, layout)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,10 +211,10 @@ func TestNoThirdOwnerAfterARestart(t *testing.T) {
 			t.Fatalf("when the second attempt began the record was %+v", recorded)
 		}
 		w.merges = 0
-		w.update(func(v *swarmv1.ContractView) { v.Plan = nil })
+		w.update(func(v *round.View) { v.Plan = nil })
 		_, end = live(session.OpenJournal(path, log).Record().Session)
 		w.owned(3, 1, "c")
-		if code := w.said().GetFailed().GetCode(); code != "THIRD_OWNER" || w.merges != 0 {
+		if code := w.said().Failed.Code; code != "THIRD_OWNER" || w.merges != 0 {
 			t.Errorf("after the restart %d attempts began, the code is %q", w.merges, code)
 		}
 		w.owned(4, 1, "a")

@@ -3,7 +3,7 @@ package session
 import (
 	"bytes"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
@@ -19,7 +19,7 @@ type lastSaid struct {
 const livesApart = 1 << 20
 
 // numberLocked numbers a report, and signs it if it is to be passed on.
-func (s *session) numberLocked(r *swarmv1.SessionReport, passedOn bool) {
+func (s *session) numberLocked(r *round.Report, passedOn bool) {
 	e := s.engine
 	if e.cfg.Sign == nil {
 		return

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/proof"
-	"github.com/swarmd/swarmd/merge"
 )
 
 // settle is how long the first model of a session must last before it is copied, unless it is final. Afterwards copying
@@ -33,30 +32,27 @@ const copyBuffer = 1 << 20
 // `get model` and restarts; the program never sees them.
 type store struct{ dir string }
 
-func (st store) path(contract string, run uint64, m model) string {
-	name := fmt.Sprintf("%d-%d-%s", run, m.round, m.digest)
-	if m.state != "" {
-		name += "-" + m.state
+func (st store) path(m round.Ref) string {
+	name := fmt.Sprintf("%d-%d-%s", m.Run, m.Round, m.Digest)
+	if m.State != "" {
+		name += "-" + m.State
 	}
-	return filepath.Join(st.dir, contract, name+".model")
+	return filepath.Join(st.dir, m.Contract, name+".model")
 }
 
 // parseModelName reads a file's name; false if it is none of ours.
-func parseModelName(path string) (run uint64, m model, ok bool) {
+func parseModelName(contract, path string) (m round.Ref, ok bool) {
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".model"), "-")
 	if len(parts) != 3 && len(parts) != 4 {
-		return 0, model{}, false
+		return round.Ref{}, false
 	}
 	run, runErr := strconv.ParseUint(parts[0], 10, 64)
-	round, roundErr := strconv.ParseUint(parts[1], 10, 64)
-	m = model{round: round, digest: parts[2]}
-	_, digestErr := merge.ParseDigest(m.digest)
+	n, roundErr := strconv.ParseUint(parts[1], 10, 64)
+	m = round.Ref{Contract: contract, Run: run, Model: round.Model{Round: n, Digest: parts[2]}}
 	if len(parts) == 4 {
-		m.state = parts[3]
-		_, err := merge.ParseDigest(m.state)
-		digestErr = errors.Join(digestErr, err)
+		m.State = parts[3]
 	}
-	return run, m, errors.Join(runErr, roundErr, digestErr) == nil
+	return m, errors.Join(runErr, roundErr, m.Check()) == nil && (len(parts) == 3 || m.State != "")
 }
 
 // models returns the files of a contract, newest first.
@@ -66,30 +62,30 @@ func (st store) models(contract string) []string {
 		return nil
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		ar, am, _ := parseModelName(a)
-		br, bm, _ := parseModelName(b)
-		return cmp.Or(cmp.Compare(br, ar), cmp.Compare(bm.round, am.round), cmp.Compare(a, b))
+		x, _ := parseModelName(contract, a)
+		y, _ := parseModelName(contract, b)
+		return cmp.Or(cmp.Compare(y.Run, x.Run), cmp.Compare(y.Round, x.Round), cmp.Compare(a, b))
 	})
 	return names
 }
 
 // list returns the models of a run that lie on disk with so many bytes, newest first.
-func (st store) list(contract string, run uint64, bytes int64) []model {
-	var out []model
+func (st store) list(contract string, run uint64, bytes int64) []round.Model {
+	var out []round.Model
 	for _, name := range st.models(contract) {
-		of, m, ok := parseModelName(name)
+		m, ok := parseModelName(contract, name)
 		info, err := os.Stat(name)
-		if ok && of == run && err == nil && info.Size() == bytes {
-			out = append(out, m)
+		if ok && m.Run == run && err == nil && info.Size() == bytes {
+			out = append(out, m.Model)
 		}
 	}
 	return out
 }
 
 // proofs returns what this node has signed of models that lie on disk. A file that is not whole proves nothing.
-func (st store) proofs(contract string, run uint64, of []model) (out []*swarmv1.RoundProof) {
+func (st store) proofs(contract string, run uint64, of []round.Model) (out []*round.Proof) {
 	for _, m := range of {
-		if p, err := proof.Read(proof.Path(st.path(contract, run, m)), run); err == nil {
+		if p, err := proof.Read(proof.Path(st.path(round.Ref{Contract: contract, Run: run, Model: m})), run); err == nil {
 			out = append(out, p)
 		}
 	}
@@ -97,10 +93,10 @@ func (st store) proofs(contract string, run uint64, of []model) (out []*swarmv1.
 }
 
 // find returns the file of a model, whichever round it was committed in, empty if there is none.
-func (st store) find(req FetchRequest) string {
-	for _, name := range st.models(req.Contract) {
-		run, m, ok := parseModelName(name)
-		if ok && run == req.Run && m.digest == req.Digest && (req.State == "" || m.state == req.State) {
+func (st store) find(want round.Ref) string {
+	for _, name := range st.models(want.Contract) {
+		m, ok := parseModelName(want.Contract, name)
+		if ok && m.Run == want.Run && m.Digest == want.Digest && (want.State == "" || m.State == want.State) {
 			return name
 		}
 	}
@@ -122,7 +118,7 @@ func (st store) prune(contract string) error {
 
 // keepLocked has the held model copied to disk: one copy at a time, and a model that was replaced meanwhile is skipped.
 func (s *session) keepLocked() {
-	if s.engine.cfg.ModelDir == "" || s.keeping || !s.held.exists() {
+	if s.engine.cfg.ModelDir == "" || s.keeping || !s.held.Exists() {
 		return
 	}
 	s.keeping = true
@@ -142,16 +138,16 @@ func (s *session) keepLocked() {
 // start from it even if no other node holds it any more. Nothing else uses the session's files then.
 func (s *session) keepLast() {
 	dir := s.engine.cfg.ModelDir
-	if dir == "" || s.slots == nil || !s.held.exists() || s.kept == s.held {
+	if dir == "" || s.slots == nil || !s.held.Exists() || s.kept == s.held {
 		return
 	}
 	st := store{dir}
-	err := proof.WriteFile(st.path(s.contract, s.run, s.held), io.NewSectionReader(s.slots.Committed(), 0, s.bytes()), false)
+	err := proof.WriteFile(st.path(s.refLocked(s.held)), io.NewSectionReader(s.slots.Committed(), 0, s.bytes()), false)
 	if err == nil {
-		err = errors.Join(proof.Write(proof.Path(st.path(s.contract, s.run, s.held)), s.signed.Of(s.held.round, s.held.digest)), st.prune(s.contract))
+		err = errors.Join(proof.Write(proof.Path(st.path(s.refLocked(s.held))), s.signed.Of(s.held)), st.prune(s.contract))
 	}
 	if err != nil {
-		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", dir, "round", s.held.round, "err", err)
+		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", dir, "round", s.held.Round, "err", err)
 	}
 }
 
@@ -177,7 +173,7 @@ func (s *session) settled(pause time.Duration) bool {
 }
 
 // finalLocked tells whether the held model is the contract's final one. A view can be ahead of what is held.
-func (s *session) finalLocked() bool { return s.view.GetOver() && s.held == s.committedLocked() }
+func (s *session) finalLocked() bool { return s.view.Over && s.held == s.view.Model() }
 
 // keepOne copies what is held now and tells whether there is more to do.
 func (s *session) keepOne() bool {
@@ -190,18 +186,18 @@ func (s *session) keepOne() bool {
 		return false
 	}
 	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.slots.Committed(), 0, s.bytes())}
-	signed := s.signed.Of(m.round, m.digest)
+	signed, st := s.signed.Of(m), store{e.cfg.ModelDir}
+	path := st.path(s.refLocked(m))
 	e.mu.Unlock()
-	st := store{e.cfg.ModelDir}
-	err := proof.WriteFile(st.path(s.contract, s.run, m), r, final)
+	err := proof.WriteFile(path, r, final)
 	if err == nil {
-		err = errors.Join(proof.Write(proof.Path(st.path(s.contract, s.run, m)), signed), st.prune(s.contract))
+		err = errors.Join(proof.Write(proof.Path(path), signed), st.prune(s.contract))
 		s.lookForCopies(s.run)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil && s.held == m {
-		e.cfg.Log.Error("keep the committed model on disk; free space, it is still served from memory", "dir", e.cfg.ModelDir, "round", m.round, "err", err)
+		e.cfg.Log.Error("keep the committed model on disk; free space, it is still served from memory", "dir", e.cfg.ModelDir, "round", m.Round, "err", err)
 	}
 	if s.held == m {
 		s.kept, s.keptFinal = m, final // tried: a full disk must not keep Close waiting for ever

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestReportsGoOnWhileAModelIsSummedUp: what takes half a second for each GiB holds up neither reports nor the status.
@@ -24,7 +24,7 @@ func TestReportsGoOnWhileAModelIsSummedUp(t *testing.T) {
 		}
 		w.models[digestOf([]byte("87654321"))] = []byte("87654321")
 		got = syncCall(t, e, id, 2)
-		w.update(func(v *swarmv1.ContractView) { commit(v, 2, 0, digestOf([]byte("87654321"))) })
+		w.update(func(v *round.View) { commit(v, 2, 0, digestOf([]byte("87654321"))) })
 		if a := <-got; a.err != nil || sums != 2 {
 			t.Errorf("fetched: %+v, %d sums, want 2", a, sums)
 		}

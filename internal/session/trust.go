@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/internal/trust"
 )
@@ -23,7 +23,7 @@ const (
 // learnLocked has what is not known of the other nodes asked for, before a plan waits for it.
 func (s *session) learnLocked() {
 	t := s.engine.cfg.Trust
-	sessions := s.view.GetSessions()
+	sessions := s.view.Sessions
 	if refused := s.refusedLocked(); !slices.Equal(refused, s.refused) {
 		s.refused = refused
 		s.engine.cfg.Log.Info("takes part in nothing with some peers", "contract", s.contract, "refused", refused, "why", s.whyRefused(refused))
@@ -48,7 +48,7 @@ func (s *session) learnLocked() {
 
 // whyRefused says why the first of those refused is.
 func (s *session) whyRefused(refused []string) string {
-	for _, m := range s.view.GetSessions() {
+	for _, m := range s.view.Sessions {
 		if len(refused) > 0 && m.Node == refused[0] && m.State != "ended" {
 			if err := s.engine.cfg.Trust.Peer(m); err != nil {
 				return err.Error()
@@ -60,7 +60,7 @@ func (s *session) whyRefused(refused []string) string {
 
 // acceptsLocked tells whether this node takes part in the plan. One that it refuses is a failed attempt for which nothing was
 // sent; one that it can't judge yet waits until learnLocked has asked.
-func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
+func (s *session) acceptsLocked(p *round.Plan, self int) bool {
 	t := s.engine.cfg.Trust
 	if t == nil {
 		return true
@@ -76,7 +76,7 @@ func (s *session) acceptsLocked(p *swarmv1.Plan, self int) bool {
 	s.doubted = s.doubted || trust.Doubtful(err)
 	reason := text.Cut(err.Error(), maxReason)
 	s.attempt = s.attemptOfLocked(p)
-	s.attempt.failed = &swarmv1.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused}
+	s.attempt.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused}
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
 	signal(s.engine.beat)
 	return false
@@ -91,7 +91,7 @@ func (s *session) contributionLocked() uint64 {
 }
 
 // accepted are the sessions whose nodes this one shares models with. With unjudged some more may be, once Learn has asked for them.
-func (s *session) accepted(sessions []*swarmv1.Session) (out []*swarmv1.Session, unjudged []error) {
+func (s *session) accepted(sessions []*round.Session) (out []*round.Session, unjudged []error) {
 	t := s.engine.cfg.Trust
 	if t == nil {
 		return sessions, nil
@@ -110,7 +110,7 @@ func (s *session) accepted(sessions []*swarmv1.Session) (out []*swarmv1.Session,
 // refusedLocked names the nodes that the leader should not plan with this one.
 func (s *session) refusedLocked() []string {
 	if t := s.engine.cfg.Trust; t != nil {
-		return t.Refused(s.view.GetSessions(), s.engine.cfg.Peer)
+		return t.Refused(s.view.Sessions, s.engine.cfg.Peer)
 	}
 	return nil
 }

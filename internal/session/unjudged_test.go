@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/trust"
 )
@@ -44,19 +44,19 @@ func TestAHolderThatIsNotJudgedYetMayHoldTheModel(t *testing.T) {
 		w.models[digestOf(final)] = final
 		w.trust = trust.New(trust.Config{
 			Source: other, Domains: domains, SwarmID: func() string { return swarmID }, Log: slog.New(slog.DiscardHandler),
-			Ask: func(context.Context, []string) ([]*swarmv1.NodeProof, error) {
+			Ask: func(context.Context, []string) ([]*trust.Proof, error) {
 				if !answers.Load() {
 					return nil, errors.New("no leader")
 				}
-				return []*swarmv1.NodeProof{{Name: "other", Chain: identity.RawChain(svid), SvidSignature: signed}}, nil
+				return []*trust.Proof{{Name: "other", Chain: identity.RawChain(svid), Signature: signed}}, nil
 			},
 		})
 		e, id, _ := start(t, w)
-		w.update(func(v *swarmv1.ContractView) {
+		w.update(func(v *round.View) {
 			commit(v, 5, 0, digestOf(final))
 			v.Over = true
 			m := v.Sessions[1]
-			m.SpiffeId, m.PeerId, m.Proof = "spiffe://a.example/swarm/sl/other", peer, "d"
+			m.SPIFFEID, m.PeerID, m.Proof = "spiffe://a.example/swarm/sl/other", peer, "d"
 		})
 		got := syncCall(t, e, id, 1)
 		select {

@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
 // verify compares what a slot holds with a committed model: the weights, and the optimiser's state if it has one. It returns the
 // digests of the weights' leaves.
-func (s *session) verify(slot io.ReaderAt, want model) ([]merge.Digest, error) {
+func (s *session) verify(slot io.ReaderAt, want round.Model) ([]merge.Digest, error) {
 	leaves, err := digests(slot, s.layout.Leaves(), func(i int) (int64, int) { return s.layout.LeafOffset(i), s.layout.LeafLen(i) })
 	if err != nil {
 		return nil, fmt.Errorf("read the model: %w", err)
 	}
-	if got := merge.Combine(leaves).String(); got != want.digest {
-		return nil, fmt.Errorf("model has digest %.16s…, committed is %.16s…", got, want.digest)
+	if got := merge.Combine(leaves).String(); got != want.Digest {
+		return nil, fmt.Errorf("model has digest %.16s…, committed is %.16s…", got, want.Digest)
 	}
-	if want.state == "" {
+	if want.State == "" {
 		return leaves, nil
 	}
 	state, err := digests(slot, s.layout.Leaves(), func(i int) (int64, int) {
@@ -28,8 +29,8 @@ func (s *session) verify(slot io.ReaderAt, want model) ([]merge.Digest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the optimiser's state: %w", err)
 	}
-	if got := merge.Combine(state).String(); got != want.state {
-		return nil, fmt.Errorf("optimiser's state has digest %.16s…, committed is %.16s…", got, want.state)
+	if got := merge.Combine(state).String(); got != want.State {
+		return nil, fmt.Errorf("optimiser's state has digest %.16s…, committed is %.16s…", got, want.State)
 	}
 	return leaves, nil
 }
@@ -82,7 +83,7 @@ func (b *base) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // repair has the committed model fetched again if the program has changed it, after an attempt that failed at this node.
-func (s *session) repair(had model) {
+func (s *session) repair(had round.Model) {
 	slot := s.slots.Committed()
 	_, err := s.verify(slot, had)
 	if err == nil {
@@ -93,6 +94,6 @@ func (s *session) repair(had model) {
 	if s.held != had || s.ended() {
 		return
 	}
-	s.engine.cfg.Log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", had.round, "err", err)
-	s.held, s.leaves = model{}, nil
+	s.engine.cfg.Log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", had.Round, "err", err)
+	s.held, s.leaves = round.Model{}, nil
 }

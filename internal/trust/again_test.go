@@ -8,7 +8,8 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/trust"
 )
@@ -19,15 +20,15 @@ func TestAWrongRegistrationIsAskedForAgain(t *testing.T) {
 		peer := peerID(t)
 		m := session("b", "spiffe://a.example/swarm/sl/b", peer, "d1") // the true digest, as every SN shows it
 		g := w.guard()
-		w.proofs["b"] = &swarmv1.NodeProof{Name: "b", Chain: [][]byte{{1}}, SvidSignature: []byte{2}} // a rogue SN, once
-		g.Learn(t.Context(), []*swarmv1.Session{m})
+		w.proofs["b"] = &trust.Proof{Name: "b", Chain: [][]byte{{1}}, Signature: []byte{2}} // a rogue SN, once
+		g.Learn(t.Context(), []*round.Session{m})
 		if g.Peer(m) == nil {
 			t.Error("it is accepted")
 		}
 		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peer) // honest SN from now on
 		for range 3 {
 			time.Sleep(6 * time.Minute)
-			g.Learn(t.Context(), []*swarmv1.Session{m})
+			g.Learn(t.Context(), []*round.Session{m})
 		}
 		if err := g.Peer(m); err != nil {
 			t.Errorf("an honest SN has shown the true one since: %v", err)
@@ -44,7 +45,7 @@ func TestAGapInTheBundleEnds(t *testing.T) {
 		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peer)
 		td := spiffeid.RequireTrustDomainFromString("a.example")
 		b, _ := w.source.Get(td)
-		g.Learn(t.Context(), []*swarmv1.Session{m})
+		g.Learn(t.Context(), []*round.Session{m})
 		if err := g.Peer(m); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func TestAGapInTheBundleEnds(t *testing.T) {
 		w.source.Add(b)
 		for range 3 {
 			time.Sleep(6 * time.Minute)
-			g.Learn(t.Context(), []*swarmv1.Session{m})
+			g.Learn(t.Context(), []*round.Session{m})
 		}
 		if err := g.Peer(m); err != nil {
 			t.Errorf("an honest SN has shown the true one since: %v", err)
@@ -72,12 +73,12 @@ func TestAnEndedSVIDIsItsOwnersMatter(t *testing.T) {
 		doubts := 0
 		w.doubt = func() string { doubts++; return "sn:1" }
 		me, b := session("me", "spiffe://a.example/swarm/sl/me", peerID(t), "d"), session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
-		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
-		part := func(m *swarmv1.Session, first uint64) *swarmv1.Participant {
-			return &swarmv1.Participant{Session: m.Id, Node: m.Node, PeerId: m.PeerId, SpiffeId: m.SpiffeId, Weight: 1, ShardFirst: first, ShardLeaves: 2}
+		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerID)
+		part := func(m *round.Session, first uint64) *round.Participant {
+			return &round.Participant{Session: m.ID, Node: m.Node, PeerID: m.PeerID, SPIFFEID: m.SPIFFEID, Weight: 1, Shards: []state.LeafRun{{First: first, Leaves: 2}}}
 		}
-		v := &swarmv1.ContractView{Run: 1, Sessions: []*swarmv1.Session{me, b}, Plan: &swarmv1.Plan{
-			Run: 1, Round: 1, Attempt: 1, Participants: []*swarmv1.Participant{part(me, 0), part(b, 2)},
+		v := &round.View{Run: 1, Sessions: []*round.Session{me, b}, Plan: &round.Plan{
+			Run: 1, Round: 1, Attempt: 1, Participants: []*round.Participant{part(me, 0), part(b, 2)},
 		}}
 		offer := trust.Offer{Weight: 1, Leaves: 4}
 		g, later := w.guard(), w.guard() // the second one has never seen it good
@@ -98,7 +99,7 @@ func TestAnEndedSVIDIsItsOwnersMatter(t *testing.T) {
 		if doubts > 0 {
 			t.Errorf("an SN was left %d times", doubts)
 		}
-		b.PeerId, v.Plan.Participants[1].PeerId = peerID(t), "another"
+		b.PeerID, v.Plan.Participants[1].PeerID = peerID(t), "another"
 		if err := g.Plan(v, offer); err == nil || doubts != 1 {
 			t.Errorf("%d doubts in a plan that contradicts itself: %v", doubts, err)
 		}
@@ -117,13 +118,13 @@ func TestACertificateOfYesterdayIsNoExcuse(t *testing.T) {
 		show func(w *world)
 		want bool // that it has ended
 	}{
-		{"its own", func(w *world) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId) }, true},
+		{"its own", func(w *world) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerID) }, true},
 		{"of nobody that is trusted", func(w *world) {
 			other := &world{t: w.t, authority: foreign, proofs: w.proofs}
-			other.signs(other.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
+			other.signs(other.issue("/swarm/sl/b"), swarmID, "b", b.PeerID)
 		}, false},
-		{"of another node", func(w *world) { w.signs(w.issue("/swarm/sl/c"), swarmID, "b", b.PeerId) }, false},
-		{"of another role", func(w *world) { w.signs(w.issue("/swarm/sn/b"), swarmID, "b", b.PeerId) }, false},
+		{"of another node", func(w *world) { w.signs(w.issue("/swarm/sl/c"), swarmID, "b", b.PeerID) }, false},
+		{"of another role", func(w *world) { w.signs(w.issue("/swarm/sn/b"), swarmID, "b", b.PeerID) }, false},
 		{"for another key", func(w *world) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peerID(w.t)) }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestACertificateOfYesterdayIsNoExcuse(t *testing.T) {
 				tt.show(w)
 				time.Sleep(13 * time.Hour)
 				g := w.guard()
-				g.Learn(t.Context(), []*swarmv1.Session{b})
+				g.Learn(t.Context(), []*round.Session{b})
 				if err := g.Peer(b); err == nil || errors.Is(err, trust.ErrEnded) != tt.want {
 					t.Errorf("%v, want that its SVID has ended: %t", err, tt.want)
 				}
@@ -148,9 +149,9 @@ func TestAnotherKeyUnderANameTakesNothing(t *testing.T) {
 		w := newWorld(t)
 		b := session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
 		made := session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
-		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
+		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerID)
 		g := w.guard()
-		for _, all := range [][]*swarmv1.Session{{b, made}, {made, b}} {
+		for _, all := range [][]*round.Session{{b, made}, {made, b}} {
 			g.Learn(t.Context(), all)
 			if left := g.Unknown(all); len(left) > 0 {
 				t.Errorf("still to be asked for: %v", left)

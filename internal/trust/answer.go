@@ -3,19 +3,19 @@ package trust
 import (
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // answer is what a guard has found of the sessions of one view: nobody modifies a view, and it is asked about at each step and
 // report. What changes known drops it.
 type answer[T any] struct {
-	of    []*swarmv1.Session
+	of    []*round.Session
 	found []T
 	until time.Time // from then on the clock may say something else
 }
 
 // holds tells whether the answer is about these sessions of a view, and still true.
-func (a *answer[T]) holds(of []*swarmv1.Session, now time.Time) bool {
+func (a *answer[T]) holds(of []*round.Session, now time.Time) bool {
 	return len(of) > 0 && len(a.of) == len(of) && &a.of[0] == &of[0] && now.Before(a.until)
 }
 

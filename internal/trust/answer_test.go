@@ -8,7 +8,7 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestOneViewIsJudgedAnew: what was found of a view is kept, and no longer than it is true: until more is known or the clock says
@@ -18,8 +18,8 @@ func TestOneViewIsJudgedAnew(t *testing.T) {
 		w := newWorld(t)
 		g := w.guard()
 		b := session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
-		view := []*swarmv1.Session{session("me", "spiffe://a.example/swarm/sl/me", peerID(t), "d"), b}
-		w.signs(w.issue("/swarm/sl/me"), swarmID, "me", view[0].PeerId)
+		view := []*round.Session{session("me", "spiffe://a.example/swarm/sl/me", peerID(t), "d"), b}
+		w.signs(w.issue("/swarm/sl/me"), swarmID, "me", view[0].PeerID)
 		expect := func(when string, unknown, refused []string) {
 			t.Helper()
 			for range 2 {
@@ -37,7 +37,7 @@ func TestOneViewIsJudgedAnew(t *testing.T) {
 		expect("the SN does not show what b has signed", nil, []string{"b"})
 		time.Sleep(5*time.Second + 1)
 		expect("another SN may", []string{"b"}, nil)
-		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
+		w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerID)
 		g.Learn(t.Context(), view)
 		expect("it is shown", nil, nil)
 		td := spiffeid.RequireTrustDomainFromString("a.example")

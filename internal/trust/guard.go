@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 const (
@@ -49,6 +49,13 @@ var ErrEnded = errors.New("its SVID has ended")
 // ErrNotAllowed says that this node's owner has not named a peer.
 var ErrNotAllowed = errors.New("--allow-peer of this node does not name it")
 
+// Proof is what a node's own SVID has signed of its registration.
+type Proof struct {
+	Name      string
+	Chain     [][]byte // the SVID's certificates, DER, leaf first
+	Signature []byte   // by the SVID's key over identity.OwnershipMessage
+}
+
 // Config is what a Guard works with.
 type Config struct {
 	Source  identity.Source
@@ -57,7 +64,7 @@ type Config struct {
 	// Allow says whose nodes this one takes part with; empty: every SL that Domains accept.
 	Allow pattern.List
 	// Ask returns the proofs of registration that an SN has of nodes with these names, at most MaxAsk. It blocks.
-	Ask func(ctx context.Context, names []string) ([]*swarmv1.NodeProof, error)
+	Ask func(ctx context.Context, names []string) ([]*Proof, error)
 	// Doubt is called when an SN's word does not hold. It may go to another SN, and returns the name of the one that said so. Nil:
 	// nobody asks.
 	Doubt func() string
@@ -70,8 +77,8 @@ type Guard struct {
 
 	mu      sync.Mutex
 	known   map[who]*known
-	unknown answer[*swarmv1.Session] // of Unknown
-	refused answer[string]           // of Refused, for refusedBy
+	unknown answer[*round.Session] // of Unknown
+	refused answer[string]         // of Refused, for refusedBy
 	// refusedBy is the node that asked for refused.
 	refusedBy string
 }
@@ -80,12 +87,12 @@ type Guard struct {
 // that is.
 type who struct{ name, spiffeID, peerID string }
 
-func whoIs(m *swarmv1.Session) who { return who{m.GetNode(), m.GetSpiffeId(), m.GetPeerId()} }
+func whoIs(m *round.Session) who { return who{m.Node, m.SPIFFEID, m.PeerID} }
 
 // known is what a node has shown.
 type known struct {
 	digest        string // of the proof, as a view named it
-	proof         *swarmv1.NodeProof
+	proof         *Proof
 	ends, checked time.Time
 	err           error     // why it proves nothing; nil: it does
 	again         time.Time // when to ask again although the digest is the same; zero: never
@@ -96,7 +103,7 @@ func New(cfg Config) *Guard { return &Guard{cfg: cfg, known: map[who]*known{}} }
 
 // Peer returns why this node shares nothing with the one of a session, nil if it may. An error that wraps ErrUnknown says that
 // Learn must be called first.
-func (g *Guard) Peer(m *swarmv1.Session) error {
+func (g *Guard) Peer(m *round.Session) error {
 	if g == nil {
 		return nil
 	}
@@ -105,13 +112,13 @@ func (g *Guard) Peer(m *swarmv1.Session) error {
 	return g.peerLocked(m)
 }
 
-func (g *Guard) peerLocked(m *swarmv1.Session) error {
-	err := g.Allowed(m.GetSpiffeId())
+func (g *Guard) peerLocked(m *round.Session) error {
+	err := g.Allowed(m.SPIFFEID)
 	if err == nil {
 		err = g.judgeLocked(m)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.GetNode(), err)
+		return fmt.Errorf("%s: %w", m.Node, err)
 	}
 	return nil
 }
@@ -125,24 +132,24 @@ func (g *Guard) Allowed(spiffeID string) error {
 }
 
 // judgeLocked holds a session to the proof that its node has shown.
-func (g *Guard) judgeLocked(m *swarmv1.Session) error {
+func (g *Guard) judgeLocked(m *round.Session) error {
 	k, now := g.known[whoIs(m)], time.Now()
 	if k == nil {
-		if m.GetProof() == "" {
+		if m.Proof == "" {
 			return errors.New("the swarm shows no registration that its own SVID has signed")
 		}
 		return ErrUnknown
 	}
-	fresh := k.digest == m.GetProof() && (k.again.IsZero() || now.Before(k.again))
+	fresh := k.digest == m.Proof && (k.again.IsZero() || now.Before(k.again))
 	if k.proof != nil && now.Sub(k.checked) > recheck { // also a bad one: bundles and clocks change
 		if g.verify(k, m); k.err != nil {
-			g.cfg.Log.Warn("a peer's registration is not good any more", "node", m.GetNode(), "err", k.err)
+			g.cfg.Log.Warn("a peer's registration is not good any more", "node", m.Node, "err", k.err)
 		}
 	}
 	switch {
 	case k.err == nil && now.Before(k.ends):
 		return nil
-	case !fresh && m.GetProof() != "":
+	case !fresh && m.Proof != "":
 		return ErrUnknown
 	case k.err != nil:
 		return k.err
@@ -151,8 +158,8 @@ func (g *Guard) judgeLocked(m *swarmv1.Session) error {
 }
 
 // verify checks a proof against this node's own bundle and clock.
-func (g *Guard) verify(k *known, m *swarmv1.Session) {
-	id, leaf, err := identity.VerifySVID(k.proof.GetChain(), g.cfg.Source, g.cfg.Domains, identity.RoleSL)
+func (g *Guard) verify(k *known, m *round.Session) {
+	id, leaf, err := identity.VerifySVID(k.proof.Chain, g.cfg.Source, g.cfg.Domains, identity.RoleSL)
 	switch {
 	case err == nil:
 		err = g.signedFor(id, leaf, k.proof, m)
@@ -168,23 +175,23 @@ func (g *Guard) verify(k *known, m *swarmv1.Session) {
 }
 
 // signedFor holds a proof whose chain was verified to what the swarm says of the node.
-func (g *Guard) signedFor(id identity.ID, leaf *x509.Certificate, proof *swarmv1.NodeProof, m *swarmv1.Session) error {
+func (g *Guard) signedFor(id identity.ID, leaf *x509.Certificate, proof *Proof, m *round.Session) error {
 	switch {
-	case id.String() != m.GetSpiffeId():
-		return fmt.Errorf("its registration was signed by %s, the swarm says %.256q", id, m.GetSpiffeId())
-	case !id.MaySpeakFor(m.GetNode()):
+	case id.String() != m.SPIFFEID:
+		return fmt.Errorf("its registration was signed by %s, the swarm says %.256q", id, m.SPIFFEID)
+	case !id.MaySpeakFor(m.Node):
 		return fmt.Errorf("its registration was signed by %s, which has another name", id)
 	}
-	err := identity.VerifySVIDSignature(leaf, identity.OwnershipMessage(g.cfg.SwarmID(), m.GetNode(), m.GetPeerId()), proof.GetSvidSignature())
+	err := identity.VerifySVIDSignature(leaf, identity.OwnershipMessage(g.cfg.SwarmID(), m.Node, m.PeerID), proof.Signature)
 	if err != nil {
-		return fmt.Errorf("the SVID of %s has not signed for node key %.64s of this swarm: %w", id, m.GetPeerId(), err)
+		return fmt.Errorf("the SVID of %s has not signed for node key %.64s of this swarm: %w", id, m.PeerID, err)
 	}
 	return nil
 }
 
 // hasEnded tells whether a proof was good until its SVID's end. Anybody can make a certificate of yesterday.
-func (g *Guard) hasEnded(proof *swarmv1.NodeProof, m *swarmv1.Session) bool {
-	chain, err := identity.ParseChain(proof.GetChain())
+func (g *Guard) hasEnded(proof *Proof, m *round.Session) bool {
+	chain, err := identity.ParseChain(proof.Chain)
 	if err != nil || len(chain) == 0 || !time.Now().After(chain[0].NotAfter) {
 		return false
 	}
@@ -198,20 +205,20 @@ func (g *Guard) hasEnded(proof *swarmv1.NodeProof, m *swarmv1.Session) bool {
 
 // Unknown returns the sessions that can't be judged, or whose nodes have signed anew. Who lives may hold the final model after its
 // session's end. The sessions must not be modified from then on, nor what is returned.
-func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
+func (g *Guard) Unknown(sessions []*round.Session) []*round.Session {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	if g.unknown.holds(sessions, now) {
 		return g.unknown.found
 	}
-	next := answer[*swarmv1.Session]{of: sessions, until: now.Add(recheck)}
+	next := answer[*round.Session]{of: sessions, until: now.Add(recheck)}
 	for _, m := range sessions {
-		if m.GetState() == "ended" && !m.GetLive() || m.GetProof() == "" || g.Allowed(m.GetSpiffeId()) != nil {
+		if m.State == "ended" && !m.Live || m.Proof == "" || g.Allowed(m.SPIFFEID) != nil {
 			continue
 		}
 		k := g.known[whoIs(m)]
-		if k == nil || k.digest != m.GetProof() ||
+		if k == nil || k.digest != m.Proof ||
 			!k.again.IsZero() && !now.Before(k.again) {
 			next.found = append(next.found, m)
 		}
@@ -223,18 +230,18 @@ func (g *Guard) Unknown(sessions []*swarmv1.Session) []*swarmv1.Session {
 
 // Learn asks an SN for the proofs of Unknown sessions and checks them. It blocks; what can't be had is an error of the node from
 // then on, until it is asked for again.
-func (g *Guard) Learn(ctx context.Context, sessions []*swarmv1.Session) {
+func (g *Guard) Learn(ctx context.Context, sessions []*round.Session) {
 	for part := range slices.Chunk(g.Unknown(sessions), MaxAsk) {
 		names := make([]string, len(part))
 		for i, m := range part {
-			names[i] = m.GetNode()
+			names[i] = m.Node
 		}
 		proofs, err := g.cfg.Ask(ctx, names)
 		if ctx.Err() != nil {
 			return
 		}
 		g.mu.Lock()
-		g.unknown, g.refused = answer[*swarmv1.Session]{}, answer[string]{}
+		g.unknown, g.refused = answer[*round.Session]{}, answer[string]{}
 		if len(g.known) > maxKnown {
 			clear(g.known)
 		}
@@ -245,9 +252,9 @@ func (g *Guard) Learn(ctx context.Context, sessions []*swarmv1.Session) {
 	}
 }
 
-func (g *Guard) learnLocked(m *swarmv1.Session, proofs []*swarmv1.NodeProof, err error) {
-	k := &known{digest: m.GetProof()}
-	i := slices.IndexFunc(proofs, func(p *swarmv1.NodeProof) bool { return p.GetName() == m.GetNode() })
+func (g *Guard) learnLocked(m *round.Session, proofs []*Proof, err error) {
+	k := &known{digest: m.Proof}
+	i := slices.IndexFunc(proofs, func(p *Proof) bool { return p.Name == m.Node })
 	switch {
 	case err != nil:
 		k.err, k.again = notShown{fmt.Errorf("its registration can't be checked: %w", err)}, time.Now().Add(askAgain)
@@ -268,7 +275,7 @@ func (g *Guard) learnLocked(m *swarmv1.Session, proofs []*swarmv1.NodeProof, err
 
 // Refused names the nodes of the sessions with which this one shares nothing, sorted, at most MaxRefused. Those that can't be
 // judged yet are not among them. The sessions must not be modified from then on, nor what is returned.
-func (g *Guard) Refused(sessions []*swarmv1.Session, self string) []string {
+func (g *Guard) Refused(sessions []*round.Session, self string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -277,11 +284,11 @@ func (g *Guard) Refused(sessions []*swarmv1.Session, self string) []string {
 	}
 	next := answer[string]{of: sessions, until: now.Add(recheck)}
 	for _, m := range sessions {
-		if m.GetState() == "ended" || m.GetNode() == self {
+		if m.State == "ended" || m.Node == self {
 			continue
 		}
 		if err := g.peerLocked(m); err != nil && !errors.Is(err, ErrUnknown) {
-			next.found = append(next.found, m.GetNode())
+			next.found = append(next.found, m.Node)
 		}
 		next.notBeyond(g.known[whoIs(m)], now)
 	}

@@ -13,9 +13,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 	"github.com/swarmd/swarmd/internal/trust"
 )
@@ -27,14 +28,14 @@ type world struct {
 	t         *testing.T
 	authority *rpctest.Authority
 	source    *rpctest.Source
-	proofs    map[string]*swarmv1.NodeProof // by node name
+	proofs    map[string]*trust.Proof // by node name
 	asked     []string
 	err       error
 	doubt     func() string
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, proofs: map[string]*swarmv1.NodeProof{}, doubt: func() string { return "sn:1" }}
+	w := &world{t: t, proofs: map[string]*trust.Proof{}, doubt: func() string { return "sn:1" }}
 	var err error
 	if w.authority, err = rpctest.NewAuthority("a.example"); err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func (w *world) guard(allow ...string) *trust.Guard {
 	}
 	return trust.New(trust.Config{
 		Source: w.source, Domains: domains, SwarmID: func() string { return swarmID }, Allow: list, Log: slog.New(slog.DiscardHandler),
-		Ask: func(_ context.Context, names []string) (out []*swarmv1.NodeProof, _ error) {
+		Ask: func(_ context.Context, names []string) (out []*trust.Proof, _ error) {
 			w.asked = append(w.asked, names...)
 			for _, n := range names {
 				if p := w.proofs[n]; p != nil {
@@ -101,11 +102,11 @@ func (w *world) signs(by *rpctest.Source, swarm, name, peer string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.proofs[name] = &swarmv1.NodeProof{Name: name, Chain: identity.RawChain(svid), SvidSignature: sig}
+	w.proofs[name] = &trust.Proof{Name: name, Chain: identity.RawChain(svid), Signature: sig}
 }
 
-func session(name, id, peer, proof string) *swarmv1.Session {
-	return &swarmv1.Session{Id: "s-" + name, Node: name, SpiffeId: id, PeerId: peer, Proof: proof, State: "open", Run: 1}
+func session(name, id, peer, proof string) *round.Session {
+	return &round.Session{ID: "s-" + name, Node: name, SPIFFEID: id, PeerID: peer, Proof: proof, State: "open", Run: 1}
 }
 
 // TestOnlyProvenPeers: a node counts only if an SVID that this node accepts by itself has signed for all that a view says of it.
@@ -118,40 +119,40 @@ func TestOnlyProvenPeers(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		shows func(w *world, m *swarmv1.Session)
+		shows func(w *world, m *round.Session)
 		want  string
 	}{
-		{"proven", func(w *world, _ *swarmv1.Session) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peer) }, ""},
-		{"of a shared entry", func(w *world, m *swarmv1.Session) {
-			m.SpiffeId = "spiffe://a.example/swarm/sl"
+		{"proven", func(w *world, _ *round.Session) { w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peer) }, ""},
+		{"of a shared entry", func(w *world, m *round.Session) {
+			m.SPIFFEID = "spiffe://a.example/swarm/sl"
 			w.signs(w.issue("/swarm/sl"), swarmID, "b", peer)
 		}, ""},
-		{"made up by an SN", func(w *world, m *swarmv1.Session) {
-			m.SpiffeId = "spiffe://a.example/swarm/sn/evil"
+		{"made up by an SN", func(w *world, m *round.Session) {
+			m.SPIFFEID = "spiffe://a.example/swarm/sn/evil"
 			w.signs(w.issue("/swarm/sn/evil"), swarmID, "b", peer)
 		}, "role sn"},
-		{"another's SPIFFE ID", func(w *world, _ *swarmv1.Session) { w.signs(w.issue("/swarm/sl/c"), swarmID, "b", peer) }, "was signed by spiffe://a.example/swarm/sl/c"},
-		{"another's node key", func(w *world, m *swarmv1.Session) {
+		{"another's SPIFFE ID", func(w *world, _ *round.Session) { w.signs(w.issue("/swarm/sl/c"), swarmID, "b", peer) }, "was signed by spiffe://a.example/swarm/sl/c"},
+		{"another's node key", func(w *world, m *round.Session) {
 			w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peer)
-			m.PeerId = other
+			m.PeerID = other
 		}, "has not signed for node key " + other},
-		{"another name", func(w *world, m *swarmv1.Session) {
+		{"another name", func(w *world, m *round.Session) {
 			m.Node = "c"
 			w.signs(w.issue("/swarm/sl/b"), swarmID, "c", peer)
 		}, "another name"},
-		{"another swarm", func(w *world, _ *swarmv1.Session) { w.signs(w.issue("/swarm/sl/b"), "other", "b", peer) }, "has not signed"},
-		{"an authority that is not known", func(w *world, _ *swarmv1.Session) {
+		{"another swarm", func(w *world, _ *round.Session) { w.signs(w.issue("/swarm/sl/b"), "other", "b", peer) }, "has not signed"},
+		{"an authority that is not known", func(w *world, _ *round.Session) {
 			s, err := foreign.Issue("/swarm/sl/b", time.Hour)
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.signs(s, swarmID, "b", peer)
 		}, "not signed by an SVID that this node accepts"},
-		{"nothing", func(*world, *swarmv1.Session) {}, "the SN gives no registration"},
-		{"no digest", func(_ *world, m *swarmv1.Session) { m.Proof = "" }, "the swarm shows no registration"},
-		{"an SN that knows no proofs", func(w *world, _ *swarmv1.Session) { w.err = errors.New("unimplemented") }, "can't be checked: unimplemented"},
-		{"an unparsable chain", func(w *world, _ *swarmv1.Session) {
-			w.proofs["b"] = &swarmv1.NodeProof{Name: "b", Chain: [][]byte{{1}}, SvidSignature: []byte{2}}
+		{"nothing", func(*world, *round.Session) {}, "the SN gives no registration"},
+		{"no digest", func(_ *world, m *round.Session) { m.Proof = "" }, "the swarm shows no registration"},
+		{"an SN that knows no proofs", func(w *world, _ *round.Session) { w.err = errors.New("unimplemented") }, "can't be checked: unimplemented"},
+		{"an unparsable chain", func(w *world, _ *round.Session) {
+			w.proofs["b"] = &trust.Proof{Name: "b", Chain: [][]byte{{1}}, Signature: []byte{2}}
 		}, "not signed by an SVID"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,15 +163,15 @@ func TestOnlyProvenPeers(t *testing.T) {
 			if err := g.Peer(m); m.Proof != "" && !errors.Is(err, trust.ErrUnknown) {
 				t.Errorf("before anything was asked: %v", err)
 			}
-			g.Learn(t.Context(), []*swarmv1.Session{m})
+			g.Learn(t.Context(), []*round.Session{m})
 			err := g.Peer(m)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if got := g.Refused([]*swarmv1.Session{m}, "me"); (len(got) > 0) != (tt.want != "") {
+			if got := g.Refused([]*round.Session{m}, "me"); (len(got) > 0) != (tt.want != "") {
 				t.Errorf("refuses %v", got)
 			}
-			g.Learn(t.Context(), []*swarmv1.Session{m})
+			g.Learn(t.Context(), []*round.Session{m})
 			if len(w.asked) > 1 {
 				t.Errorf("asked for %v: what is known is not asked for again", w.asked)
 			}
@@ -187,7 +188,7 @@ func TestProofsEndWithTheirSVIDs(t *testing.T) {
 		b := w.issue("/swarm/sl/b")
 		g := w.guard()
 		learn := func() error {
-			g.Learn(t.Context(), []*swarmv1.Session{m})
+			g.Learn(t.Context(), []*round.Session{m})
 			return g.Peer(m)
 		}
 		w.signs(b, swarmID, "b", peer)
@@ -225,7 +226,7 @@ func TestOnlyAllowedPeers(t *testing.T) {
 	peer := peerID(t)
 	a, b := session("b", "spiffe://a.example/swarm/sl/b", peer, "d"), session("c", "spiffe://b.example/swarm/sl/c", peerID(t), "d")
 	w.signs(w.issue("/swarm/sl/b"), swarmID, "b", peer)
-	all := []*swarmv1.Session{a, b, session("me", "spiffe://b.example/swarm/sl/me", peerID(t), "d")}
+	all := []*round.Session{a, b, session("me", "spiffe://b.example/swarm/sl/me", peerID(t), "d")}
 	g.Learn(t.Context(), all)
 	if err := g.Peer(a); err != nil {
 		t.Error(err)
@@ -246,49 +247,49 @@ func TestPlan(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
 	me, b := session("me", "spiffe://a.example/swarm/sl/me", peerID(t), "d"), session("b", "spiffe://a.example/swarm/sl/b", peerID(t), "d")
-	w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerId)
-	part := func(m *swarmv1.Session, first, leaves uint64) *swarmv1.Participant {
-		return &swarmv1.Participant{Session: m.Id, Node: m.Node, PeerId: m.PeerId, SpiffeId: m.SpiffeId, Weight: 3, ShardFirst: first, ShardLeaves: leaves}
+	w.signs(w.issue("/swarm/sl/b"), swarmID, "b", b.PeerID)
+	part := func(m *round.Session, first, leaves uint64) *round.Participant {
+		return &round.Participant{Session: m.ID, Node: m.Node, PeerID: m.PeerID, SPIFFEID: m.SPIFFEID, Weight: 3, Shards: []state.LeafRun{{First: first, Leaves: leaves}}}
 	}
 	for _, tt := range []struct {
 		name   string
-		change func(v *swarmv1.ContractView)
+		change func(v *round.View)
 		want   string
 	}{
-		{"good", func(*swarmv1.ContractView) {}, ""},
-		{"whose contribution counts 0", func(v *swarmv1.ContractView) { v.Plan.Participants[0].Weight = 0 }, ""},
-		{"a plan of an earlier run", func(v *swarmv1.ContractView) { v.Run = 2 }, "the plan is of run 1, the contract is in run 2"},
-		{"a plan of a later run", func(v *swarmv1.ContractView) { v.Plan.Run = 2 }, "the plan is of run 2, the contract is in run 1"},
-		{"a participant without a session", func(v *swarmv1.ContractView) { v.Sessions = v.Sessions[:1] }, "has no session"},
-		{"another's address", func(v *swarmv1.ContractView) { v.Plan.Participants[1].PeerId = peerID(t) }, "what its session does not"},
-		{"one twice", func(v *swarmv1.ContractView) {
+		{"good", func(*round.View) {}, ""},
+		{"whose contribution counts 0", func(v *round.View) { v.Plan.Participants[0].Weight = 0 }, ""},
+		{"a plan of an earlier run", func(v *round.View) { v.Run = 2 }, "the plan is of run 1, the contract is in run 2"},
+		{"a plan of a later run", func(v *round.View) { v.Plan.Run = 2 }, "the plan is of run 2, the contract is in run 1"},
+		{"a participant without a session", func(v *round.View) { v.Sessions = v.Sessions[:1] }, "has no session"},
+		{"another's address", func(v *round.View) { v.Plan.Participants[1].PeerID = peerID(t) }, "what its session does not"},
+		{"one twice", func(v *round.View) {
 			v.Plan.Participants = append(v.Plan.Participants, v.Plan.Participants[1])
 		}, "twice"},
-		{"another weight of its own", func(v *swarmv1.ContractView) { v.Plan.Participants[0].Weight = 4 }, "it told 3"},
-		{"a weight that none can have", func(v *swarmv1.ContractView) { v.Plan.Participants[1].Weight = 101 }, "at most 100"},
-		{"a leaf twice", func(v *swarmv1.ContractView) { v.Plan.Participants[1].ShardFirst = 1 }, "each leaf once"},
-		{"a leaf too many", func(v *swarmv1.ContractView) { v.Plan.Participants[1].ShardLeaves = 3 }, "each leaf once"},
-		{"a leaf left out", func(v *swarmv1.ContractView) { v.Plan.Participants[1].ShardLeaves = 1 }, "leave leaves out"},
-		{"another split in the first attempt", func(v *swarmv1.ContractView) {
-			v.Plan.Attempt, v.Plan.Participants[0].ShardLeaves, v.Plan.Participants[1].ShardFirst, v.Plan.Participants[1].ShardLeaves = 1, 1, 1, 3
+		{"another weight of its own", func(v *round.View) { v.Plan.Participants[0].Weight = 4 }, "it told 3"},
+		{"a weight that none can have", func(v *round.View) { v.Plan.Participants[1].Weight = 101 }, "at most 100"},
+		{"a leaf twice", func(v *round.View) { v.Plan.Participants[1].Shards[0].First = 1 }, "each leaf once"},
+		{"a leaf too many", func(v *round.View) { v.Plan.Participants[1].Shards[0].Leaves = 3 }, "each leaf once"},
+		{"a leaf left out", func(v *round.View) { v.Plan.Participants[1].Shards[0].Leaves = 1 }, "leave leaves out"},
+		{"another split in the first attempt", func(v *round.View) {
+			v.Plan.Attempt, v.Plan.Participants[0].Shards[0].Leaves, v.Plan.Participants[1].Shards[0].First, v.Plan.Participants[1].Shards[0].Leaves = 1, 1, 1, 3
 		}, "not the split that all can compute"},
-		{"the split in the first attempt", func(v *swarmv1.ContractView) { v.Plan.Attempt = 1 }, ""},
-		{"all for one of weight 0", func(v *swarmv1.ContractView) {
+		{"the split in the first attempt", func(v *round.View) { v.Plan.Attempt = 1 }, ""},
+		{"all for one of weight 0", func(v *round.View) {
 			v.Plan.Attempt, v.Plan.Participants[1].Weight = 1, 0
-			v.Plan.Participants[0].ShardLeaves, v.Plan.Participants[1].ShardFirst, v.Plan.Participants[1].ShardLeaves = 0, 0, 4
+			v.Plan.Participants[0].Shards[0].Leaves, v.Plan.Participants[1].Shards[0].First, v.Plan.Participants[1].Shards[0].Leaves = 0, 0, 4
 		}, "not the split that all can compute"},
-		{"further runs", func(v *swarmv1.ContractView) {
-			v.Plan.Participants[0].ShardLeaves = 1
-			v.Plan.Participants[1].MoreShards = []*swarmv1.LeafRun{{First: 1, Leaves: 1}}
+		{"further runs", func(v *round.View) {
+			v.Plan.Participants[0].Shards[0].Leaves = 1
+			v.Plan.Participants[1].Shards = append(v.Plan.Participants[1].Shards, state.LeafRun{First: 1, Leaves: 1})
 		}, ""},
-		{"witnesses without the rule", func(v *swarmv1.ContractView) { v.Plan.Witnesses = 2 }, "the contract's rule is 0"},
-		{"none against the rule", func(v *swarmv1.ContractView) { v.Rules = &swarmv1.Rules{Witnesses: 2} }, "the contract's rule is 2"},
-		{"witnesses by the rule", func(v *swarmv1.ContractView) { v.Rules, v.Plan.Witnesses = &swarmv1.Rules{Witnesses: 2}, 2 }, ""},
-		{"more than can be", func(v *swarmv1.ContractView) { v.Rules, v.Plan.Witnesses = &swarmv1.Rules{Witnesses: 9}, 9 }, "9 nodes"},
-		{"runs past the end of numbers", func(v *swarmv1.ContractView) { v.Plan.Participants[1].ShardLeaves = 1<<64 - 1 }, "each leaf once"},
+		{"witnesses without the rule", func(v *round.View) { v.Plan.Witnesses = 2 }, "the contract's rule is 0"},
+		{"none against the rule", func(v *round.View) { v.Rules = round.Rules{Witnesses: 2} }, "the contract's rule is 2"},
+		{"witnesses by the rule", func(v *round.View) { v.Rules, v.Plan.Witnesses = round.Rules{Witnesses: 2}, 2 }, ""},
+		{"more than can be", func(v *round.View) { v.Rules, v.Plan.Witnesses = round.Rules{Witnesses: 9}, 9 }, "9 nodes"},
+		{"runs past the end of numbers", func(v *round.View) { v.Plan.Participants[1].Shards[0].Leaves = 1<<64 - 1 }, "each leaf once"},
 	} {
-		v := &swarmv1.ContractView{Run: 1, Sessions: []*swarmv1.Session{me, b}, Plan: &swarmv1.Plan{
-			Run: 1, Round: 1, Attempt: 2, Participants: []*swarmv1.Participant{part(me, 0, 2), part(b, 2, 2)},
+		v := &round.View{Run: 1, Sessions: []*round.Session{me, b}, Plan: &round.Plan{
+			Run: 1, Round: 1, Attempt: 2, Participants: []*round.Participant{part(me, 0, 2), part(b, 2, 2)},
 		}}
 		tt.change(v)
 		g.Learn(t.Context(), v.Sessions)

@@ -128,9 +128,5 @@ func (p *progress) shardLocked(owner int, s runs) merge.Digest {
 
 // withShare is the digest of a shard's leaves and of its owner's share of the distances.
 func withShare(leaves merge.Digest, s share) merge.Digest {
-	return withDistances(leaves, s.digest())
-}
-
-func withDistances(leaves, told merge.Digest) merge.Digest {
-	return merge.Sum(slices.Concat([]byte("swarmd merge shard with distances 1\x00"), leaves[:], told[:]))
+	return Claim{Merged: leaves, Sums: s.digest()}.Shard()
 }

@@ -1,9 +1,7 @@
 package nodetest
 
 import (
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
@@ -16,30 +14,25 @@ func (s *Swarm) Accuse(name string) {
 	n.accuses = true
 }
 
-// slander returns what the SL reports: the request itself, or a false one.
-func (n *sl) slander(req *swarmv1.ReportRequest) *swarmv1.ReportRequest {
+// slander returns what the SL reports: what it has to say, or something false.
+func (n *sl) slander(r *round.Report) *round.Report {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.accuses {
-		return req
+	if !n.accuses || r.Done == nil {
+		return r
 	}
-	told, _ := proto.Clone(req).(*swarmv1.ReportRequest)
-	for _, r := range told.GetSessions() {
-		if done := r.GetDone(); done != nil {
-			r.Done = nil
-			r.Failed = &swarmv1.Failed{
-				Round: done.Round, Attempt: done.Attempt, Blamed: n.victim(done), Reason: "no byte came in time",
-			}
-			r.Signature, _ = n.id.key.Sign(statement.Message(n.id.name, r)) // Ed25519: never fails
-		}
+	told := *r
+	told.Done, told.Failed = nil, &round.Failed{
+		Round: r.Done.Round, Attempt: r.Done.Attempt, Blamed: n.victim(r.Done), Reason: "no byte came in time",
 	}
-	return told
+	told.Signature, _ = n.id.key.Sign(statement.Message(n.id.name, &told)) // Ed25519: never fails
+	return &told
 }
 
 // victim is the first other participant of the attempt, nobody if that is over.
-func (n *sl) victim(done *swarmv1.Done) string {
-	p := n.engine.View().GetPlan()
-	if p.GetRound() != done.Round || p.GetAttempt() != done.Attempt {
+func (n *sl) victim(done *round.Done) string {
+	p := n.engine.View().Plan
+	if p == nil || p.Round != done.Round || p.Attempt != done.Attempt {
 		return ""
 	}
 	for _, other := range p.Participants {

@@ -15,9 +15,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"golang.org/x/sync/errgroup"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -43,7 +43,7 @@ type sl struct {
 	mu       sync.Mutex // guards what follows
 	slots    *slots     // of the newest session
 	disk     *disk      // of all lives' slots
-	reported *swarmv1.SessionReport
+	reported *round.Report
 	runs     []*Run // of the program, oldest first
 	journal  string // path, if programs outlive their daemons
 	record   *session.Journal
@@ -69,7 +69,7 @@ func (n *sl) start() error {
 	}
 	guard := node.NewGuard(api, n.id.source, domains, n.swarm.cfg.AllowPeers[n.id.name], log)
 	engine := session.New(session.Config{
-		Trust: guard, Sign: n.id.key.Sign, Compare: api.Compare,
+		Trust: guard, Sign: n.id.key.Sign, Compare: ctl.Compare,
 		Peer: n.id.name, Control: ctl, Explainer: ctl, Log: log, ExpectedPeers: uint32(n.swarm.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: deceiver{&node.Exchanger{Hub: hub, Network: slNet{n.host, n.swarm.taps, guard, n.id.key}, Key: n.id.key, Peer: n.id.name}, n.swarm.taps},
 		NewSlots: n.newSlots, OpenSlots: n.openSlots, Journal: n.openJournal(log),
@@ -216,12 +216,12 @@ type control struct {
 }
 
 // Report implements session.Control.
-func (c control) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
-	req = c.sl.slander(req)
-	res, err := c.Control.Report(ctx, req)
-	if err == nil && len(req.GetSessions()) > 0 {
+func (c control) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
+	r = c.sl.slander(r)
+	res, err := c.Control.Report(ctx, r)
+	if err == nil && r.Session != "" {
 		c.sl.mu.Lock()
-		c.sl.reported = req.GetSessions()[0]
+		c.sl.reported = r
 		c.sl.mu.Unlock()
 	}
 	return res, err
@@ -238,8 +238,8 @@ type slNet struct {
 var _ node.Network = slNet{}
 
 // OpenMerge implements node.Network.
-func (s slNet) OpenMerge(ctx context.Context, to *swarmv1.Participant, _ bool) (exchange.Stream, error) {
-	c, err := s.dial(ctx, to.GetNode(), to.GetSpiffeId(), to.GetHost(), to.GetPeerId(), serviceMerge)
+func (s slNet) OpenMerge(ctx context.Context, to *round.Participant, _ bool) (exchange.Stream, error) {
+	c, err := s.dial(ctx, to.Node, to.SPIFFEID, to.Host, to.PeerID, serviceMerge)
 	if err != nil { // never a nil *conn in an interface
 		return nil, err
 	}
@@ -260,22 +260,22 @@ func (s slNet) dial(ctx context.Context, name, spiffeID, host, peerID, service s
 }
 
 // FetchModel implements node.Network.
-func (s slNet) FetchModel(ctx context.Context, from *swarmv1.Session, req session.FetchRequest, dst io.Writer) error {
+func (s slNet) FetchModel(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := s.dial(ctx, from.GetNode(), from.GetSpiffeId(), from.GetHost(), from.GetPeerId(), serviceFetch)
+	c, err := s.dial(ctx, from.Node, from.SPIFFEID, from.Host, from.PeerID, serviceFetch)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = c.Reset() })
 	defer stop()
-	if err := json.NewEncoder(c).Encode(req); err != nil {
+	if err := json.NewEncoder(c).Encode(m); err != nil {
 		return err
 	}
-	n, err := io.Copy(dst, io.LimitReader(c, req.Bytes))
-	if err == nil && n < req.Bytes {
-		err = &p2p.RefusedError{Reason: fmt.Sprintf("%s does not hold the model of round %d", from.GetNode(), req.Round)}
+	n, err := io.Copy(dst, io.LimitReader(c, bytes))
+	if err == nil && n < bytes {
+		err = &p2p.RefusedError{Reason: fmt.Sprintf("%s does not hold the model of round %d", from.Node, m.Round)}
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (s slNet) FetchModel(ctx context.Context, from *swarmv1.Session, req sessio
 func (n *sl) serveFetch(c *conn, engine *session.Engine) {
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	var req session.FetchRequest
+	var req round.Ref
 	if err := json.NewDecoder(c).Decode(&req); err != nil {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/rpctest"
 )
 
@@ -467,7 +468,7 @@ func (s *Swarm) Reported(name string) *swarmv1.SessionReport {
 	n := s.sl(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.reported
+	return onwire.Report(n.reported)
 }
 
 // Run returns the newest run of an SL's program.

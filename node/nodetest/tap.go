@@ -10,7 +10,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -45,11 +46,11 @@ type taps struct {
 	mishear map[pair]bool                        // {receiver, owner}: the receiver reports another digest than that of what it got
 	cheat   map[pair]bool                        // {owner, receiver}: the owner sends other bytes than it merged, and seals them
 	spoilt  map[spoilt]map[uint32]merge.Digest
-	wrong   map[string]bool          // who sends everybody what it has not merged
-	sealed  map[string]wronglyDone   // what such a one has sealed last
-	witness map[pair]bool            // {witness, owner}: it reports that it merged the owner's part otherwise
-	twofold map[pair]bool            // {contributor, merger}: the merger is sent something else than others
-	jobs    map[string]*swarmv1.Plan // that an SL carries out
+	wrong   map[string]bool        // who sends everybody what it has not merged
+	sealed  map[string]wronglyDone // what such a one has sealed last
+	witness map[pair]bool          // {witness, owner}: it reports that it merged the owner's part otherwise
+	twofold map[pair]bool          // {contributor, merger}: the merger is sent something else than others
+	jobs    map[string]*round.Plan // that an SL carries out
 }
 
 // spoilt names what a cheating owner sends to one receiver under a plan.
@@ -68,7 +69,7 @@ func newTaps(offered func(name string) contribution) *taps {
 	return &taps{
 		carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{},
 		wrong: map[string]bool{}, sealed: map[string]wronglyDone{}, witness: map[pair]bool{}, twofold: map[pair]bool{},
-		jobs:   map[string]*swarmv1.Plan{},
+		jobs:   map[string]*round.Plan{},
 		spoilt: map[spoilt]map[uint32]merge.Digest{}, offered: offered, owners: map[contribution]map[uint32][]string{},
 	}
 }
@@ -266,7 +267,7 @@ type deceiver struct {
 }
 
 // Merge implements session.Exchange.
-func (d deceiver) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *swarmv1.Failed) {
+func (d deceiver) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	d.taps.mu.Lock()
 	d.taps.jobs[d.Peer] = job.Plan
 	d.taps.mu.Unlock()
@@ -275,6 +276,7 @@ func (d deceiver) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *s
 		return done, failed
 	}
 	lied := false
+	done.Claims = slices.Clone(done.Claims) // the hub has them too
 	for i, p := range job.Plan.Participants {
 		if d.taps.lies(d.taps.mishear, d.Peer, p.Node) {
 			done.ShardDigests[i], lied = otherDigest(done.ShardDigests[i]), true
@@ -286,10 +288,9 @@ func (d deceiver) Merge(ctx context.Context, job session.Job) (*swarmv1.Done, *s
 	if d.taps.mergesWrongly(d.Peer) {
 		lied = d.agreeWithItself(job, done) || lied
 	}
-	for _, c := range done.Claims {
+	for i, c := range done.Claims {
 		if d.taps.lies(d.taps.witness, d.Peer, job.Plan.Participants[c.Owner].Node) {
-			other := merge.Sum(c.Merged)
-			c.Merged, lied = other[:], true
+			done.Claims[i].Merged, lied = merge.Sum(c.Merged[:]), true
 		}
 	}
 	if lied {
@@ -312,19 +313,19 @@ func (t *taps) mergesWrongly(name string) bool {
 
 // agreeWithItself makes of a report what it would be if this node had merged as it told everybody that it has. It is false if it
 // has told nobody anything.
-func (d deceiver) agreeWithItself(job session.Job, done *swarmv1.Done) bool {
+func (d deceiver) agreeWithItself(job session.Job, done *round.Done) bool {
 	d.taps.mu.Lock()
 	told, known := d.taps.sealed[d.Peer]
 	d.taps.mu.Unlock()
 	if !known {
 		return false
 	}
-	runs := runsOf(job.Plan.Participants[job.Self])
+	runs := job.Plan.Participants[job.Self].Shards
 	var leaves []merge.Digest
 	for i := range job.Layout.Leaves() {
 		b := make([]byte, job.Layout.LeafLen(i))
 		_, _ = job.Merging.ReadAt(b, job.Layout.LeafOffset(i)) // memory
-		if slices.ContainsFunc(runs, func(r *swarmv1.LeafRun) bool {
+		if slices.ContainsFunc(runs, func(r state.LeafRun) bool {
 			return uint64(i)-r.First < r.Leaves //nolint:gosec // below it wraps around
 		}) {
 			b[0] ^= 1
@@ -333,9 +334,9 @@ func (d deceiver) agreeWithItself(job session.Job, done *swarmv1.Done) bool {
 	}
 	done.ModelDigest = merge.Combine(leaves).String()
 	done.ShardDigests[job.Self], done.Seals[job.Self] = told.shard.String(), told.seal
-	for _, c := range done.Claims {
-		if int(c.Owner) == job.Self {
-			c.Merged = told.shard[:]
+	for i, c := range done.Claims {
+		if c.Owner == job.Self {
+			done.Claims[i].Merged = told.shard
 		}
 	}
 	return true

@@ -8,7 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // Thief holds the node key of an SL and an SVID of its own. Its methods are for the test's goroutine only.
@@ -65,7 +65,7 @@ func (t *Thief) knock(at, service string) error {
 	}
 	defer func() { _ = c.Reset() }()
 	if service == serviceFetch {
-		if err := json.NewEncoder(c).Encode(session.FetchRequest{}); err != nil {
+		if err := json.NewEncoder(c).Encode(round.Ref{}); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -43,18 +42,18 @@ func (t *tapped) twofold(f *frames, b []byte) {
 }
 
 // signInputs writes what fits the leaves that were sent: for each part that the receiver merges their digest, and a signature.
-func (t *tapped) signInputs(p *swarmv1.Plan, plan merge.Digest, contributor int, out []byte) {
+func (t *tapped) signInputs(p *round.Plan, plan merge.Digest, contributor int, out []byte) {
 	units, owns := make([]string, len(p.Participants)), make([]bool, len(p.Participants))
 	for i, m := range p.Participants {
-		units[i], owns[i] = state.Unit(m.SpiffeId, m.PeerId), m.ShardLeaves > 0
+		units[i], owns[i] = m.Unit(), len(m.Shards) > 0
 	}
-	receiver := slices.IndexFunc(p.Participants, func(m *swarmv1.Participant) bool { return m.Node == t.remote().name })
+	receiver := slices.IndexFunc(p.Participants, func(m *round.Participant) bool { return m.Node == t.remote().name })
 	for owner, mergers := range merge.Mergers(units, owns, int(p.Witnesses)) {
 		if !slices.Contains(mergers, receiver) {
 			continue
 		}
 		var leaves []merge.Digest
-		for _, r := range runsOf(p.Participants[owner]) {
+		for _, r := range p.Participants[owner].Shards {
 			for leaf := r.First; leaf < r.First+r.Leaves; leaf++ {
 				leaves = append(leaves, t.sent[leaf])
 			}
@@ -63,8 +62,4 @@ func (t *tapped) signInputs(p *swarmv1.Plan, plan merge.Digest, contributor int,
 		sig, _ := t.key.Sign(exchange.InputMessage(plan, contributor, owner, digest)) // an Ed25519 key never fails
 		out = out[copy(out, append(digest[:], sig...)):]
 	}
-}
-
-func runsOf(m *swarmv1.Participant) []*swarmv1.LeafRun {
-	return append([]*swarmv1.LeafRun{{First: m.ShardFirst, Leaves: m.ShardLeaves}}, m.MoreShards...)
 }

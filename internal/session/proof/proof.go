@@ -13,10 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/atomicfile"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 )
 
 const (
@@ -30,21 +29,20 @@ const (
 
 // Book holds the newest rounds of one contract's run that a node has signed. The zero value is empty. It is not safe for concurrent use.
 type Book struct {
-	all []*swarmv1.RoundProof // newest first
+	all []*round.Proof // newest first
 }
 
 // Add puts a committed round in, with its plan and what the node has reported of it. Nobody may change them afterwards.
-func (b *Book) Add(plan *swarmv1.Plan, layout string, done *swarmv1.Done) {
-	b.Put(&swarmv1.RoundProof{Plan: plan, LayoutDigest: layout, Done: done})
+func (b *Book) Add(plan *round.Plan, layout string, done *round.Done) {
+	b.Put(&round.Proof{Plan: plan, Layout: layout, Done: done})
 }
 
 // Put puts a round in that is proven, if it is newer than the oldest one or there is room.
-func (b *Book) Put(p *swarmv1.RoundProof) {
+func (b *Book) Put(p *round.Proof) {
 	if !whole(p) {
 		return // claims of parts that differ are not signed for the ledger
 	}
-	round := p.GetPlan().GetRound()
-	i, had := slices.BinarySearchFunc(b.all, round, func(x *swarmv1.RoundProof, round uint64) int { return cmp.Compare(round, x.GetPlan().GetRound()) })
+	i, had := slices.BinarySearchFunc(b.all, p.Plan.Round, func(x *round.Proof, n uint64) int { return cmp.Compare(n, x.Plan.Round) })
 	if had {
 		b.all[i] = p
 		return
@@ -54,16 +52,16 @@ func (b *Book) Put(p *swarmv1.RoundProof) {
 }
 
 // whole tells whether all is there that a round is proven by.
-func whole(p *swarmv1.RoundProof) bool {
-	plan, done := p.GetPlan(), p.GetDone()
-	return len(done.GetSignature()) > 0 && plan.GetRound() > 0 && plan.GetRound() == done.GetRound() && plan.GetAttempt() == done.GetAttempt()
+func whole(p *round.Proof) bool {
+	plan, done := p.Plan, p.Done
+	return plan != nil && done != nil && len(done.Signature) > 0 && plan.Round > 0 && plan.Round == done.Round && plan.Attempt == done.Attempt
 }
 
 // Told returns what a report says of the rounds, newest first.
-func (b *Book) Told() (out []*swarmv1.RoundProof) {
+func (b *Book) Told() (out []*round.Proof) {
 	n := 0
 	for _, p := range b.all {
-		if n += len(p.GetPlan().GetParticipants()); n > maxParticipants && len(out) > 0 {
+		if n += len(p.Plan.Participants); n > maxParticipants && len(out) > 0 {
 			break
 		}
 		out = append(out, essence(p))
@@ -72,9 +70,9 @@ func (b *Book) Told() (out []*swarmv1.RoundProof) {
 }
 
 // Of returns a round, nil if this node has not signed it.
-func (b *Book) Of(round uint64, digest string) *swarmv1.RoundProof {
+func (b *Book) Of(m round.Model) *round.Proof {
 	for _, p := range b.all {
-		if p.GetPlan().GetRound() == round && p.GetDone().GetModelDigest() == digest {
+		if p.Plan.Round == m.Round && p.Done.ModelDigest == m.Digest {
 			return p
 		}
 	}
@@ -82,25 +80,24 @@ func (b *Book) Of(round uint64, digest string) *swarmv1.RoundProof {
 }
 
 // essence is a round without what proves nothing.
-func essence(p *swarmv1.RoundProof) *swarmv1.RoundProof {
-	from, done := p.GetPlan(), p.GetDone()
-	plan := &swarmv1.Plan{
-		Run: from.GetRun(), Round: from.GetRound(), Attempt: from.GetAttempt(), Method: from.GetMethod(), LedgerHead: from.GetLedgerHead(),
-		Epoch: from.GetEpoch(), Witnesses: from.GetWitnesses(),
+func essence(p *round.Proof) *round.Proof {
+	from, done := p.Plan, p.Done
+	plan := &round.Plan{
+		Run: from.Run, Round: from.Round, Attempt: from.Attempt, Method: from.Method, LedgerHead: from.LedgerHead,
+		Epoch: from.Epoch, Witnesses: from.Witnesses,
 	}
-	for _, x := range from.GetParticipants() {
-		part := &swarmv1.Participant{
-			Session: x.GetSession(), Node: x.GetNode(), PeerId: x.GetPeerId(), Weight: x.GetWeight(), ShardFirst: x.GetShardFirst(),
-			ShardLeaves: x.GetShardLeaves(), Factor: x.GetFactor(), MoreShards: x.GetMoreShards(),
+	for _, x := range from.Participants {
+		part := &round.Participant{
+			Session: x.Session, Node: x.Node, PeerID: x.PeerID, Weight: x.Weight, Shards: x.Shards, Factor: x.Factor,
 		}
 		if plan.Witnesses > 0 {
-			part.SpiffeId = x.GetSpiffeId()
+			part.SPIFFEID = x.SPIFFEID
 		}
 		plan.Participants = append(plan.Participants, part)
 	}
-	return &swarmv1.RoundProof{Plan: plan, LayoutDigest: p.GetLayoutDigest(), Done: &swarmv1.Done{
-		Round: done.GetRound(), Attempt: done.GetAttempt(), ModelDigest: done.GetModelDigest(), ShardsDigest: done.GetShardsDigest(),
-		StateDigest: done.GetStateDigest(), Signature: done.GetSignature(),
+	return &round.Proof{Plan: plan, Layout: p.Layout, Done: &round.Done{
+		Round: done.Round, Attempt: done.Attempt, ModelDigest: done.ModelDigest, ShardsDigest: done.ShardsDigest,
+		StateDigest: done.StateDigest, Signature: done.Signature,
 	}}
 }
 
@@ -136,19 +133,19 @@ func WriteFile(path string, r io.Reader, sync bool) error {
 }
 
 // Write keeps a round beside its model; it does nothing for nil.
-func Write(path string, p *swarmv1.RoundProof) error {
+func Write(path string, p *round.Proof) error {
 	if p == nil {
 		return nil
 	}
-	raw, err := proto.Marshal(essence(p))
+	raw, err := onwire.ProofFile(essence(p))
 	if err != nil || len(raw) > maxFile {
-		return errors.Join(err, fmt.Errorf("the proof of round %d has %d bytes", p.GetPlan().GetRound(), len(raw)))
+		return errors.Join(err, fmt.Errorf("the proof of round %d has %d bytes", p.Plan.Round, len(raw)))
 	}
 	return WriteFile(path, bytes.NewReader(raw), false)
 }
 
 // Read returns the round of a run that a file proves, as it stands there. The error wraps os.ErrNotExist if there is no file.
-func Read(path string, run uint64) (*swarmv1.RoundProof, error) {
+func Read(path string, run uint64) (*round.Proof, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -161,11 +158,11 @@ func Read(path string, run uint64) (*swarmv1.RoundProof, error) {
 	if len(raw) > maxFile {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
-	p := &swarmv1.RoundProof{}
-	if err := proto.Unmarshal(raw, p); err != nil {
+	p, err := onwire.FromProofFile(raw)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if !whole(p) || p.GetPlan().GetRun() != run {
+	if !whole(p) || p.Plan.Run != run {
 		return nil, fmt.Errorf("%s proves no round of run %d", path, run)
 	}
 	return p, nil

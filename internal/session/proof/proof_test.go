@@ -4,25 +4,26 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session/proof"
 )
 
-func round(n uint64, participants int) (*swarmv1.Plan, *swarmv1.Done) {
-	p := &swarmv1.Plan{Run: 1, Round: n, Attempt: 2, Method: "mean", LedgerHead: "head"}
+func merged(n uint64, participants int) (*round.Plan, *round.Done) {
+	p := &round.Plan{Run: 1, Round: n, Attempt: 2, Method: "mean", LedgerHead: "head"}
 	for range participants {
-		p.Participants = append(p.Participants, &swarmv1.Participant{Session: "s", Node: "sl-0", PeerId: "key", Host: "10.0.0.1", FsPort: 1, Seq: 9, SpiffeId: "id", ShardLeaves: 3})
+		p.Participants = append(p.Participants, &round.Participant{Session: "s", Node: "sl-0", PeerID: "key", Host: "10.0.0.1", FSPort: 1, Seq: 9, SPIFFEID: "id", Shards: []state.LeafRun{{Leaves: 3}}})
 	}
-	return p, &swarmv1.Done{Round: n, Attempt: 2, ModelDigest: "model", Signature: []byte{1}, Seals: [][]byte{{2}}, ShardDigests: []string{"shard"}, ShardsDigest: "shards"}
+	return p, &round.Done{Round: n, Attempt: 2, ModelDigest: "model", Signature: []byte{1}, Seals: [][]byte{{2}}, ShardDigests: []string{"shard"}, ShardsDigest: "shards"}
 }
 
-func rounds(told []*swarmv1.RoundProof) (out []uint64) {
+func rounds(told []*round.Proof) (out []uint64) {
 	for _, p := range told {
-		out = append(out, p.GetPlan().GetRound())
+		out = append(out, p.Plan.Round)
 	}
 	return out
 }
@@ -30,17 +31,17 @@ func rounds(told []*swarmv1.RoundProof) (out []uint64) {
 // TestBookKeepsTheNewest: whatever the order in which rounds come, from the disk or as they are committed.
 func TestBookKeepsTheNewest(t *testing.T) {
 	var b proof.Book
-	if b.Told() != nil || b.Of(1, "model") != nil {
+	if b.Told() != nil || b.Of(round.Model{Round: 1, Digest: "model"}) != nil {
 		t.Error("an empty book tells something")
 	}
 	for _, n := range []uint64{3, 9, 7, 8, 1, 7, 10} {
-		plan, done := round(n, 2)
+		plan, done := merged(n, 2)
 		b.Add(plan, "layout", done)
 	}
-	unsigned, done := round(11, 2)
+	unsigned, done := merged(11, 2)
 	done.Signature = nil
 	b.Add(unsigned, "layout", done)
-	other, done := round(12, 2)
+	other, done := merged(12, 2)
 	done.Attempt = 1
 	b.Add(other, "layout", done)
 	told := b.Told()
@@ -48,20 +49,20 @@ func TestBookKeepsTheNewest(t *testing.T) {
 		t.Fatalf("it tells of %v", got)
 	}
 	p := told[0]
-	if x := p.Plan.Participants[1]; x.Host != "" || x.Seq != 0 || x.SpiffeId != "" || x.PeerId != "key" || x.ShardLeaves != 3 {
+	if x := p.Plan.Participants[1]; x.Host != "" || x.Seq != 0 || x.SPIFFEID != "" || x.PeerID != "key" || x.Shards[0].Leaves != 3 {
 		t.Errorf("participant %v", x)
 	}
-	if p.Done.Seals != nil || p.Done.ShardDigests != nil || p.Done.ShardsDigest != "shards" || p.LayoutDigest != "layout" || p.Plan.LedgerHead != "head" {
+	if p.Done.Seals != nil || p.Done.ShardDigests != nil || p.Done.ShardsDigest != "shards" || p.Layout != "layout" || p.Plan.LedgerHead != "head" {
 		t.Errorf("it tells %v", p)
 	}
-	if b.Of(9, "model") == nil || b.Of(9, "another") != nil || b.Of(3, "model") != nil {
+	if b.Of(round.Model{Round: 9, Digest: "model"}) == nil || b.Of(round.Model{Round: 9, Digest: "another"}) != nil || b.Of(round.Model{Round: 3, Digest: "model"}) != nil {
 		t.Error("a round is not found, or one that is gone")
 	}
-	if plan := b.Of(9, "model").Plan; plan.Participants[0].Host == "" {
+	if plan := b.Of(round.Model{Round: 9, Digest: "model"}).Plan; plan.Participants[0].Host == "" {
 		t.Error("the plan itself was changed")
 	}
 	for _, n := range []uint64{20, 21, 22} {
-		plan, done := round(n, 1000)
+		plan, done := merged(n, 1000)
 		b.Add(plan, "layout", done)
 	}
 	if got := rounds(b.Told()); len(got) != 2 || got[0] != 22 {
@@ -81,13 +82,13 @@ func TestFiles(t *testing.T) {
 		t.Errorf("without a file: %v", err)
 	}
 	var b proof.Book
-	plan, done := round(7, 3)
+	plan, done := merged(7, 3)
 	b.Add(plan, "layout", done)
-	if err := proof.Write(path, b.Of(7, "model")); err != nil {
+	if err := proof.Write(path, b.Of(round.Model{Round: 7, Digest: "model"})); err != nil {
 		t.Fatal(err)
 	}
 	p, err := proof.Read(path, 1)
-	if err != nil || !proto.Equal(p, b.Told()[0]) {
+	if err != nil || !reflect.DeepEqual(p, b.Told()[0]) {
 		t.Errorf("%v, %v", p, err)
 	}
 	if _, err := proof.Read(path, 2); err == nil {
@@ -108,9 +109,9 @@ func TestFiles(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	var b proof.Book
-	plan, done := round(7, 3)
+	plan, done := merged(7, 3)
 	b.Add(plan, "layout", done)
-	raw, err := proto.Marshal(b.Told()[0])
+	raw, err := onwire.ProofFile(b.Told()[0])
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -54,7 +54,7 @@ func maxWitnesses(merging uint32) int { return 2 * max(0, int(merging)-1) }
 
 // After returns what will have gone to whom after an attempt too. It is an error if a leaf would go to a third owner, or if there are to be
 // more or fewer witnesses than before: what is offered is then spent.
-func (s *Record) After(seq uint64, p *swarmv1.Plan, self int) (*Record, error) {
+func (s *Record) After(seq uint64, p *round.Plan, self int) (*Record, error) {
 	out := &Record{Seq: seq, Merging: p.Witnesses}
 	if s != nil && s.Seq == seq {
 		if s.Merging != p.Witnesses {
@@ -74,23 +74,23 @@ func (s *Record) After(seq uint64, p *swarmv1.Plan, self int) (*Record, error) {
 }
 
 // sentTo are the runs of leaves that go to others in an attempt, as owners and as witnesses of owners.
-func sentTo(p *swarmv1.Plan, self int) (owners, witnesses []Run) {
+func sentTo(p *round.Plan, self int) (owners, witnesses []Run) {
 	units, owns := make([]string, len(p.Participants)), make([]bool, len(p.Participants))
 	for i, m := range p.Participants {
-		units[i], owns[i] = state.Unit(m.SpiffeId, m.PeerId), m.ShardLeaves > 0
+		units[i], owns[i] = m.Unit(), len(m.Shards) > 0 && m.Shards[0].Leaves > 0
 	}
 	mergers := merge.Mergers(units, owns, int(p.Witnesses))
 	for i, m := range p.Participants {
-		for _, r := range runsOf(m) {
+		for _, r := range m.Shards {
 			if r.Leaves == 0 {
 				continue
 			}
 			if i != self {
-				owners = append(owners, Run{First: r.First, Leaves: r.Leaves, To: []string{m.PeerId}})
+				owners = append(owners, Run{First: r.First, Leaves: r.Leaves, To: []string{m.PeerID}})
 			}
 			for _, w := range mergers[i][min(1, len(mergers[i])):] {
 				if w != self {
-					witnesses = append(witnesses, Run{First: r.First, Leaves: r.Leaves, To: []string{p.Participants[w].PeerId}})
+					witnesses = append(witnesses, Run{First: r.First, Leaves: r.Leaves, To: []string{p.Participants[w].PeerID}})
 				}
 			}
 		}
@@ -178,13 +178,4 @@ func checkRuns(runs []Run, most int) error {
 		next = r.end()
 	}
 	return nil
-}
-
-// runsOf returns all runs of leaves that a participant owns.
-func runsOf(p *swarmv1.Participant) []Run {
-	runs := []Run{{First: p.ShardFirst, Leaves: p.ShardLeaves}}
-	for _, r := range p.MoreShards {
-		runs = append(runs, Run{First: r.First, Leaves: r.Leaves})
-	}
-	return runs
 }

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestSentIsWhatPlansSay compares with a list of owners for each leaf, over random plans that overlap and have gaps.
@@ -20,14 +21,14 @@ func TestSentIsWhatPlansSay(t *testing.T) {
 		var sent *Record
 		want := make([][]string, leaves)
 		for range 6 {
-			p := &swarmv1.Plan{}
+			p := &round.Plan{}
 			for range 1 + rng.IntN(5) {
-				part := &swarmv1.Participant{PeerId: fmt.Sprint(rng.IntN(4))}
-				part.ShardFirst = uint64(rng.IntN(leaves))
-				part.ShardLeaves = uint64(rng.IntN(leaves - int(part.ShardFirst) + 1))
+				part := &round.Participant{PeerID: fmt.Sprint(rng.IntN(4))}
+				first := uint64(rng.IntN(leaves))
+				part.Shards = []state.LeafRun{{First: first, Leaves: uint64(rng.IntN(leaves - int(first) + 1))}}
 				if rng.IntN(3) == 0 {
 					first := uint64(rng.IntN(leaves))
-					part.MoreShards = append(part.MoreShards, &swarmv1.LeafRun{First: first, Leaves: uint64(rng.IntN(leaves - int(first) + 1))})
+					part.Shards = append(part.Shards, state.LeafRun{First: first, Leaves: uint64(rng.IntN(leaves - int(first) + 1))})
 				}
 				p.Participants = append(p.Participants, part)
 			}
@@ -35,10 +36,10 @@ func TestSentIsWhatPlansSay(t *testing.T) {
 			next := slices.Clone(want)
 			third := false
 			for i, part := range p.Participants {
-				for _, r := range runsOf(part) {
-					for leaf := r.First; leaf < r.end() && i != self; leaf++ {
-						if !slices.Contains(next[leaf], part.PeerId) {
-							next[leaf] = append(slices.Clip(next[leaf]), part.PeerId)
+				for _, r := range part.Shards {
+					for leaf := r.First; leaf < r.First+r.Leaves && i != self; leaf++ {
+						if !slices.Contains(next[leaf], part.PeerID) {
+							next[leaf] = append(slices.Clip(next[leaf]), part.PeerID)
 						}
 						third = third || len(next[leaf]) > maxOwners
 					}
@@ -76,14 +77,14 @@ func TestSentIsWhatPlansSay(t *testing.T) {
 
 // TestSentBoundsWhatItKeeps: plans of an SN that cut the model ever finer, or name no leaves of it, fill no memory.
 func TestSentBoundsWhatItKeeps(t *testing.T) {
-	p := &swarmv1.Plan{Participants: []*swarmv1.Participant{{PeerId: "a"}, {}}}
+	p := &round.Plan{Participants: []*round.Participant{{PeerID: "a"}, {}}}
 	for i := range uint64(maxRuns + 1) {
-		p.Participants[0].MoreShards = append(p.Participants[0].MoreShards, &swarmv1.LeafRun{First: 2 * i, Leaves: 1})
+		p.Participants[0].Shards = append(p.Participants[0].Shards, state.LeafRun{First: 2 * i, Leaves: 1})
 	}
 	if _, err := (*Record)(nil).After(1, p, 1); err == nil {
 		t.Error("it keeps as many runs as are planned")
 	}
-	p.Participants[0].MoreShards = []*swarmv1.LeafRun{{First: 1, Leaves: 1<<64 - 1}}
+	p.Participants[0].Shards = []state.LeafRun{{First: 1, Leaves: 1<<64 - 1}}
 	if _, err := (*Record)(nil).After(1, p, 1); err == nil {
 		t.Error("a run that wraps around is taken")
 	}
@@ -91,11 +92,11 @@ func TestSentBoundsWhatItKeeps(t *testing.T) {
 
 // TestWitnessesAreCountedApart: what goes to owners and to witnesses is counted apart, and of the latter there may be as many as in two attempts.
 func TestWitnessesAreCountedApart(t *testing.T) {
-	plan := func(owners ...string) *swarmv1.Plan {
-		p := &swarmv1.Plan{Witnesses: 3}
+	plan := func(owners ...string) *round.Plan {
+		p := &round.Plan{Witnesses: 3}
 		for i, o := range owners {
-			p.Participants = append(p.Participants, &swarmv1.Participant{
-				PeerId: "key " + o, SpiffeId: "spiffe://td/swarm/sl/" + o, ShardFirst: uint64(i), ShardLeaves: 1,
+			p.Participants = append(p.Participants, &round.Participant{
+				PeerID: "key " + o, SPIFFEID: "spiffe://td/swarm/sl/" + o, Shards: []state.LeafRun{{First: uint64(i), Leaves: 1}},
 			})
 		}
 		return p
@@ -117,7 +118,7 @@ func TestWitnessesAreCountedApart(t *testing.T) {
 		t.Error(err)
 	}
 	fifth := plan("b", "me", "f")
-	fifth.Participants[2].ShardFirst = 9
+	fifth.Participants[2].Shards[0].First = 9
 	if _, err := sent.After(7, fifth, 1); !errors.Is(err, errWitnesses) {
 		t.Errorf("a fifth witness of a leaf: %v", err)
 	}
@@ -134,9 +135,9 @@ func TestWitnessesAreCountedApart(t *testing.T) {
 // TestPlansKeepToOneRuleOnWitnesses: an SN that says another one later is not followed, so that no more nodes get to see what is offered,
 // also after a restart. One that lied first has what is offered spent, and nothing that is offered later.
 func TestPlansKeepToOneRuleOnWitnesses(t *testing.T) {
-	plan := func(witnesses uint32) *swarmv1.Plan {
-		return &swarmv1.Plan{Witnesses: witnesses, Participants: []*swarmv1.Participant{
-			{Node: "me", PeerId: "me", ShardLeaves: 1}, {Node: "a", PeerId: "a", ShardFirst: 1, ShardLeaves: 1}, {Node: "b", PeerId: "b"},
+	plan := func(witnesses uint32) *round.Plan {
+		return &round.Plan{Witnesses: witnesses, Participants: []*round.Participant{
+			{Node: "me", PeerID: "me", Shards: []state.LeafRun{{Leaves: 1}}}, {Node: "a", PeerID: "a", Shards: []state.LeafRun{{First: 1, Leaves: 1}}}, {Node: "b", PeerID: "b"},
 		}}
 	}
 	var s *Record

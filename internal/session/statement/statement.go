@@ -2,62 +2,72 @@
 package statement
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // Message returns the canonical bytes that a node's key signs of a session's report, so that whoever passes it on can change
 // nothing of what the leader acts on, nor take anything out: all but Progress.
-func Message(node string, r *swarmv1.SessionReport) []byte {
+func Message(node string, r *round.Report) []byte {
 	b := []byte("swarmd session report 2\x00")
-	b = appendText(b, node, r.GetContract(), r.GetSession())
-	b = appendNumbers(b, r.GetRun(), r.GetNumber(), uint64(len(r.GetHeld())))
-	for _, h := range r.GetHeld() {
-		b = appendNumbers(b, h.GetRound())
-		b = appendText(b, h.GetDigest(), h.GetStateDigest())
+	b = appendText(b, node, r.Contract, r.Session)
+	b = appendNumbers(b, r.Run, r.Number, uint64(len(r.Held)))
+	for _, h := range r.Held {
+		b = appendNumbers(b, h.Round)
+		b = appendText(b, h.Digest, h.State)
 	}
-	ready := r.GetReady()
+	ready := r.Ready
 	if b = appendSet(b, ready != nil); ready != nil {
-		b = appendNumbers(b, ready.GetSeq(), ready.GetBaseRound(), uint64(ready.GetWeight()), math.Float64bits(ready.GetUpdateNorm()), uint64(len(ready.GetRefuses())))
-		b = appendText(b, ready.GetBaseDigest())
-		b = appendText(b, ready.GetRefuses()...)
+		b = appendNumbers(b, ready.Seq, ready.BaseRound, uint64(ready.Weight), math.Float64bits(ready.UpdateNorm), uint64(len(ready.Refuses)))
+		b = appendText(b, ready.BaseDigest)
+		b = appendText(b, ready.Refuses...)
 	}
-	f := r.GetFailed()
+	f := r.Failed
 	if b = appendSet(b, f != nil); f != nil {
-		b = appendNumbers(b, f.GetRound(), f.GetAttempt(), f.GetBytesReceived())
-		b = appendText(b, f.GetBlamed(), f.GetReason(), f.GetHeardFrom(), f.GetCode())
+		b = appendNumbers(b, f.Round, f.Attempt, f.BytesReceived)
+		b = appendText(b, f.Blamed, f.Reason, f.HeardFrom, f.Code)
 	}
-	b = appendNumbers(b, uint64(len(r.GetProofs())))
-	for _, p := range r.GetProofs() { // each has a signature of its own
-		b = appendNumbers(b, p.GetDone().GetRound(), p.GetDone().GetAttempt())
-		b = appendBytes(b, p.GetDone().GetSignature())
+	b = appendNumbers(b, uint64(len(r.Proofs)))
+	for _, p := range r.Proofs { // each has a signature of its own
+		d := cmp.Or(p.Done, &round.Done{})
+		b = appendNumbers(b, d.Round, d.Attempt)
+		b = appendBytes(b, d.Signature)
 	}
-	return appendDone(b, r.GetDone())
+	return appendDone(b, r.Done)
 }
 
-func appendDone(b []byte, d *swarmv1.Done) []byte {
+func appendDone(b []byte, d *round.Done) []byte {
 	if b = appendSet(b, d != nil); d == nil {
 		return b
 	}
-	b = appendNumbers(b, d.GetRound(), d.GetAttempt(), uint64(len(d.GetShardDigests())), uint64(len(d.GetUpdateSquares())))
-	b = appendText(b, d.GetModelDigest(), d.GetStateDigest(), d.GetShardsDigest())
-	b = appendText(b, d.GetShardDigests()...)
-	for _, v := range d.GetUpdateSquares() {
+	b = appendNumbers(b, d.Round, d.Attempt, uint64(len(d.ShardDigests)), uint64(len(d.UpdateSquares)))
+	b = appendText(b, d.ModelDigest, d.StateDigest, d.ShardsDigest)
+	b = appendText(b, d.ShardDigests...)
+	for _, v := range d.UpdateSquares {
 		b = appendNumbers(b, math.Float64bits(v))
 	}
-	b = appendBytes(b, d.GetSignature())
-	b = appendNumbers(b, uint64(len(d.GetSeals())), uint64(len(d.GetClaims())))
-	b = appendBytes(b, d.GetSeals()...)
-	for _, c := range d.GetClaims() {
-		b = appendNumbers(b, uint64(c.GetOwner()), uint64(len(c.GetInputs())))
-		b = appendBytes(b, c.GetMerged(), c.GetSums())
-		for _, in := range c.GetInputs() {
-			b = appendBytes(b, in.GetDigest(), in.GetSignature())
+	b = appendBytes(b, d.Signature)
+	b = appendNumbers(b, uint64(len(d.Seals)), uint64(len(d.Claims)))
+	b = appendBytes(b, d.Seals...)
+	for _, c := range d.Claims {
+		b = appendNumbers(b, uint64(c.Owner), uint64(len(c.Inputs)))
+		b = appendBytes(b, c.Merged[:], sums(c))
+		for _, in := range c.Inputs {
+			b = appendBytes(b, in.Digest[:], in.Signature)
 		}
 	}
 	return b
+}
+
+// sums is what a claim has of them: nothing where the method needs none.
+func sums(c round.Claim) []byte {
+	if c.Sums.IsZero() {
+		return nil
+	}
+	return c.Sums[:]
 }
 
 func appendSet(b []byte, set bool) []byte {

@@ -2,12 +2,14 @@ package statement_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
@@ -17,12 +19,18 @@ func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 		Session: "s", Contract: "c", Run: 1, Number: 2, Ready: &swarmv1.Ready{Refuses: []string{"n"}}, Failed: &swarmv1.Failed{}, Held: []*swarmv1.HeldModel{{}}, Proofs: []*swarmv1.RoundProof{{}},
 		Done: &swarmv1.Done{
 			ShardDigests: []string{"a"}, UpdateSquares: []float64{1}, Seals: [][]byte{{1}},
-			Claims: []*swarmv1.MergeClaim{{Inputs: []*swarmv1.MergeInput{{Digest: []byte{1}}}}},
+			Claims: []*swarmv1.MergeClaim{{Merged: make([]byte, 32), Inputs: []*swarmv1.MergeInput{{Digest: make([]byte, 32)}}}},
 		},
 	}
 	const node = "n"
-	before := string(statement.Message(node, whole))
-	seen := map[string]string{before: "the whole", string(statement.Message("m", whole)): "another node"}
+	message := func(node string, r *swarmv1.SessionReport) string {
+		said, err := onwire.FromReport(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(statement.Message(node, said))
+	}
+	seen := map[string]string{message(node, whole): "the whole", message("m", whole): "another node"}
 	if len(seen) != 2 {
 		t.Error("the node is not covered")
 	}
@@ -43,7 +51,7 @@ func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 			case f.Kind() == protoreflect.DoubleKind:
 				m.Set(f, protoreflect.ValueOfFloat64(7))
 			case f.Kind() == protoreflect.BytesKind:
-				m.Set(f, protoreflect.ValueOfBytes([]byte("other")))
+				m.Set(f, protoreflect.ValueOfBytes([]byte(strings.Repeat("o", 32))))
 			case f.Kind() == protoreflect.Uint32Kind:
 				m.Set(f, protoreflect.ValueOfUint32(7))
 			case f.Kind() == protoreflect.Uint64Kind:
@@ -52,7 +60,7 @@ func TestASignatureCoversAllThatASessionSays(t *testing.T) {
 				t.Errorf("%s: teach this test its kind", f.FullName())
 				continue
 			}
-			got := string(statement.Message(node, changed))
+			got := message(node, changed)
 			if same, ok := seen[got]; ok {
 				t.Errorf("with another %s the message is that of %s", f.FullName(), same)
 			}

@@ -1,0 +1,175 @@
+package onwire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Report is what a session says in a heartbeat; nil for nil.
+func Report(r *round.Report) *swarmv1.SessionReport {
+	if r == nil {
+		return nil
+	}
+	out := &swarmv1.SessionReport{
+		Session: r.Session, Contract: r.Contract, Run: r.Run, Number: r.Number, Signature: r.Signature, Done: doneToProto(r.Done),
+	}
+	if x := r.Ready; x != nil {
+		out.Ready = &swarmv1.Ready{
+			Seq: x.Seq, BaseRound: x.BaseRound, BaseDigest: x.BaseDigest, Weight: x.Weight, UpdateNorm: x.UpdateNorm, Refuses: x.Refuses,
+		}
+	}
+	if x := r.Failed; x != nil {
+		out.Failed = &swarmv1.Failed{
+			Round: x.Round, Attempt: x.Attempt, Blamed: x.Blamed, Reason: x.Reason, BytesReceived: x.BytesReceived, HeardFrom: x.HeardFrom, Code: x.Code,
+		}
+	}
+	if x := r.Progress; x != nil {
+		out.Progress = &swarmv1.Progress{
+			Round: x.Round, Loss: x.Loss, Metric: x.Metric, HasLoss: x.HasLoss, HasMetric: x.HasMetric, EpochsDone: x.EpochsDone,
+			TotalEpochs: x.TotalEpochs, Phase: x.Phase,
+		}
+	}
+	for _, m := range r.Held {
+		out.Held = append(out.Held, &swarmv1.HeldModel{Round: m.Round, Digest: m.Digest, StateDigest: m.State})
+	}
+	for _, p := range r.Proofs {
+		out.Proofs = append(out.Proofs, proofToProto(p))
+	}
+	return out
+}
+
+// FromReport reads what a session says, but for its proofs' participants. It is an error if a digest in a claim has another length.
+func FromReport(x *swarmv1.SessionReport) (*round.Report, error) {
+	out := &round.Report{
+		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Number: x.GetNumber(), Signature: x.GetSignature(),
+	}
+	if r := x.GetReady(); r != nil {
+		out.Ready = &round.Ready{
+			Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(),
+			Refuses: r.GetRefuses(),
+		}
+	}
+	if f := x.GetFailed(); f != nil {
+		out.Failed = &round.Failed{
+			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: f.GetReason(), BytesReceived: f.GetBytesReceived(),
+			HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
+		}
+	}
+	if p := x.GetProgress(); p != nil {
+		out.Progress = &round.Progress{
+			Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
+			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
+		}
+	}
+	for _, h := range x.GetHeld() {
+		out.Held = append(out.Held, round.Model{Round: h.GetRound(), Digest: h.GetDigest(), State: h.GetStateDigest()})
+	}
+	var err error
+	for _, p := range x.GetProofs() {
+		proof := &round.Proof{Plan: Plan(p.GetPlan()), Layout: p.GetLayoutDigest()}
+		if proof.Done, err = done(p.GetDone()); err != nil {
+			return nil, err
+		}
+		out.Proofs = append(out.Proofs, proof)
+	}
+	out.Done, err = done(x.GetDone())
+	return out, err
+}
+
+// Answer is what an SN says to a report.
+func Answer(res *swarmv1.ReportResponse) round.Answer {
+	out := round.Answer{Leads: res.GetLeads(), Sign: res.GetSign(), Prove: res.GetProve(), Unknown: res.GetUnknownSessions()}
+	for _, a := range res.GetAsks() {
+		out.Asks = append(out.Asks, round.Asked{Session: a.GetSession(), Run: a.GetRun(), Round: a.GetRound(), Attempt: a.GetAttempt()})
+	}
+	return out
+}
+
+func doneToProto(d *round.Done) *swarmv1.Done {
+	if d == nil {
+		return nil
+	}
+	return &swarmv1.Done{
+		Round: d.Round, Attempt: d.Attempt, ModelDigest: d.ModelDigest, StateDigest: d.StateDigest, ShardsDigest: d.ShardsDigest,
+		ShardDigests: d.ShardDigests, Signature: d.Signature, UpdateSquares: d.UpdateSquares, Seals: d.Seals, Claims: FromClaims(d.Claims),
+	}
+}
+
+func done(d *swarmv1.Done) (*round.Done, error) {
+	if d == nil {
+		return nil, nil
+	}
+	claims, err := Claims(d.GetClaims())
+	return &round.Done{
+		Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(), StateDigest: d.GetStateDigest(),
+		ShardsDigest: d.GetShardsDigest(), ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(), UpdateSquares: d.GetUpdateSquares(),
+		Seals: d.GetSeals(), Claims: claims,
+	}, err
+}
+
+// FromClaims are claims as a report carries them.
+func FromClaims(claims []round.Claim) []*swarmv1.MergeClaim {
+	var out []*swarmv1.MergeClaim
+	for _, c := range claims {
+		m := &swarmv1.MergeClaim{Owner: uint32(c.Owner), Merged: c.Merged[:]} //nolint:gosec // an index of the plan
+		if !c.Sums.IsZero() {
+			m.Sums = c.Sums[:]
+		}
+		for _, in := range c.Inputs {
+			m.Inputs = append(m.Inputs, &swarmv1.MergeInput{Digest: in.Digest[:], Signature: in.Signature})
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// Claims reads the claims of a report. What they claim is the leader's to judge.
+func Claims(claims []*swarmv1.MergeClaim) ([]round.Claim, error) {
+	var out []round.Claim
+	digest := func(into *merge.Digest, b []byte) error {
+		if len(b) != len(into) {
+			return fmt.Errorf("a digest of %d bytes in a claim", len(b))
+		}
+		copy(into[:], b)
+		return nil
+	}
+	for _, m := range claims {
+		c := round.Claim{Owner: int(m.GetOwner()), Inputs: make([]round.Input, len(m.GetInputs()))}
+		err := digest(&c.Merged, m.GetMerged())
+		if err == nil && len(m.GetSums()) > 0 {
+			err = digest(&c.Sums, m.GetSums())
+		}
+		for i, in := range m.GetInputs() {
+			c.Inputs[i].Signature = in.GetSignature()
+			err = errors.Join(err, digest(&c.Inputs[i].Digest, in.GetDigest()))
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func proofToProto(p *round.Proof) *swarmv1.RoundProof {
+	return &swarmv1.RoundProof{Plan: planToProto(p.Plan), LayoutDigest: p.Layout, Done: doneToProto(p.Done)}
+}
+
+// ProofFile is a proof as a file keeps it.
+func ProofFile(p *round.Proof) ([]byte, error) { return proto.Marshal(proofToProto(p)) }
+
+// FromProofFile reads what ProofFile gave.
+func FromProofFile(raw []byte) (*round.Proof, error) {
+	p := &swarmv1.RoundProof{}
+	if err := proto.Unmarshal(raw, p); err != nil {
+		return nil, err
+	}
+	d, err := done(p.GetDone())
+	return &round.Proof{Plan: Plan(p.GetPlan()), Layout: p.GetLayoutDigest(), Done: d}, err
+}

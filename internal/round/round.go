@@ -1,0 +1,279 @@
+// Package round has the words in which a Swarm Learning node speaks of rounds: what a contract shows of one, what a program offers, what
+// came out. They are plain data, free of any wire format; package onwire converts what goes over the API.
+package round
+
+import (
+	"slices"
+
+	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/merge"
+)
+
+// Model names a committed model. The zero value is "none yet".
+type Model struct {
+	Round  uint64 `json:"round"`
+	Digest string `json:"digest,omitempty"` // hex BLAKE3; empty with a round: training began anew in it, since no node held a model any more
+	State  string `json:"state,omitempty"`  // hex BLAKE3 of the optimiser's state that belongs to it; empty if the method has none
+}
+
+// Exists reports whether there are weights.
+func (m Model) Exists() bool { return m.Digest != "" }
+
+// Check holds that both digests may be some.
+func (m Model) Check() error {
+	_, err := merge.ParseDigest(m.Digest)
+	if err == nil && m.State != "" {
+		_, err = merge.ParseDigest(m.State)
+	}
+	return err
+}
+
+// Ref names a committed model among those of all contracts. The round is for people: what is asked for is told by the digests.
+type Ref struct {
+	Contract string
+	Run      uint64
+	Model
+}
+
+// Terms are what every session of a contract must agree on.
+type Terms struct {
+	LayoutDigest string `json:"layoutDigest,omitempty"` // hex BLAKE3 of the canonical layout
+	Layout       []byte `json:"layout,omitempty"`       // canonical JSON; empty in views
+	Method       string `json:"method,omitempty"`       // canonical; empty: the contract's
+	MinPeers     uint32 `json:"minPeers,omitempty"`
+}
+
+// Open asks a contract to take a session. The names of its JSON are those of the API's messages, for the node's own records.
+type Open struct {
+	Session       string `json:"session,omitempty"` // 32 hex digits
+	Contract      string `json:"contract,omitempty"`
+	Terms         Terms  `json:"terms,omitzero"`
+	ExpectedPeers uint32 `json:"expectedPeers,omitempty"` // 0: unknown
+	SyncFrequency uint32 `json:"syncFrequency,omitempty"` // start interval in batches
+	Adaptive      bool   `json:"adaptive,omitempty"`
+	CheckinMode   string `json:"checkinMode,omitempty"` // "inactive", "snapshot", "active"
+	Weight        uint32 `json:"weight,omitempty"`      // 1 to 100
+	TotalEpochs   uint32 `json:"totalEpochs,omitempty"`
+	Isolation     string `json:"isolation,omitempty"`    // what keeps the program in
+	NoShard       bool   `json:"noShard,omitempty"`      // the node wants to own no part of a merge
+	QuorumWaitMS  uint32 `json:"quorumWaitMs,omitempty"` // what the node asks for; 0: nothing
+	StallGraceMS  uint32 `json:"stallGraceMs,omitempty"` // likewise
+	Late          bool   `json:"late,omitempty"`         // the contract may be completed if the node has had a session of its terms in this run
+}
+
+// Close tells a contract that a session's training ended.
+type Close struct {
+	Session, Contract string
+	Run               uint64
+	CheckinMode       string
+	Seq               uint64 // of the last Sync
+}
+
+// End tells a contract that a session is gone.
+type End struct {
+	Session, Contract string
+	Run               uint64
+	Reason            string // "finished", or why it failed
+	ExitCode          int32
+}
+
+// View is a contract as an SN shows it. Nobody modifies one that was handed on. The zero value shows nothing.
+type View struct {
+	Name      string
+	Run       uint64
+	Index     uint64               // raft index: never goes back on one SN; 0: nothing was shown yet
+	Terms     Terms                // zero until fixed
+	Rules     Rules                // zero if there are none
+	Committed state.CommittedRound // of round 0 before the first
+	Plan      *Plan                // nil when no attempt is running
+	Over      bool                 // the committed model is final
+	Sessions  []*Session           // in the order of their opening
+	Lost      state.LostModel      // the last committed model that no node held any more; of round 0 if there was none in this run
+	Adopted   Adopted              // zero if there was none
+	Skipped   string               // why the last round was given up that was
+}
+
+// Model is the contract's last committed model.
+func (v *View) Model() Model {
+	return Model{Round: v.Committed.Round, Digest: v.Committed.Digest, State: v.Committed.StateDigest}
+}
+
+// Session returns that of an ID, nil if the view does not show it.
+func (v *View) Session(id string) *Session {
+	for _, m := range v.Sessions {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// Rules of a contract, as far as its sessions go by them. A zero field demands nothing.
+type Rules struct {
+	Method    string // canonical
+	MinPeers  uint32
+	WeightCap float64  // no participant's weight counts for more than this share of the whole, 0 to 1
+	Export    bool     // swarmctl may fetch models
+	Owners    []string // patterns of SPIFFE IDs: only nodes of these own parts of the model
+	Witnesses uint32   // so many nodes merge each part of the model; 0 and 1: its owner alone
+}
+
+// Adopted is a round that SNs took over which had been restored from a backup.
+type Adopted struct {
+	Round       uint64 // the number that the model has since
+	LastRound   uint64 // the last one that they knew of; 0: none
+	ProvenRound uint64 // the one in which it was merged
+}
+
+// Session is one session of a contract, with its node's addresses.
+type Session struct {
+	ID, Node, PeerID, SPIFFEID string
+	Proof                      string // digest of the node's proof of registration, hex; empty: there is none
+	Host                       string
+	FSPort                     uint32
+	Live                       bool   // the node is alive
+	State                      string // "open", "closed", "ended"
+	NoShard                    bool   // it owns no part of a merge
+	LastSeq, LastRound         uint64
+	SkippedSeq                 uint64 // the newest Sync that was answered without a model; 0: none
+	EndReason                  string
+	Run                        uint64
+}
+
+// Plan is the running attempt of a round. Participants are in summation order.
+type Plan struct {
+	Run, Round, Attempt uint64
+	Participants        []*Participant
+	Method              string
+	LedgerHead          string // hex hash of the ledger's last record when this was planned; empty: there was none
+	Epoch               uint64 // counts what ended an attempt of the round so that nothing of it may be resumed
+	Witnesses           uint32 // so many merge each part of the model; 0: its owner alone
+}
+
+// Participant is a session that takes part in an attempt.
+type Participant struct {
+	Session, Node, PeerID, SPIFFEID string
+	Host                            string
+	FSPort                          uint32
+	Weight                          uint32 // 0: contributes nothing, only receives
+	Seq                             uint64
+	Shards                          []state.LeafRun // what it owns, ascending; none: nothing
+	Factor                          float64         // its update is multiplied by this, over 0 to 1; 0: the method bounds no updates
+}
+
+// Unit names the party that the participant is of: see [state.Unit].
+func (p *Participant) Unit() string { return state.Unit(p.SPIFFEID, p.PeerID) }
+
+// Report is everything that the leader may need to know of one session, now.
+type Report struct {
+	Session, Contract string
+	Run               uint64
+	Ready             *Ready  // set while the session waits for a round
+	Done              *Done   // set after an exchange, until the round is committed or superseded
+	Failed            *Failed // set after a failed exchange, until superseded
+	Progress          *Progress
+	Held              []Model // committed models of this contract and run that the node can give out
+	Number            uint64  // counts up with each change of what the signature covers, over all runs of the node
+	Signature         []byte  // by the node key over statement.Message; empty in what a node reports to the SN that leads
+	Proofs            []*Proof
+}
+
+// Answer is what an SN says to a report.
+type Answer struct {
+	Leads   bool     // what the node reports to the SN that answers needs no signature, as long as it says so
+	Sign    bool     // the SN does not lead, and has not passed on what was not signed
+	Asks    []Asked  // what is to be told in full
+	Prove   bool     // sessions hold newer models than the SN knows of: reports should have proofs
+	Unknown []string // those of such sessions that the SN does not know
+}
+
+// Asked names an attempt of which a session that is done with it says all that Done can say.
+type Asked struct {
+	Session             string
+	Run, Round, Attempt uint64
+}
+
+// Ready says that a session's weights are ready to be merged.
+type Ready struct {
+	Seq        uint64 // the program's Sync number
+	BaseRound  uint64 // the round that training started from; 0: none
+	BaseDigest string // hex; empty for none
+	Weight     uint32
+	UpdateNorm float64  // of the offered model minus the base, for methods that bound it
+	Refuses    []string // names of nodes that this one takes part in nothing with, sorted
+}
+
+// Done says that a session holds the merged model of an attempt. Whoever has one must not modify it.
+type Done struct {
+	Round, Attempt uint64
+	ModelDigest    string    // hex BLAKE3
+	StateDigest    string    // hex BLAKE3 of the optimiser's state; empty if the method has none
+	ShardsDigest   string    // hex BLAKE3 over the digests of all shards, in plan order
+	ShardDigests   []string  // hex BLAKE3 of each participant's shard, in plan order; empty as long as they are not asked for
+	Signature      []byte    // by the node key, over what the ledger keeps
+	UpdateSquares  []float64 // by participant: the sum of squares of its update over the leaves that the reporter owns
+	Seals          [][]byte  // by participant: its signature over its shard's digest; there with ShardDigests
+	Claims         []Claim   // of the parts that the reporter merged, ascending by owner, if they have witnesses
+}
+
+// Claim is what one of a part's mergers, its owner or a witness, has made of the part, and of what. Two claims of honest mergers differ in
+// nothing if each contributor has sent both of them the same.
+type Claim struct {
+	Owner  int          // index in the plan
+	Merged merge.Digest // over the digests of the part's leaves as they are to be stored: after an optimiser's step, and with 16 bits on the wire decoded
+	Sums   merge.Digest // of the distances over the part, with the contributors' signed norms; zero: the method needs none
+	Inputs []Input      // of each participant of weight above 0, in plan order
+}
+
+// Shard returns the digest that the part has if the claim is true, which is what its owner seals and every report has of it in
+// ShardDigests. An owner whose own claim has another one, or a witness's claim that differs here, is what witnesses are there to find.
+func (c Claim) Shard() merge.Digest {
+	if c.Sums.IsZero() {
+		return c.Merged
+	}
+	return merge.Sum(slices.Concat([]byte("swarmd merge shard with distances 1\x00"), c.Merged[:], c.Sums[:]))
+}
+
+// Disagrees reports whether a node says that it has merged a shard otherwise than its owner gave it. It does not sign such an outcome for
+// the ledger, so that nobody can prove a round by it.
+func Disagrees(shards []merge.Digest, claims []Claim) bool {
+	return slices.ContainsFunc(claims, func(c Claim) bool { return c.Owner < len(shards) && c.Shard() != shards[c.Owner] })
+}
+
+// Input is what a contributor has signed of its leaves in one part: see exchange.InputMessage.
+type Input struct {
+	Digest    merge.Digest // over the digests of its leaves as they travel
+	Signature []byte
+}
+
+// CodeRefused is the code of a failure whose reporter has begun nothing, since it does not accept the plan.
+const CodeRefused = "REFUSED"
+
+// Failed says that a session gave an attempt up.
+type Failed struct {
+	Round, Attempt uint64
+	Blamed         string // node name; empty when nobody is to blame
+	HeardFrom      string // the participant that said so; empty: the reporter has seen it itself
+	Reason         string // one line
+	BytesReceived  uint64 // in this attempt
+	Code           string // of one that has begun nothing: state.ReasonThirdOwner, leaves that two may have would go to a third, or CodeRefused
+}
+
+// Progress is what a program tells of its training. The names of its JSON are those of the API's messages, for the node's own records.
+type Progress struct {
+	Round       uint64  `json:"round,omitempty,string"` // the model that loss and metric were measured on; 0: local training
+	Loss        float64 `json:"loss,omitempty"`
+	Metric      float64 `json:"metric,omitempty"`
+	HasLoss     bool    `json:"hasLoss,omitempty"`
+	HasMetric   bool    `json:"hasMetric,omitempty"`
+	EpochsDone  uint32  `json:"epochsDone,omitempty"`
+	TotalEpochs uint32  `json:"totalEpochs,omitempty"`
+	Phase       string  `json:"phase,omitempty"` // "starting", "training", "ready", "merging", "closed", "finished"
+}
+
+// Proof is a committed round as one of its participants has signed it.
+type Proof struct {
+	Plan   *Plan
+	Layout string // hex BLAKE3 of the canonical layout
+	Done   *Done
+}
