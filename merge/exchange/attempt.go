@@ -8,14 +8,19 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
 	"github.com/swarmd/swarmd/merge/exchange/scratch"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // Bounds of what a plan may say.
 const (
-	MaxContract     = 128  // bytes of a contract's name
-	MaxParticipants = 4096 // of one attempt
+	MaxContract     = wire.MaxContract     // bytes of a contract's name
+	MaxParticipants = wire.MaxParticipants // of one attempt
 )
+
+// Stream is one bidirectional byte stream to a peer. Close ends both directions and lets what was written arrive; Reset drops everything.
+type Stream = wire.Stream
 
 // ErrPlan is wrapped by errors about an attempt that can not be run as planned.
 var ErrPlan = errors.New("plan is not valid")
@@ -36,6 +41,18 @@ type Participant struct {
 	More []merge.Shard
 	// Unit is what parties are told apart by where shards have witnesses: a SPIFFE ID that is a node's own, else its node key.
 	Unit string
+}
+
+// runs returns what the participant owns.
+func (p Participant) runs() leafset.Runs { return append(leafset.Runs{p.Shard}, p.More...) }
+
+// Own adds a run behind those that the participant has; the first may be empty.
+func (p *Participant) Own(run merge.Shard) {
+	if p.Shard == (merge.Shard{}) && len(p.More) == 0 {
+		p.Shard = run
+		return
+	}
+	p.More = append(p.More, run)
 }
 
 // Attempt is one planned exchange as this node sees it. All participants must
@@ -155,11 +172,11 @@ func (c Config) withDefaults() Config {
 
 // check validates what Run relies on and returns the method.
 func (a *Attempt) check() (*merge.Method, error) {
-	if a.Contract == "" || len(a.Contract) > MaxContract {
-		return nil, fmt.Errorf("%w: contract name has %d bytes, want 1 to %d", ErrPlan, len(a.Contract), MaxContract)
+	if a.Contract == "" || len(a.Contract) > wire.MaxContract {
+		return nil, fmt.Errorf("%w: contract name has %d bytes, want 1 to %d", ErrPlan, len(a.Contract), wire.MaxContract)
 	}
 	n := len(a.Participants)
-	if a.Layout == nil || a.Number == 0 || n == 0 || n > MaxParticipants || a.Self < 0 || a.Self >= n {
+	if a.Layout == nil || a.Number == 0 || n == 0 || n > wire.MaxParticipants || a.Self < 0 || a.Self >= n {
 		return nil, fmt.Errorf("%w: attempt %d, %d participants, self %d", ErrPlan, a.Number, n, a.Self)
 	}
 	m, err := merge.ParseMethod(a.Method)
@@ -178,7 +195,7 @@ func (a *Attempt) check() (*merge.Method, error) {
 		}
 		seen[p.Node] = true
 		own := p.runs()
-		if err := own.check(); err != nil {
+		if err := own.Check(); err != nil {
 			return nil, fmt.Errorf("%w: participant %d: %w", ErrPlan, i, err)
 		}
 		shards = append(shards, own...)
@@ -206,7 +223,7 @@ func (a *Attempt) checkMethod(m *merge.Method, contributors, owners int) error {
 	if least := m.LeastContributors(); contributors < least {
 		return fmt.Errorf("%w: %s needs %d participants of weight above 0, there are %d", ErrPlan, m, least, contributors)
 	}
-	if m.Distances() && 8*pairs(contributors)*(owners+a.mostWitnessed()) > maxDistances {
+	if m.Distances() && 8*wire.Pairs(contributors)*(owners+a.mostWitnessed()) > maxDistances {
 		return fmt.Errorf("%w: the distances between %d models from %d owners do not fit into %d bytes: use another method than %s",
 			ErrPlan, contributors, owners, maxDistances, m.Name())
 	}

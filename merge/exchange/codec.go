@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // newCodec returns how leaves travel in this attempt: nil if as they are. There is a codec when the method names a wire type
@@ -18,11 +19,11 @@ func (r *run) newCodec() *merge.Codec {
 }
 
 // leafHeader is that of the frame that carries a leaf.
-func (r *run) leafHeader(leaf int) header {
+func (r *run) leafHeader(leaf int) wire.Header {
 	if r.codec == nil {
-		return header{kindLeaf, uint32(leaf), uint32(r.Layout.LeafLen(leaf))}
+		return wire.Header{Kind: wire.KindLeaf, Arg: uint32(leaf), Length: uint32(r.Layout.LeafLen(leaf))}
 	}
-	return header{kindDiff, uint32(leaf), uint32(r.codec.Len(leaf))}
+	return wire.Header{Kind: wire.KindDiff, Arg: uint32(leaf), Length: uint32(r.codec.Len(leaf))}
 }
 
 // errNoBase ends an attempt at a node that has no committed model while others do.
@@ -30,15 +31,15 @@ var errNoBase = errors.New("no committed model is held here")
 
 // strange fails the attempt when participant i's frame shows that it and this node do not both count from a committed model,
 // and returns the error for a frame that must not stand here. In the first round nobody has such a model, whatever one says.
-func (r *run) strange(i int, h header) error {
+func (r *run) strange(i int, h wire.Header) error {
 	switch {
-	case h.kind == kindDiff && r.slots.Base == nil && r.method.Wire() != 0 && r.Round > 1:
+	case h.Kind == wire.KindDiff && r.slots.Base == nil && r.method.Wire() != 0 && r.Round > 1:
 		// Only hearsay: where nobody has a model, as after training began anew, one frame would else make this node accuse itself.
 		r.heard(i, r.Self, "holds no committed model, from which "+r.Participants[i].Node+" counts what it sends")
-	case h.kind == kindLeaf && r.codec != nil:
+	case h.Kind == wire.KindLeaf && r.codec != nil:
 		r.fail(i, "sends weights as they are: it holds no committed model from which to count", errNoBase)
 	}
-	return wrongKind(h)
+	return wire.Unexpected(h)
 }
 
 // measure is given a leaf as its receiver has it and, where that was read anyway, as the committed model has it.
@@ -47,9 +48,9 @@ type measure func(leaf int, x, base []byte) error
 // appendLeaf appends the frame of a leaf that is read from a slot, and has it measured if there is something to do that.
 func (r *run) appendLeaf(b []byte, from io.ReaderAt, leaf int, with measure) ([]byte, error) {
 	h := r.leafHeader(leaf)
-	b = h.append(b)
+	b = h.Append(b)
 	at := len(b)
-	b = b[:at+int(h.length)]
+	b = b[:at+int(h.Length)]
 	if r.codec == nil {
 		err := readLeaf(from, r.Layout, leaf, b[at:])
 		if err == nil && with != nil {

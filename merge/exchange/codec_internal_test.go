@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // newShortDuel is a duel whose leaves travel as differences from a model of ones.
@@ -27,7 +28,7 @@ func newShortDuel(tb testing.TB, wire string, owner int) *duel {
 // diff is the frame of a leaf all of whose differences have this code.
 func (d *duel) diff(leaf int, code uint16) []byte {
 	n := d.a.Layout.LeafLen(leaf) / 2
-	b := header{kindDiff, uint32(leaf), uint32(n)}.append(nil)
+	b := wire.Header{Kind: wire.KindDiff, Arg: uint32(leaf), Length: uint32(n)}.Append(nil)
 	return append(b, bytes.Repeat(binary.LittleEndian.AppendUint16(nil, code), n/2)...)
 }
 
@@ -43,17 +44,17 @@ func (d *duel) shortCases() map[string]struct {
 	said []byte
 	says string
 } {
-	long := append(header{kindDiff, 1, merge.MaxLeafSize/2 + 4}.append(nil), make([]byte, merge.MaxLeafSize/2+4)...)
-	short := append(header{kindDiff, 1, merge.MaxLeafSize/2 - 4}.append(nil), make([]byte, merge.MaxLeafSize/2-4)...)
+	long := append(wire.Header{Kind: wire.KindDiff, Arg: 1, Length: merge.MaxLeafSize/2 + 4}.Append(nil), make([]byte, merge.MaxLeafSize/2+4)...)
+	short := append(wire.Header{Kind: wire.KindDiff, Arg: 1, Length: merge.MaxLeafSize/2 - 4}.Append(nil), make([]byte, merge.MaxLeafSize/2-4)...)
 	return map[string]struct {
 		said []byte
 		says string
 	}{
 		"as they are":  {d.leaves(), "no committed model"},
-		"as long":      {join(d.diff(0, 0), header{kindDiff, 1, merge.MaxLeafSize}.append(nil), make([]byte, merge.MaxLeafSize)), "kind 7"},
+		"as long":      {join(d.diff(0, 0), wire.Header{Kind: wire.KindDiff, Arg: 1, Length: merge.MaxLeafSize}.Append(nil), make([]byte, merge.MaxLeafSize)), "kind 7"},
 		"too long":     {join(d.diff(0, 0), long, d.diff(2, 0)), "kind 7"},
 		"too short":    {join(d.diff(0, 0), short, d.diff(2, 0)), "kind 7"},
-		"huge":         {header{kindDiff, 0, math.MaxUint32}.append(nil), "kind 7"},
+		"huge":         {wire.Header{Kind: wire.KindDiff, Arg: 0, Length: math.MaxUint32}.Append(nil), "kind 7"},
 		"cut":          {join(d.diff(0, 0), d.diff(1, 0)[:1000]), "ended"},
 		"repeated":     {join(d.diff(0, 0), d.diff(0, 0), d.diffs(0)), "kind 7"},
 		"out of order": {join(d.diff(1, 0), d.diff(0, 0)), "kind 7"},
@@ -97,7 +98,7 @@ func (d *duel) sealOfDiffs(t *testing.T, code uint16) []byte {
 		if err := readLeaf(d.slots.Base, d.a.Layout, i, b); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.NewCodec(d.a.Layout).Decode(i, b, d.diff(i, code)[headerSize:]); err != nil {
+		if err := m.NewCodec(d.a.Layout).Decode(i, b, d.diff(i, code)[wire.HeaderSize:]); err != nil {
 			t.Fatal(err)
 		}
 		return b
@@ -110,7 +111,7 @@ func (d *duel) hear(t *testing.T, said []byte) error {
 	if d.a.Participants[0].Shard.Leaves == 0 {
 		return d.visitPeer(t, join(have(), said))
 	}
-	ran, _ := d.contribute(t, join(d.hello().appendFrame(nil), have(), said))
+	ran, _ := d.contribute(t, join(d.hello().AppendFrame(nil), have(), said))
 	return ran
 }
 
@@ -123,11 +124,11 @@ func TestDifferencesWithoutAModel(t *testing.T) {
 				d := newShortDuel(t, "bfloat16", owner)
 				d.slots.Base, d.a.Round = nil, round
 				hi := d.hello()
-				hi.round = round
+				hi.Round = round
 				said := join(have(), d.diffs(0))
 				var err error
 				if owner == 0 {
-					err, _ = d.contribute(t, join(hi.appendFrame(nil), said))
+					err, _ = d.contribute(t, join(hi.AppendFrame(nil), said))
 				} else {
 					err = d.visitPeer(t, said)
 				}

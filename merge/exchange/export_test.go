@@ -1,6 +1,9 @@
 package exchange
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // RunByOtherWeights is Run of a node that merges everything by other weights than those of the plan, and signs what it gets.
 func (h *Hub) RunByOtherWeights(ctx context.Context, a Attempt, slots Slots, dial Dial) (Result, error) {
@@ -16,5 +19,8 @@ func (h *Hub) RunByOtherWeights(ctx context.Context, a Attempt, slots Slots, dia
 
 // FillOpening takes all places for opening streams, for ever.
 func (h *Hub) FillOpening() {
-	h.opening.taken = 1 << 30
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	for h.opening.Enter(ctx) == nil { // until there is none
+	}
 }

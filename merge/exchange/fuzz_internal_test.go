@@ -11,29 +11,32 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/dialing"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // FuzzFrames lets a peer say anything to an owner and to a participant of a running attempt: neither panics, allocates by
 // what a header claims, or waits longer than the timeouts.
 func FuzzFrames(f *testing.F) {
 	mean, whole := newDuel(f, "mean", 0), newDuel(f, "geomedian", 1)
-	hi := mean.hello().appendFrame(nil)
-	huge := header{kindLeaf, 0, math.MaxUint32}.append(nil)
+	hi := mean.hello().AppendFrame(nil)
+	huge := wire.Header{Kind: wire.KindLeaf, Arg: 0, Length: math.MaxUint32}.Append(nil)
 	f.Add(uint8(0), join(hi, have(), mean.leaf(0)))
 	f.Add(uint8(0), join(hi, have(), huge))
 	f.Add(uint8(0), have())
 	f.Add(uint8(2), join(have(), mean.leaf(0)))
-	f.Add(uint8(1), join(hi, have(), failFrame{blamed: 0, reason: "x"}.append(nil)))
+	f.Add(uint8(1), join(hi, have(), wire.Fail{Blamed: 0, Reason: "x"}.Append(nil)))
 	f.Add(uint8(3), join(have(), unsigned(2, 1), whole.leaf(0)))
-	f.Add(uint8(3), join(have(), header{kindSums, math.MaxUint32, math.MaxUint32}.append(nil)))
-	f.Add(uint8(7), join(have(), header{kind: kindWait}.append(nil), failFrame{blamed: -1, code: codeNotReady}.append(nil)))
-	f.Add(uint8(2), failFrame{blamed: -1, code: codeNotReady}.append(nil))
+	f.Add(uint8(3), join(have(), wire.Header{Kind: wire.KindSums, Arg: math.MaxUint32, Length: math.MaxUint32}.Append(nil)))
+	f.Add(uint8(7), join(have(), wire.Header{Kind: wire.KindWait}.Append(nil), wire.Fail{Blamed: -1, Code: wire.CodeNotReady}.Append(nil)))
+	f.Add(uint8(2), wire.Fail{Blamed: -1, Code: wire.CodeNotReady}.Append(nil))
 	short := newShortDuel(f, "float16", 0)
 	f.Add(uint8(32+16), short.diffs(0x7bff))
-	f.Add(uint8(32+2), join(have(), short.diff(0, 1), header{kindDiff, 1, math.MaxUint32}.append(nil)))
-	words := header{kindInputs, 1, 2 * inputLength}.append(nil)
-	f.Add(uint8(128+16), join(mean.leaves(), words, make([]byte, 2*inputLength)))
-	f.Add(uint8(128+16), join(mean.leaves(), header{kind: kindWait}.append(nil), words))
+	f.Add(uint8(32+2), join(have(), short.diff(0, 1), wire.Header{Kind: wire.KindDiff, Arg: 1, Length: math.MaxUint32}.Append(nil)))
+	words := wire.Header{Kind: wire.KindInputs, Arg: 1, Length: 2 * wire.InputLength}.Append(nil)
+	f.Add(uint8(128+16), join(mean.leaves(), words, make([]byte, 2*wire.InputLength)))
+	f.Add(uint8(128+16), join(mean.leaves(), wire.Header{Kind: wire.KindWait}.Append(nil), words))
 	f.Add(uint8(128+2), join(have(), mean.leaf(0), words))
 	f.Fuzz(func(t *testing.T, how uint8, said []byte) {
 		method := []string{"mean", "geomedian", "normclip", "fedadam"}[how>>2&3]
@@ -56,7 +59,7 @@ func FuzzFrames(f *testing.F) {
 				d.a.Participants[0].Unit, d.a.Participants[1].Unit, d.a.Witnesses = "a", "b", 2
 			}
 			if how&16 != 0 { // Get past the plan's digest.
-				said = join(d.hello().appendFrame(nil), have(), said)
+				said = join(d.hello().AppendFrame(nil), have(), said)
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -91,9 +94,9 @@ func FuzzTake(f *testing.F) {
 	f.Add(uint8(1), plain.leaf(last))
 	f.Add(uint8(2), short.diff(last, 0x7c00))
 	f.Add(uint8(0), plain.leaf(last)[:40])
-	f.Add(uint8(0), header{kindLeaf, last, math.MaxUint32}.append(nil))
-	for code := range codeHeard + 2 {
-		f.Add(uint8(0), failFrame{blamed: int(code) % 3, code: code, reason: "x\ny\xff"}.append(nil))
+	f.Add(uint8(0), wire.Header{Kind: wire.KindLeaf, Arg: last, Length: math.MaxUint32}.Append(nil))
+	for code := range wire.CodeHeard + 2 {
+		f.Add(uint8(0), wire.Fail{Blamed: int(code) % 3, Code: code, Reason: "x\ny\xff"}.Append(nil))
 	}
 	duels := []*duel{plain, short, newShortDuel(f, "bfloat16", 0)}
 	hub := NewHub(Config{Grace: time.Nanosecond})
@@ -106,15 +109,15 @@ func FuzzTake(f *testing.F) {
 		}
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
 		defer r.cancel(nil)
-		r.conns, r.inbound, r.late = map[*conn]int{}, []*inbound{nil, newInbound(newBitmap(hostileLeaves), minRing)}, newArrivals(time.Second, 2)
+		r.conns, r.inbound, r.late = map[*wire.Conn]int{}, []*inbound{nil, newInbound(leafset.NewBitmap(hostileLeaves), minRing)}, dialing.NewClock(time.Second, 2)
 		in := bytes.NewReader(said)
 		buf := make([]byte, d.a.Layout.LeafLen(last))
-		err = r.slice(1, newConn(input{in}, time.Second), last, buf)
+		err = r.slice(1, wire.NewConn(heard{in}, time.Second), last, buf)
 		if want := r.leafHeader(last); err == nil {
-			if !bytes.HasPrefix(said, want.append(nil)) || len(said)-in.Len() != headerSize+int(want.length) {
+			if !bytes.HasPrefix(said, want.Append(nil)) || len(said)-in.Len() != wire.HeaderSize+int(want.Length) {
 				t.Errorf("%d of %d bytes were taken for a leaf", len(said)-in.Len(), len(said))
 			}
-			if r.codec == nil && !bytes.Equal(buf, said[headerSize:headerSize+len(buf)]) {
+			if r.codec == nil && !bytes.Equal(buf, said[wire.HeaderSize:wire.HeaderSize+len(buf)]) {
 				t.Error("the leaf is not what was said")
 			}
 		}
@@ -130,12 +133,12 @@ func FuzzSeal(f *testing.F) {
 	d := newDuel(f, "mean", 1)
 	good := d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
 	f.Add(good)
-	f.Add(join(header{kind: kindWait}.append(nil), good))
+	f.Add(join(wire.Header{Kind: wire.KindWait}.Append(nil), good))
 	f.Add(d.sealOf(merge.Sum(nil)))
 	f.Add(good[:len(good)-1])
-	f.Add(header{kindSeal, 1, math.MaxUint32}.append(nil))
+	f.Add(wire.Header{Kind: wire.KindSeal, Arg: 1, Length: math.MaxUint32}.Append(nil))
 	f.Add(d.leaf(0))
-	f.Add(failFrame{blamed: 1, code: codeContents, reason: "x\ny\xff"}.append(nil))
+	f.Add(wire.Fail{Blamed: 1, Code: wire.CodeContents, Reason: "x\ny\xff"}.Append(nil))
 	hub := NewHub(keyed(Config{Grace: time.Nanosecond}))
 	f.Cleanup(hub.Close)
 	f.Fuzz(func(t *testing.T, said []byte) {
@@ -145,13 +148,13 @@ func FuzzSeal(f *testing.F) {
 		}
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
 		defer r.cancel(nil)
-		r.conns, r.inbound, r.late = map[*conn]int{}, make([]*inbound, 2), newArrivals(time.Second, 2)
+		r.conns, r.inbound, r.late = map[*wire.Conn]int{}, make([]*inbound, 2), dialing.NewClock(time.Second, 2)
 		r.progress = newProgress(r.plan, "", hostileLeaves)
 		for i := range hostileLeaves {
 			r.progress.add(i, merge.Sum(d.model[:d.a.Layout.LeafLen(i)]))
 		}
 		in := bytes.NewReader(said)
-		v := &visitor{run: r, j: 1, c: newConn(input{in}, time.Second)}
+		v := &visitor{run: r, j: 1, c: wire.NewConn(heard{in}, time.Second)}
 		err = v.takeSeal()
 		taken := said[:len(said)-in.Len()]
 		if (err == nil) != (r.seals[1] != nil) {
@@ -183,7 +186,7 @@ func FuzzInputs(f *testing.F) {
 		came[i] = merge.Sum([]byte{byte(i)})
 	}
 	word := func(first, second []merge.Digest) []byte {
-		b := inputsHeader(1, 2).append(nil)
+		b := wire.InputsHeader(1, 2).Append(nil)
 		for owner, digests := range [][]merge.Digest{first, second} {
 			digest := merge.Combine(digests)
 			sig, _ := keyed(Config{}).Sign(InputMessage(d.a.planDigest(), 1, owner, digest))
@@ -193,14 +196,14 @@ func FuzzInputs(f *testing.F) {
 	}
 	good := word(came[:half], came[half:])
 	f.Add(good)
-	f.Add(join(header{kind: kindWait}.append(nil), good))
+	f.Add(join(wire.Header{Kind: wire.KindWait}.Append(nil), good))
 	f.Add(word(came[half:], came[:half]))
 	f.Add(word(came[:half], came[:half]))
 	f.Add(good[:len(good)-1])
 	f.Add(append(good[:len(good)-1:len(good)-1], good[len(good)-1]^1))
-	f.Add(header{kindInputs, 1, math.MaxUint32}.append(nil))
+	f.Add(wire.Header{Kind: wire.KindInputs, Arg: 1, Length: math.MaxUint32}.Append(nil))
 	f.Add(d.leaf(0))
-	f.Add(failFrame{blamed: 0, code: codeContents, reason: "x"}.append(nil))
+	f.Add(wire.Fail{Blamed: 0, Code: wire.CodeContents, Reason: "x"}.Append(nil))
 	hub := NewHub(keyed(Config{Grace: time.Nanosecond}))
 	f.Cleanup(hub.Close)
 	f.Fuzz(func(t *testing.T, said []byte) {
@@ -210,12 +213,12 @@ func FuzzInputs(f *testing.F) {
 		}
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
 		defer r.cancel(nil)
-		r.conns, r.inbound, r.late = map[*conn]int{}, make([]*inbound, 2), newArrivals(time.Second, 2)
+		r.conns, r.inbound, r.late = map[*wire.Conn]int{}, make([]*inbound, 2), dialing.NewClock(time.Second, 2)
 		r.progress = newProgress(r.plan, "", hostileLeaves)
 		r.keep(r.progress)
 		copy(r.progress.record.inputs[1], came)
 		in := bytes.NewReader(said)
-		err = r.takeInputs(1, newConn(input{in}, time.Second))
+		err = r.takeInputs(1, wire.NewConn(heard{in}, time.Second))
 		taken := said[:len(said)-in.Len()]
 		if (err == nil) != (r.progress.input(0, 1).Signature != nil && r.progress.input(1, 1).Signature != nil) || err == nil && !bytes.HasSuffix(taken, good) {
 			t.Errorf("%d bytes were taken for a word: %v", len(taken), err)

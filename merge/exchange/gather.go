@@ -91,9 +91,9 @@ func (g *gatherer) take(s, leaf int) bool {
 	i := g.who[s]
 	in := g.inbound[i]
 	for {
-		if g.progress.stash.has(i, leaf) {
+		if g.progress.stash.Has(i, leaf) {
 			b := g.buffer(s, leaf)
-			if err := g.progress.stash.get(i, leaf, b); err != nil {
+			if err := g.progress.stash.Get(i, leaf, b); err != nil {
 				g.fail(g.Self, fmt.Sprintf("read contributions: %v", err), err)
 				return false
 			}

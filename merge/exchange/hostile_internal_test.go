@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // memory is a slot and a scratch file.
@@ -74,7 +76,7 @@ func newDuel(tb testing.TB, method string, owner int) *duel {
 
 func (d *duel) leaf(i int) []byte {
 	n := d.a.Layout.LeafLen(i)
-	b := header{kindLeaf, uint32(i), uint32(n)}.append(nil)
+	b := wire.Header{Kind: wire.KindLeaf, Arg: uint32(i), Length: uint32(n)}.Append(nil)
 	return append(b, d.model[:n]...)
 }
 
@@ -85,8 +87,8 @@ func (d *duel) leaves() (b []byte) {
 	return b
 }
 
-func (d *duel) hello() hello {
-	return hello{contract: "c", run: 1, round: 2, number: 1, sender: 1, plan: d.a.planDigest()}
+func (d *duel) hello() wire.Hello {
+	return wire.Hello{Contract: "c", Run: 1, Round: 2, Number: 1, Sender: 1, Plan: d.a.planDigest()}
 }
 
 // seal is the peer's on what it gave as owner of all leaves.
@@ -100,27 +102,27 @@ func (d *duel) seal(leaf func(i int) []byte) []byte {
 
 func (d *duel) sealOf(shard merge.Digest) []byte {
 	sig, _ := keyed(Config{}).Sign(SealMessage(Sealed{Contract: "c", Run: 1, Round: 2, Number: 1, Plan: d.a.planDigest(), Owner: 1, Shard: shard}))
-	return sealFrame{shard, sig}.frame(1)
+	return wire.Seal{Shard: shard, Sig: sig}.Frame(1)
 }
 
 // share is what the peer tells as owner of all leaves: one distance, and both contributors' norms, signed.
-func (d *duel) share(distance float64, squares ...float64) share {
-	s := share{sums: []float64{distance}}
+func (d *duel) share(distance float64, squares ...float64) wire.Share {
+	s := wire.Share{Sums: []float64{distance}}
 	for i, v := range squares {
-		n := norm{squares: v}
+		n := wire.Norm{Squares: v}
 		sig, _ := keyed(Config{}).Sign(NormMessage(Normed{d.a.planDigest(), i, 1, v}))
-		copy(n.sig[:], sig)
-		s.norms = append(s.norms, n)
+		copy(n.Sig[:], sig)
+		s.Norms = append(s.Norms, n)
 	}
 	return s
 }
 
 // unsigned is the frame of sums whose norms nobody has signed.
 func unsigned(contributors int, sums ...float64) []byte {
-	return share{sums, make([]norm, contributors)}.appendFrame(nil)
+	return wire.Share{Sums: sums, Norms: make([]wire.Norm, contributors)}.AppendFrame(nil)
 }
 
-func have() []byte { return newBitmap(hostileLeaves).appendFrame(nil) }
+func have() []byte { return wire.AppendHave(nil, leafset.NewBitmap(hostileLeaves)) }
 
 // contribute runs the attempt at an owner to whom the peer says these bytes. served is how the stream ended.
 func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
@@ -138,7 +140,7 @@ func (d *duel) contribute(t *testing.T, said []byte) (ran, served error) {
 		_, _ = far.Write(said)
 		_ = far.CloseWrite()
 	}()
-	_, ran = h.Run(ctx, d.a, d.slots, func(context.Context, int, bool) (Stream, error) {
+	_, ran = h.Run(ctx, d.a, d.slots, func(context.Context, int, bool) (wire.Stream, error) {
 		near, far := newEnds() // If it is an owner too, the peer says nothing as such.
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		return near, nil
@@ -161,7 +163,7 @@ func (d *duel) visitPeer(t *testing.T, said []byte) error {
 }
 
 func (d *duel) visit(t *testing.T, h *Hub, said []byte) error {
-	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int, bool) (Stream, error) {
+	_, err := h.Run(t.Context(), d.a, d.slots, func(context.Context, int, bool) (wire.Stream, error) {
 		near, far := newEnds()
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		go func() {
@@ -193,23 +195,23 @@ func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 // TestBadContributions holds an owner to refuse what no honest contributor sends, and to blame its sender.
 func TestBadContributions(t *testing.T) {
 	d := newDuel(t, "mean", 0)
-	hi := d.hello().appendFrame(nil)
-	long := append(header{kindLeaf, 1, merge.MaxLeafSize + 4}.append(nil), make([]byte, merge.MaxLeafSize+4)...)
-	short := append(header{kindLeaf, 1, merge.MaxLeafSize - 4}.append(nil), make([]byte, merge.MaxLeafSize-4)...)
+	hi := d.hello().AppendFrame(nil)
+	long := append(wire.Header{Kind: wire.KindLeaf, Arg: 1, Length: merge.MaxLeafSize + 4}.Append(nil), make([]byte, merge.MaxLeafSize+4)...)
+	short := append(wire.Header{Kind: wire.KindLeaf, Arg: 1, Length: merge.MaxLeafSize - 4}.Append(nil), make([]byte, merge.MaxLeafSize-4)...)
 	cases := map[string][]byte{
 		"too long":         join(hi, have(), d.leaf(0), long, d.leaf(2), d.leaf(3), d.leaf(4)),
 		"too short":        join(hi, have(), d.leaf(0), short, d.leaf(2), d.leaf(3), d.leaf(4)),
 		"cut":              join(hi, have(), d.leaf(0), d.leaf(1)[:1000]),
 		"repeated":         join(hi, have(), d.leaf(0), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), d.leaf(4)),
 		"out of order":     join(hi, have(), d.leaf(1), d.leaf(0), d.leaf(2), d.leaf(3), d.leaf(4)),
-		"of no shard":      join(hi, have(), header{kindLeaf, 1 << 31, merge.MaxLeafSize}.append(nil), make([]byte, merge.MaxLeafSize)),
-		"last too long":    join(hi, have(), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), header{kindLeaf, 4, merge.MaxLeafSize}.append(nil), make([]byte, merge.MaxLeafSize)),
+		"of no shard":      join(hi, have(), wire.Header{Kind: wire.KindLeaf, Arg: 1 << 31, Length: merge.MaxLeafSize}.Append(nil), make([]byte, merge.MaxLeafSize)),
+		"last too long":    join(hi, have(), d.leaf(0), d.leaf(1), d.leaf(2), d.leaf(3), wire.Header{Kind: wire.KindLeaf, Arg: 4, Length: merge.MaxLeafSize}.Append(nil), make([]byte, merge.MaxLeafSize)),
 		"no bitmap":        join(hi, d.leaves()),
-		"bitmap too long":  join(hi, newBitmap(8*hostileLeaves).appendFrame(nil), d.leaves()),
-		"unknown kind":     join(hi, have(), header{kind: 99}.append(nil)),
+		"bitmap too long":  join(hi, wire.AppendHave(nil, leafset.NewBitmap(8*hostileLeaves)), d.leaves()),
+		"unknown kind":     join(hi, have(), wire.Header{Kind: 99}.Append(nil)),
 		"distances":        join(hi, have(), unsigned(2, 1)),
-		"norm":             join(hi, have(), norm{}.append(normHeader(1).append(nil)), d.leaves()),
-		"alive for ever":   join(hi, have(), bytes.Repeat(header{kind: kindWait}.append(nil), 1000)),
+		"norm":             join(hi, have(), wire.Norm{}.Append(wire.NormHeader(1).Append(nil)), d.leaves()),
+		"alive for ever":   join(hi, have(), bytes.Repeat(wire.Header{Kind: wire.KindWait}.Append(nil), 1000)),
 		"hello in between": join(hi, have(), d.leaf(0), hi, have(), d.leaves()),
 	}
 	for name, said := range cases {
@@ -231,28 +233,28 @@ func TestBadContributions(t *testing.T) {
 // TestStreamsOfOtherAttempts holds that what does not belong to the attempt does not touch it.
 func TestStreamsOfOtherAttempts(t *testing.T) {
 	d := newDuel(t, "mean", 0)
-	other := func(change func(*hello)) []byte {
+	other := func(change func(*wire.Hello)) []byte {
 		hi := d.hello()
 		change(&hi)
-		return join(hi.appendFrame(nil), have(), d.leaves())
+		return join(hi.AppendFrame(nil), have(), d.leaves())
 	}
 	cases := map[string]struct {
 		said []byte
 		want error
 	}{
-		"before hello":     {join(have(), d.leaves()), errFrame},
-		"leaf first":       {d.leaves(), errFrame},
-		"an older round":   {other(func(h *hello) { h.round = 1 }), ErrSuperseded},
-		"a newer round":    {other(func(h *hello) { h.round = 3 }), ErrNotReady},
-		"another run":      {other(func(h *hello) { h.run = 0 }), ErrSuperseded},
-		"another attempt":  {other(func(h *hello) { h.number = 7 }), ErrNotReady},
-		"another contract": {other(func(h *hello) { h.contract = "d" }), ErrNotReady},
-		"another plan":     {other(func(h *hello) { h.plan[0]++ }), ErrDenied},
-		"another sender":   {other(func(h *hello) { h.sender = 0 }), ErrDenied},
-		"no participant":   {other(func(h *hello) { h.sender = 4000 }), ErrDenied},
-		"sender too large": {other(func(h *hello) { h.sender = MaxParticipants }), errFrame},
-		"hello too long":   {append(header{kindHello, 1, maxHello + 1}.append(nil), make([]byte, maxHello+1)...), errFrame},
-		"huge hello":       {header{kindHello, 1, math.MaxUint32}.append(nil), errFrame},
+		"before hello":     {join(have(), d.leaves()), wire.ErrFrame},
+		"leaf first":       {d.leaves(), wire.ErrFrame},
+		"an older round":   {other(func(h *wire.Hello) { h.Round = 1 }), ErrSuperseded},
+		"a newer round":    {other(func(h *wire.Hello) { h.Round = 3 }), ErrNotReady},
+		"another run":      {other(func(h *wire.Hello) { h.Run = 0 }), ErrSuperseded},
+		"another attempt":  {other(func(h *wire.Hello) { h.Number = 7 }), ErrNotReady},
+		"another contract": {other(func(h *wire.Hello) { h.Contract = "d" }), ErrNotReady},
+		"another plan":     {other(func(h *wire.Hello) { h.Plan[0]++ }), ErrDenied},
+		"another sender":   {other(func(h *wire.Hello) { h.Sender = 0 }), ErrDenied},
+		"no participant":   {other(func(h *wire.Hello) { h.Sender = 4000 }), ErrDenied},
+		"sender too large": {other(func(h *wire.Hello) { h.Sender = wire.MaxParticipants }), wire.ErrFrame},
+		"hello too long":   {append(wire.Header{Kind: wire.KindHello, Arg: 1, Length: wire.MaxHello + 1}.Append(nil), make([]byte, wire.MaxHello+1)...), wire.ErrFrame},
+		"huge hello":       {wire.Header{Kind: wire.KindHello, Arg: 1, Length: math.MaxUint32}.Append(nil), wire.ErrFrame},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -273,8 +275,8 @@ func TestStreamsOfOtherAttempts(t *testing.T) {
 func TestALeafAfterTheEndEndsTheStreamOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t, "mean", 0)
-		ran, served := d.contribute(t, join(d.hello().appendFrame(nil), have(), d.leaves(), d.leaf(4)))
-		if ran != nil || !errors.Is(served, errFrame) {
+		ran, served := d.contribute(t, join(d.hello().AppendFrame(nil), have(), d.leaves(), d.leaf(4)))
+		if ran != nil || !errors.Is(served, wire.ErrFrame) {
 			t.Errorf("ran %v, served %v, want success and a broken frame", ran, served)
 		}
 	})
@@ -285,50 +287,50 @@ func TestBadOwners(t *testing.T) {
 	const method = "geomedian"
 	d := newDuel(t, method, 1)
 	told := d.share(1, 0, 1)
-	good := told.appendFrame(nil)
-	lying := header{kindSums, 2, 16}.append(nil)
+	good := told.AppendFrame(nil)
+	lying := wire.Header{Kind: wire.KindSums, Arg: 2, Length: 16}.Append(nil)
 	plain := d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
-	seal := d.sealOf(withShare(merge.Digest(plain[headerSize:]), told))
+	seal := d.sealOf(withShare(merge.Digest(plain[wire.HeaderSize:]), told))
 	wrong := d.share(1, 0, 1)
-	wrong.norms[0].sig[0] ^= 1
+	wrong.Norms[0].Sig[0] ^= 1
 	forged := bytes.Clone(seal)
 	forged[len(forged)-1] ^= 1
 	cases := map[string][]byte{
 		"no seal":             join(have(), good, d.leaves()),
 		"seal without sums":   join(have(), good, d.leaves(), plain),
-		"sums beyond norms":   join(have(), d.share(1.001, 0, 1).appendFrame(nil), d.leaves()),
-		"sums below norms":    join(have(), d.share(0.999, 0, 1).appendFrame(nil), d.leaves()),
-		"norm of no key":      join(have(), wrong.appendFrame(nil), d.leaves()),
-		"norm of another":     join(have(), d.share(1, 1, 0).appendFrame(nil), d.leaves()),
-		"norm not a number":   join(have(), d.share(1, 0, math.NaN()).appendFrame(nil), d.leaves()),
+		"sums beyond norms":   join(have(), d.share(1.001, 0, 1).AppendFrame(nil), d.leaves()),
+		"sums below norms":    join(have(), d.share(0.999, 0, 1).AppendFrame(nil), d.leaves()),
+		"norm of no key":      join(have(), wrong.AppendFrame(nil), d.leaves()),
+		"norm of another":     join(have(), d.share(1, 1, 0).AppendFrame(nil), d.leaves()),
+		"norm not a number":   join(have(), d.share(1, 0, math.NaN()).AppendFrame(nil), d.leaves()),
 		"seal too early":      join(have(), good, d.leaf(0), seal),
 		"seal of other bytes": join(have(), good, d.leaves(), d.sealOf(merge.Sum(nil))),
 		"forged seal":         join(have(), good, d.leaves(), forged),
-		"seal of another":     join(have(), good, d.leaves(), sealHeader(0).append(nil), seal[headerSize:]),
-		"huge seal":           join(have(), good, d.leaves(), header{kindSeal, 1, math.MaxUint32}.append(nil)),
+		"seal of another":     join(have(), good, d.leaves(), wire.SealHeader(0).Append(nil), seal[wire.HeaderSize:]),
+		"huge seal":           join(have(), good, d.leaves(), wire.Header{Kind: wire.KindSeal, Arg: 1, Length: math.MaxUint32}.Append(nil)),
 		"seal cut":            join(have(), good, d.leaves(), seal[:len(seal)-1]),
-		"leaf too long":       join(have(), good, header{kindLeaf, 0, merge.MaxLeafSize + 1}.append(nil), make([]byte, merge.MaxLeafSize+1)),
-		"leaf too short":      join(have(), good, header{kindLeaf, 0, 4}.append(nil), make([]byte, 4)),
+		"leaf too long":       join(have(), good, wire.Header{Kind: wire.KindLeaf, Arg: 0, Length: merge.MaxLeafSize + 1}.Append(nil), make([]byte, merge.MaxLeafSize+1)),
+		"leaf too short":      join(have(), good, wire.Header{Kind: wire.KindLeaf, Arg: 0, Length: 4}.Append(nil), make([]byte, 4)),
 		"leaf repeated":       join(have(), good, d.leaf(0), d.leaf(0)),
 		"leaf out of order":   join(have(), good, d.leaf(1), d.leaf(0)),
 		"leaf before sums":    join(have(), d.leaf(0), good),
 		"sums before bitmap":  join(good, have(), d.leaves()),
-		"never ready":         failFrame{blamed: -1, code: codeNotReady}.append(nil),
+		"never ready":         wire.Fail{Blamed: -1, Code: wire.CodeNotReady}.Append(nil),
 		"no sums":             join(have(), d.leaves()),
 		"sums repeated":       join(have(), good, good, d.leaves()),
 		"sums of more":        join(have(), unsigned(3, 1, 2, 3), d.leaves()),
 		"sums of none":        join(have(), unsigned(1), d.leaves()),
 		"sums too long":       join(have(), lying, make([]byte, 16), d.leaves()),
-		"huge sums":           join(have(), header{kindSums, 2, math.MaxUint32}.append(nil)),
+		"huge sums":           join(have(), wire.Header{Kind: wire.KindSums, Arg: 2, Length: math.MaxUint32}.Append(nil)),
 		"sums cut":            join(have(), good[:len(good)-1]),
 		"NaN":                 join(have(), unsigned(2, math.NaN()), d.leaves()),
 		"infinite":            join(have(), unsigned(2, math.Inf(1)), d.leaves()),
 		"negative":            join(have(), unsigned(2, -1), d.leaves()),
-		"bitmap of one more":  join(newBitmap(8*hostileLeaves).appendFrame(nil), good, d.leaves()),
-		"hello for an answer": join(d.hello().appendFrame(nil), have(), good, d.leaves()),
-		"wait with a payload": join(have(), header{kindWait, 0, 1 << 30}.append(nil)),
-		"fail of a stranger":  join(have(), header{kindFail, 77, 1}.append(nil), []byte{0}),
-		"huge fail":           join(have(), header{kindFail, 0, math.MaxUint32}.append(nil)),
+		"bitmap of one more":  join(wire.AppendHave(nil, leafset.NewBitmap(8*hostileLeaves)), good, d.leaves()),
+		"hello for an answer": join(d.hello().AppendFrame(nil), have(), good, d.leaves()),
+		"wait with a payload": join(have(), wire.Header{Kind: wire.KindWait, Arg: 0, Length: 1 << 30}.Append(nil)),
+		"fail of a stranger":  join(have(), wire.Header{Kind: wire.KindFail, Arg: 77, Length: 1}.Append(nil), []byte{0}),
+		"huge fail":           join(have(), wire.Header{Kind: wire.KindFail, Arg: 0, Length: math.MaxUint32}.Append(nil)),
 	}
 	for name, said := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +359,7 @@ func TestAForgedSealIsFoundWhenAsked(t *testing.T) {
 			said, forged := join(have(), d.leaves()), d.seal(func(i int) []byte { return d.model[:d.a.Layout.LeafLen(i)] })
 			if method == "geomedian" {
 				told := d.share(1, 0, 1)
-				said, forged = join(have(), told.appendFrame(nil), d.leaves()), d.sealOf(withShare(merge.Digest(forged[headerSize:]), told))
+				said, forged = join(have(), told.AppendFrame(nil), d.leaves()), d.sealOf(withShare(merge.Digest(forged[wire.HeaderSize:]), told))
 			}
 			forged[len(forged)-1] ^= 1
 			h := NewHub(keyed(Config{}))
@@ -383,9 +385,9 @@ func TestAForgedSealIsFoundWhenAsked(t *testing.T) {
 // TestAnOwnerThatChangesItsDistancesIsBlamed holds that what an owner said of distances stays within a round.
 func TestAnOwnerThatChangesItsDistancesIsBlamed(t *testing.T) {
 	p := newProgress(merge.Digest{}, "", 1)
-	p.shares, p.norms = make([]*share, 2), make([]*norm, 2)
+	p.shares, p.norms = make([]*wire.Share, 2), make([]*wire.Norm, 2)
 	said := func(sum, squares float64) error {
-		return p.setShare(1, share{sums: []float64{1, sum}, norms: []norm{{squares: squares}}})
+		return p.setShare(1, wire.Share{Sums: []float64{1, sum}, Norms: []wire.Norm{{Squares: squares}}})
 	}
 	for _, tt := range []struct {
 		sum, squares float64
@@ -396,9 +398,9 @@ func TestAnOwnerThatChangesItsDistancesIsBlamed(t *testing.T) {
 		}
 	}
 	for _, want := range []error{nil, nil, errOtherNorm} {
-		n := norm{squares: 1}
+		n := wire.Norm{Squares: 1}
 		if want != nil {
-			n.squares = 2
+			n.Squares = 2
 		}
 		if err := p.setNorm(1, n); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
@@ -435,7 +437,7 @@ func TestPlansThatDoNotFitTheirMethod(t *testing.T) {
 // crowd has as many participants as a plan may name, all owners.
 func crowd(t *testing.T) *Attempt {
 	t.Helper()
-	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Uint8, Shape: []int64{MaxParticipants * merge.MaxLeafSize}}})
+	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Uint8, Shape: []int64{wire.MaxParticipants * merge.MaxLeafSize}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +446,7 @@ func crowd(t *testing.T) *Attempt {
 		t.Fatal(err)
 	}
 	a := &Attempt{Contract: "c", Run: 1, Round: 1, Number: 1, Layout: l, Method: m.String()}
-	for i := range MaxParticipants {
+	for i := range wire.MaxParticipants {
 		name := string(binary.LittleEndian.AppendUint32(nil, uint32(i)))
 		a.Participants = append(a.Participants, Participant{Node: name, Weight: 1, Shard: merge.Shard{First: i, Leaves: 1}})
 	}

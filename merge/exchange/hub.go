@@ -9,12 +9,18 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/dialing"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 const (
 	maxParked     = 1024 // incoming streams that wait for their plan
 	maxParkedEach = 16   // of one node: it needs one per contract
 	maxIdle       = 4    // streams kept per node between attempts
+
+	// BulkBytes is from how many bytes each way on a stream is for bulk: it earns the handshake of a connection for itself, which costs as
+	// much as some hundred KiB on one that is shared. Among a hundred nodes the shares of a model are small, and handshakes are many.
+	BulkBytes = 1 << 20
 )
 
 // ErrDenied is returned by Serve when a stream's sender is not the participant
@@ -25,7 +31,7 @@ var ErrDenied = errors.New("stream is denied")
 var ErrNotReady = errors.New("no such attempt is planned here yet")
 
 // Dial opens a stream to a participant. It must end with its context. A stream for bulk carries [BulkBytes] or more each way.
-type Dial func(ctx context.Context, participant int, bulk bool) (Stream, error)
+type Dial func(ctx context.Context, participant int, bulk bool) (wire.Stream, error)
 
 // line is what idle streams are kept by: one that shares a connection is not for bulk.
 type line struct {
@@ -38,11 +44,11 @@ type line struct {
 // concurrent use; contracts are independent of each other.
 type Hub struct {
 	cfg     Config
-	opening *opening
+	opening *dialing.Limiter
 
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
-	idle      map[line][]*conn
+	idle      map[line][]*wire.Conn
 	parked    map[string]int // by node; no entry is 0
 	waiting   int            // sum of parked
 	closed    bool
@@ -76,9 +82,9 @@ func NewHub(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
 	return &Hub{
 		cfg:       cfg,
-		opening:   newOpening(cfg.StallTimeout),
+		opening:   dialing.NewLimiter(cfg.StallTimeout),
 		contracts: make(map[string]*contract),
-		idle:      make(map[line][]*conn),
+		idle:      make(map[line][]*wire.Conn),
 		parked:    make(map[string]int),
 		changed:   make(chan struct{}),
 	}
@@ -89,7 +95,7 @@ func NewHub(cfg Config) *Hub {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	idle := h.idle
-	h.idle, h.closed = make(map[line][]*conn), true
+	h.idle, h.closed = make(map[line][]*wire.Conn), true
 	for _, k := range h.contracts {
 		if k.run.over() {
 			k.progress.release()
@@ -98,7 +104,7 @@ func (h *Hub) Close() {
 	h.mu.Unlock()
 	for _, conns := range idle {
 		for _, c := range conns {
-			_ = c.s.Close()
+			c.Close()
 		}
 	}
 }
@@ -194,12 +200,12 @@ func (h *Hub) begin(r *run) error {
 // proved. It blocks until the stream ends and closes it. It returns nil when
 // the peer closed the stream between attempts, and otherwise why it ended,
 // which the attempt concerned has been told already.
-func (h *Hub) Serve(ctx context.Context, s Stream, from string) error {
+func (h *Hub) Serve(ctx context.Context, s wire.Stream, from string) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
-	c := newConn(s, h.cfg.StallTimeout)
+	c := wire.NewConn(s, h.cfg.StallTimeout)
 	defer func() { _ = s.Close() }()
-	head, err := c.next(true)
+	head, err := c.Next(true)
 	for {
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -211,52 +217,52 @@ func (h *Hub) Serve(ctx context.Context, s Stream, from string) error {
 		if err2 != nil {
 			return fmt.Errorf("serve %s: %w", from, err2)
 		}
-		if err2 = r.serve(hi.sender, c); err2 != nil {
+		if err2 = r.serve(hi.Sender, c); err2 != nil {
 			return fmt.Errorf("serve %s: %w", from, err2)
 		}
-		head, err = r.linger(hi.sender, c)
+		head, err = r.linger(hi.Sender, c)
 	}
 }
 
 // greet reads the rest of a Hello and finds its attempt, or says why not.
-func (h *Hub) greet(ctx context.Context, c *conn, head header, from string) (*run, hello, error) {
-	if head.kind != kindHello {
-		_ = c.s.Reset()
-		return nil, hello{}, fmt.Errorf("%w: kind %d instead of a hello", errFrame, head.kind)
+func (h *Hub) greet(ctx context.Context, c *wire.Conn, head wire.Header, from string) (*run, wire.Hello, error) {
+	if head.Kind != wire.KindHello {
+		c.Reset()
+		return nil, wire.Hello{}, fmt.Errorf("%w: kind %d instead of a hello", wire.ErrFrame, head.Kind)
 	}
-	b, err := c.payload(head, maxHello)
+	b, err := c.Payload(head, wire.MaxHello)
 	if err != nil {
-		_ = c.s.Reset()
-		return nil, hello{}, err
+		c.Reset()
+		return nil, wire.Hello{}, err
 	}
-	hi, err := decodeHello(head.arg, b)
+	hi, err := wire.DecodeHello(head.Arg, b)
 	if err != nil {
-		_ = c.s.Reset()
-		return nil, hello{}, err
+		c.Reset()
+		return nil, wire.Hello{}, err
 	}
-	c.patient()
+	c.NoDeadline()
 	r, err := h.match(ctx, hi, from)
-	if err == nil && !r.claim(hi.sender, c) {
+	if err == nil && !r.claim(hi.Sender, c) {
 		err = fmt.Errorf("%w: a second stream of one attempt, or one that is over", ErrSuperseded)
 	}
 	if err != nil {
-		c.wind(h.cfg.Grace)
-		c.farewell(refusal(r, err))
-		c.drain()
-		return nil, hello{}, err
+		c.EndWithin(h.cfg.Grace)
+		c.CloseWith(refusal(r, err))
+		c.Drain()
+		return nil, wire.Hello{}, err
 	}
 	return r, hi, nil
 }
 
 // refusal is what a refused sender is told. Of an attempt that failed it
 // learns who was blamed, so that it does not blame this node.
-func refusal(r *run, err error) failFrame {
-	f := failFrame{blamed: -1, code: codeSuperseded, reason: err.Error()}
+func refusal(r *run, err error) wire.Fail {
+	f := wire.Fail{Blamed: -1, Code: wire.CodeSuperseded, Reason: err.Error()}
 	switch {
 	case errors.Is(err, ErrNotReady):
-		f.code = codeNotReady
+		f.Code = wire.CodeNotReady
 	case errors.Is(err, ErrDenied):
-		f.code = codeDenied
+		f.Code = wire.CodeDenied
 	case r != nil:
 		if cause := r.failed(); cause != nil {
 			return cause.frame()
@@ -266,7 +272,7 @@ func refusal(r *run, err error) failFrame {
 }
 
 // match waits for the attempt of a hello for at most the parking time.
-func (h *Hub) match(ctx context.Context, hi hello, from string) (*run, error) {
+func (h *Hub) match(ctx context.Context, hi wire.Hello, from string) (*run, error) {
 	timer := time.NewTimer(h.cfg.ParkTime)
 	defer timer.Stop()
 	for parked := false; ; {
@@ -313,26 +319,26 @@ func (h *Hub) unparkLocked(from string) {
 }
 
 // findLocked returns neither a run nor an error when the plan is not known yet.
-func (h *Hub) findLocked(hi hello, from string) (*run, error) {
-	k := h.contracts[hi.contract]
+func (h *Hub) findLocked(hi wire.Hello, from string) (*run, error) {
+	k := h.contracts[hi.Contract]
 	if k == nil {
 		return nil, nil
 	}
 	r := k.run
-	if before(r.Run, r.Round, r.Number, hi.run, hi.round, hi.number) {
+	if before(r.Run, r.Round, r.Number, hi.Run, hi.Round, hi.Number) {
 		return nil, nil
 	}
-	older := before(hi.run, hi.round, hi.number, r.Run, r.Round, r.Number)
-	if (older || hi.plan != r.plan) && r.over() && k.mayCome(hi.run, hi.round, begun{hi.number, hi.plan}) {
+	older := before(hi.Run, hi.Round, hi.Number, r.Run, r.Round, r.Number)
+	if (older || hi.Plan != r.plan) && r.over() && k.mayCome(hi.Run, hi.Round, begun{hi.Number, hi.Plan}) {
 		return nil, nil
 	}
 	if older {
 		return nil, fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, r.Number, r.Round)
 	}
-	if hi.sender >= len(r.Participants) || r.Participants[hi.sender].Node != from || hi.sender == r.Self {
-		return nil, fmt.Errorf("%w: %s is not participant %d", ErrDenied, from, hi.sender)
+	if hi.Sender >= len(r.Participants) || r.Participants[hi.Sender].Node != from || hi.Sender == r.Self {
+		return nil, fmt.Errorf("%w: %s is not participant %d", ErrDenied, from, hi.Sender)
 	}
-	if hi.plan != r.plan {
+	if hi.Plan != r.plan {
 		return nil, fmt.Errorf("%w: plans differ: participants, weights, shards, layout or method are not the same", ErrDenied)
 	}
 	if r.Participants[r.Self].Shard.Leaves == 0 {
@@ -342,7 +348,7 @@ func (h *Hub) findLocked(hi hello, from string) (*run, error) {
 }
 
 // takeIdle returns a stream that is kept open, or nil.
-func (h *Hub) takeIdle(to line) *conn {
+func (h *Hub) takeIdle(to line) *wire.Conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	conns := h.idle[to]
@@ -354,7 +360,7 @@ func (h *Hub) takeIdle(to line) *conn {
 	return c
 }
 
-func (h *Hub) putIdle(to line, c *conn) {
+func (h *Hub) putIdle(to line, c *wire.Conn) {
 	h.mu.Lock()
 	keep := !h.closed && len(h.idle[to]) < maxIdle
 	if keep {
@@ -362,6 +368,6 @@ func (h *Hub) putIdle(to line, c *conn) {
 	}
 	h.mu.Unlock()
 	if !keep {
-		_ = c.s.Close()
+		c.Close()
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // TestOneNodeParksFewStreams holds that a node which opens streams for plans that never come keeps no other away.
@@ -13,10 +15,10 @@ func TestOneNodeParksFewStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub(keyed(Config{ParkTime: time.Minute}))
 		defer h.Close()
-		frame := hello{contract: "c", run: 1, round: 1, number: 1, sender: 1}.appendFrame(nil)
+		frame := wire.Hello{Contract: "c", Run: 1, Round: 1, Number: 1, Sender: 1}.AppendFrame(nil)
 		serve := func(from string) chan error {
 			done := make(chan error, 1)
-			go func() { done <- h.Serve(t.Context(), input{bytes.NewReader(frame)}, from) }()
+			go func() { done <- h.Serve(t.Context(), heard{bytes.NewReader(frame)}, from) }()
 			return done
 		}
 		for range maxParkedEach {

@@ -1,8 +1,6 @@
 package exchange
 
-import (
-	"time"
-)
+import "time"
 
 // piece is a leaf of a contributor in a buffer of its ring.
 type piece struct {
@@ -29,8 +27,8 @@ func (t *intake) all() error {
 			putLeaf(t.spare)
 		}
 	}()
-	for k, leaf := range t.task().all() {
-		if t.in.given.get(k) {
+	for k, leaf := range t.task().All() {
+		if t.in.given.Get(k) {
 			continue
 		}
 		if err := t.one(leaf); err != nil {
@@ -57,7 +55,7 @@ func (t *intake) one(leaf int) error {
 	}
 	if stashed {
 		t.does(&t.in.stashing)
-		err = t.progress.stash.put(t.i, leaf, buf[:t.Layout.LeafLen(leaf)])
+		err = t.progress.stash.Put(t.i, leaf, buf[:t.Layout.LeafLen(leaf)])
 		t.in.stashing.rests()
 		if err == nil {
 			select {
@@ -92,7 +90,7 @@ func (t *intake) buffer() ([]byte, error) {
 			return buf, nil
 		}
 	}
-	if t.progress.stash.ensure() == nil {
+	if t.progress.stash.Ensure() == nil {
 		return nil, nil
 	}
 	return t.free()
@@ -145,7 +143,7 @@ func (r *run) keepRings() {
 }
 
 func (r *run) keepPiece(i int, p piece) {
-	if !r.progress.has(p.leaf) && !r.progress.stash.has(i, p.leaf) {
-		_ = r.progress.stash.put(i, p.leaf, p.buf[:r.Layout.LeafLen(p.leaf)]) // Else it is sent again.
+	if !r.progress.has(p.leaf) && !r.progress.stash.Has(i, p.leaf) {
+		_ = r.progress.stash.Put(i, p.leaf, p.buf[:r.Layout.LeafLen(p.leaf)]) // Else it is sent again.
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange/scratch"
+	"github.com/swarmd/swarmd/merge/exchange/spill"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // kept is what outlives a failed attempt besides the merged leaves. Means,
@@ -15,7 +17,7 @@ import (
 // leaf that it has marked. The rest is guarded by the progress's mutex, but for
 // the stash, which guards itself.
 type kept struct {
-	stash     *stash
+	stash     *spill.File
 	means     Spool              // an optimiser's input for the leaves of the own shard; nil: not made
 	distances []*merge.Distances // by owner; nil: not a shard of the task, or the method needs none
 	squares   []float64          // by participant
@@ -23,15 +25,15 @@ type kept struct {
 
 	record  *record        // nil: shards have no witnesses
 	spooled int            // leaves of the task, from its first, that are in the stash and in the distances
-	shares  []*share       // of the distances, by owner; nil: not known yet, or the method needs none
-	norms   []*norm        // by participant, of its update over the own shard
+	shares  []*wire.Share  // of the distances, by owner; nil: not known yet, or the method needs none
+	norms   []*wire.Norm   // by participant, of its update over the own shard
 	terms   []float64      // sums of squares of the own update, by leaf; below 0: not known
 	states  []merge.Digest // of the optimiser's new state, by leaf; nil: the method has none
 }
 
 // release closes and thereby removes the scratch files.
 func (p *progress) release() {
-	p.stash.release()
+	p.stash.Release()
 	if p.means != nil {
 		_ = p.means.Close() // It is scratch, and nobody could do anything about an error.
 		p.means = nil
@@ -52,11 +54,11 @@ func (p *progress) setCount(leaves int) {
 }
 
 // setShare keeps what the owner's shard adds to the distances.
-func (p *progress) setShare(owner int, s share) error {
+func (p *progress) setShare(owner int, s wire.Share) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old := p.shares[owner]; old != nil {
-		if !old.equal(s) {
+		if !old.Equal(s) {
 			return errOtherSums
 		}
 		return nil
@@ -68,7 +70,7 @@ func (p *progress) setShare(owner int, s share) error {
 }
 
 // setNorm keeps what a participant says of its update over the own shard.
-func (p *progress) setNorm(i int, n norm) error {
+func (p *progress) setNorm(i int, n wire.Norm) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old := p.norms[i]; old != nil {
@@ -84,17 +86,17 @@ func (p *progress) setNorm(i int, n norm) error {
 }
 
 // normOf returns a participant's norm, nil if it is not known, and then a channel that is closed when something is.
-func (p *progress) normOf(i int) (*norm, <-chan struct{}) {
+func (p *progress) normOf(i int) (*wire.Norm, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.norms[i], p.changed
 }
 
 // normsOf returns those of contributors, all of which are known.
-func (p *progress) normsOf(who []int) []norm {
+func (p *progress) normsOf(who []int) []wire.Norm {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	norms := make([]norm, 0, len(who))
+	norms := make([]wire.Norm, 0, len(who))
 	for _, i := range who {
 		norms = append(norms, *p.norms[i])
 	}
@@ -120,7 +122,7 @@ var errOtherSums = errors.New("its distances are not those of the last attempt")
 
 // shareOf returns the owner's share, nil if it is not known, and then a
 // channel that is closed when something is.
-func (p *progress) shareOf(owner int) (*share, <-chan struct{}) {
+func (p *progress) shareOf(owner int) (*wire.Share, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.shares[owner], p.changed
@@ -144,12 +146,13 @@ func (p *progress) complete(r *Result) {
 
 // keep prepares a new round's progress for the method.
 func (r *run) keep(p *progress) {
-	p.stash = newStash(&r.Attempt, r.task())
+	others := slices.DeleteFunc(slices.Clone(r.who), func(i int) bool { return i == r.Self })
+	p.stash = spill.New(r.Layout, r.task(), len(r.Participants), others)
 	if r.witnessed() {
 		p.record = r.newRecord()
 	}
 	if r.method.Distances() {
-		p.shares, p.norms = make([]*share, len(r.Participants)), make([]*norm, len(r.Participants))
+		p.shares, p.norms = make([]*wire.Share, len(r.Participants)), make([]*wire.Norm, len(r.Participants))
 		p.terms = slices.Repeat([]float64{-1}, r.Layout.Leaves())
 	}
 	if r.method.StateBytes(r.Layout) > 0 {
@@ -164,17 +167,17 @@ func (r *run) keep(p *progress) {
 func (r *run) openFiles() error {
 	p := r.progress
 	if r.method.Distances() {
-		if err := p.stash.ensure(); err != nil {
-			size, _ := p.stash.bytes()
+		if err := p.stash.Ensure(); err != nil {
+			size, _ := p.stash.Bytes()
 			return r.noRoom(size, err)
 		}
 	}
 	if !r.stepping() || p.means != nil {
 		return nil
 	}
-	size := r.own().bytes(r.Layout)
+	size := r.own().Bytes(r.Layout)
 	if r.slots.Spool == nil {
-		return r.noRoom(size, errNoStash)
+		return r.noRoom(size, spill.ErrNoRoom)
 	}
 	f, err := scratch.Encrypted(r.slots.Spool)(size)
 	if err != nil {
@@ -195,7 +198,7 @@ type means struct{ r *run }
 // at returns where the file has what lies at an offset in the flat vector.
 func (m means) at(off int64) int64 {
 	own, layout := m.r.own(), m.r.Layout
-	return own.offset(layout, own.index(layout.LeafAt(off)))
+	return own.Offset(layout, own.Index(layout.LeafAt(off)))
 }
 
 func (m means) ReadAt(b []byte, off int64) (int, error) {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // pools are buffers for leaves, apart by the length of leaves, a power of two: with many peers a node has hundreds in use, and those of
@@ -35,9 +36,9 @@ func putLeaf(b []byte) { leafPools.put(&b, 0) }
 
 // getFrame returns room for the frame of any leaf of the layout. Its length is 0.
 func getFrame(l *merge.Layout) *[]byte {
-	b := framePools.get(l.LeafSize(), headerSize)
+	b := framePools.get(l.LeafSize(), wire.HeaderSize)
 	*b = (*b)[:0]
 	return b
 }
 
-func putFrame(b *[]byte) { framePools.put(b, headerSize) }
+func putFrame(b *[]byte) { framePools.put(b, wire.HeaderSize) }

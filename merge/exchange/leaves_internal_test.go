@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 func TestBuffersAreAsLongAsTheModelsLeaves(t *testing.T) {
@@ -15,10 +16,10 @@ func TestBuffersAreAsLongAsTheModelsLeaves(t *testing.T) {
 		l := small.WithLeafSize(size)
 		for range 3 { // from Go's memory and from what was put back
 			b, f := getLeaf(l), getFrame(l)
-			if len(b) != size || len(*f) != 0 || cap(*f) != headerSize+size {
+			if len(b) != size || len(*f) != 0 || cap(*f) != wire.HeaderSize+size {
 				t.Errorf("leaves of %d bytes: room of %d, frame of %d with room for %d", size, len(b), len(*f), cap(*f))
 			}
-			*f = (*f)[:headerSize+1]
+			*f = (*f)[:wire.HeaderSize+1]
 			putLeaf(b)
 			putFrame(f)
 		}

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // A method that needs distances believes each owner's share of them: nobody else has seen the owner's shard of others. What
@@ -30,62 +30,22 @@ func NormMessage(n Normed) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(n.Squares))
 }
 
-// norm is a contributor's signed word on its update over one shard.
-type norm struct {
-	squares float64
-	sig     [SealSize]byte
-}
-
-const normLength = 8 + SealSize
-
-func normHeader(contributor int) header {
-	return header{kindNorm, uint32(contributor), normLength} //nolint:gosec // an index of at most MaxParticipants
-}
-
-func (n norm) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(n.squares))
-	return append(b, n.sig[:]...)
-}
-
-// readNorm reads what append has written.
-func readNorm(from io.Reader) (n norm, err error) {
-	var b [normLength]byte
-	if _, err := io.ReadFull(from, b[:]); err != nil {
-		return norm{}, err
-	}
-	n.squares = math.Float64frombits(binary.LittleEndian.Uint64(b[:]))
-	if !(n.squares >= 0 && n.squares <= maxSum) {
-		return norm{}, fmt.Errorf("%w: %g is no sum of squares", errFrame, n.squares)
-	}
-	copy(n.sig[:], b[8:])
-	return n, nil
-}
-
-// bounded is a sum of squares as it is told. What is beyond says nothing of distances, as a value that is not a number; the merge
-// finds such a value and names it.
-func bounded(squares float64) float64 {
-	if !(squares <= maxSum) {
-		return maxSum
-	}
-	return squares
-}
-
 // signNorm says the own norm over the shard of owner j.
-func (r *run) signNorm(j int, squares float64) (norm, error) {
-	n := norm{squares: bounded(squares)}
-	sig, err := r.hub.cfg.Sign(NormMessage(Normed{r.plan, r.Self, j, n.squares}))
-	if err == nil && copy(n.sig[:], sig) != SealSize {
-		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), SealSize)
+func (r *run) signNorm(j int, squares float64) (wire.Norm, error) {
+	n := wire.Norm{Squares: wire.Bounded(squares)}
+	sig, err := r.hub.cfg.Sign(NormMessage(Normed{r.plan, r.Self, j, n.Squares}))
+	if err == nil && copy(n.Sig[:], sig) != wire.SealSize {
+		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), wire.SealSize)
 	}
 	if err != nil {
-		return norm{}, fmt.Errorf("sign the norm of the own update: %w", err)
+		return wire.Norm{}, fmt.Errorf("sign the norm of the own update: %w", err)
 	}
 	return n, nil
 }
 
 // signed holds a norm to the key of its contributor i.
-func (r *run) signed(n norm, i, j int) error {
-	return r.hub.cfg.Verify(r.Participants[i].Node, NormMessage(Normed{r.plan, i, j, n.squares}), n.sig[:])
+func (r *run) signed(n wire.Norm, i, j int) error {
+	return r.hub.cfg.Verify(r.Participants[i].Node, NormMessage(Normed{r.plan, i, j, n.Squares}), n.Sig[:])
 }
 
 // tellNorm sends owner j the norm of the own update over its shard: of what it gets, so with what shortening leaves of it.
@@ -94,20 +54,20 @@ func (v *visitor) tellNorm() error {
 		return nil
 	}
 	var squares float64
-	for _, leaf := range v.owned[v.j].all() {
+	for _, leaf := range v.owned[v.j].All() {
 		squares += v.progress.term(leaf)
 	}
 	n, err := v.signNorm(v.j, squares)
 	if err != nil {
 		return unreadError{err}
 	}
-	return v.c.write(n.append(normHeader(v.Self).append(nil)), false)
+	return v.c.Write(n.Append(wire.NormHeader(v.Self).Append(nil)), false)
 }
 
 // measureRest measures what this node sent to j before it was started again, and says meanwhile that it lives.
 func (v *visitor) measureRest() error {
 	said := time.Now()
-	for _, leaf := range v.tasks[v.j].all() {
+	for _, leaf := range v.tasks[v.j].All() {
 		if v.measured(leaf) {
 			continue
 		}
@@ -119,7 +79,7 @@ func (v *visitor) measureRest() error {
 		}
 		if now := time.Now(); now.Sub(said) >= v.hub.cfg.StallTimeout/4 {
 			said = now
-			if err := v.c.write(header{kind: kindWait}.append(nil), false); err != nil {
+			if err := v.c.Write(wire.Header{Kind: wire.KindWait}.Append(nil), false); err != nil {
 				return err
 			}
 		}
@@ -173,32 +133,32 @@ func (r *run) withBase(leaf int, use func(base []byte)) error {
 }
 
 // takeLast reads the header of a frame that follows on the last leaf of contributor i.
-func (r *run) takeLast(i int, c *conn, want header) error {
-	h, err := c.next(true)
-	for waits := 0; err == nil && h == (header{kind: kindWait}) && waits < r.task().count(); waits++ {
-		h, err = c.next(true) // It measures leaves that it sent before it was started again.
+func (r *run) takeLast(i int, c *wire.Conn, want wire.Header) error {
+	h, err := c.Next(true)
+	for waits := 0; err == nil && h == (wire.Header{Kind: wire.KindWait}) && waits < r.task().Count(); waits++ {
+		h, err = c.Next(true) // It measures leaves that it sent before it was started again.
 	}
 	switch {
 	case err != nil:
 		return err
-	case h.kind == kindFail:
+	case h.Kind == wire.KindFail:
 		r.peerFailed(i, c, h)
-		return errFrame
+		return wire.ErrFrame
 	case h != want:
-		return wrongKind(h)
+		return wire.Unexpected(h)
 	}
 	return nil
 }
 
 // takeNorm reads what contributor i says of its update over the own shard.
-func (r *run) takeNorm(i int, c *conn) error {
+func (r *run) takeNorm(i int, c *wire.Conn) error {
 	if !r.method.Distances() {
 		return nil
 	}
-	if err := r.takeLast(i, c, normHeader(i)); err != nil {
+	if err := r.takeLast(i, c, wire.NormHeader(i)); err != nil {
 		return err
 	}
-	n, err := readNorm(c)
+	n, err := wire.ReadNorm(c)
 	if err != nil {
 		return err
 	}
@@ -237,7 +197,7 @@ func (r *run) holdNorms() bool {
 				err = r.progress.setNorm(i, n)
 			}
 			if err != nil {
-				r.fail(r.Self, brief(err), err)
+				r.fail(r.Self, wire.Brief(err), err)
 				return false
 			}
 			continue
@@ -252,7 +212,7 @@ func (r *run) holdNorms() bool {
 			}
 			n, changed = r.progress.normOf(i)
 		}
-		if n.squares != bounded(r.progress.squared[s]) {
+		if n.Squares != wire.Bounded(r.progress.squared[s]) {
 			r.fail(i, errNorm.Error(), errNorm)
 			return false
 		}
@@ -262,18 +222,18 @@ func (r *run) holdNorms() bool {
 }
 
 // checkShare holds an owner's share of the distances to the norms in it, and these to their contributors' keys.
-func (r *run) checkShare(j int, sh share) error {
+func (r *run) checkShare(j int, sh wire.Share) error {
 	for s, i := range r.who {
-		if err := r.signed(sh.norms[s], i, j); err != nil {
+		if err := r.signed(sh.Norms[s], i, j); err != nil {
 			return fmt.Errorf("the norm of %s in its distances: %w", r.Participants[i].Node, err)
 		}
 	}
-	slack := rounding(r.owned[j].bytes(r.Layout))
+	slack := rounding(r.owned[j].Bytes(r.Layout))
 	pair := 0
 	for s := range r.who {
 		for k := s + 1; k < len(r.who); k++ {
-			low, high := between(sh.norms[s].squares, sh.norms[k].squares, slack)
-			if d := sh.sums[pair]; d < low || d > high {
+			low, high := between(sh.Norms[s].Squares, sh.Norms[k].Squares, slack)
+			if d := sh.Sums[pair]; d < low || d > high {
 				return fmt.Errorf("%w: %g between %s and %s, where %g to %g is possible",
 					errDistances, d, r.Participants[r.who[s]].Node, r.Participants[r.who[k]].Node, low, high)
 			}
@@ -292,7 +252,7 @@ func rounding(bytes int64) float64 { return (float64(bytes/2) + 16) * 0x1p-52 }
 // is smaller than floating point can tell apart is let through, as is everything where a sum is as large as one may be.
 func between(x, y, slack float64) (low, high float64) {
 	const tiny = 1e-300
-	if x >= maxSum || y >= maxSum {
+	if x >= wire.MaxSum || y >= wire.MaxSum {
 		return 0, math.MaxFloat64
 	}
 	a, b := math.Sqrt(x), math.Sqrt(y)

@@ -7,7 +7,17 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/schedule"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
+
+// Small leaves travel in bundles: some of them are one write, which costs a system call, a turn and an encryption however little it
+// carries. Leaves as large as writeSize travel alone. A bundle is a part of a shard, or of a task, by the index of its leaves, so that
+// who merges and who gives have the same bundles without a word.
+
+// perBundle is how many leaves are at most in a bundle.
+func perBundle(l *merge.Layout) int { return max(1, wire.WriteSize/l.LeafSize()) }
 
 // minRing is how many leaves of one contributor wait at least to be merged.
 const minRing = 4
@@ -17,10 +27,10 @@ func ring(l *merge.Layout) int { return max(minRing, perBundle(l)) }
 
 // inbound is the stream of one participant to this owner.
 type inbound struct {
-	given    bitmap        // leaves of the task that it need not send: merged before this attempt, or kept of what it sent
-	c        *conn         // set before arrived is closed
-	arrived  chan struct{} // closed when the stream is claimed
-	have     bitmap        // what the participant holds; set before greeted is closed
+	given    leafset.Bitmap // leaves of the task that it need not send: merged before this attempt, or kept of what it sent
+	c        *wire.Conn     // set before arrived is closed
+	arrived  chan struct{}  // closed when the stream is claimed
+	have     leafset.Bitmap // what the participant holds; set before greeted is closed
 	greeted  chan struct{}
 	full     chan piece    // its leaves in order, but for those in the stash
 	next     piece         // taken from full and not given back; of the goroutine that merges
@@ -31,7 +41,7 @@ type inbound struct {
 	stashing chore         // of the goroutine that reads the stream
 }
 
-func newInbound(given bitmap, ring int) *inbound {
+func newInbound(given leafset.Bitmap, ring int) *inbound {
 	return &inbound{
 		given: given, arrived: make(chan struct{}), greeted: make(chan struct{}),
 		full: make(chan piece, ring), free: make(chan []byte, ring), stashed: make(chan struct{}, 1),
@@ -40,7 +50,7 @@ func newInbound(given bitmap, ring int) *inbound {
 }
 
 // claim binds the stream of participant i to this attempt, once.
-func (r *run) claim(i int, c *conn) bool {
+func (r *run) claim(i int, c *wire.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in := r.inbound[i]
@@ -49,22 +59,22 @@ func (r *run) claim(i int, c *conn) bool {
 	}
 	in.c = c
 	r.conns[c] = i
-	c.count.Store(&r.count)
+	c.CountIn(&r.count)
 	close(in.arrived)
-	r.late.opened()
+	r.late.Opened()
 	return true
 }
 
 // serve reads what participant i contributes, in the goroutine of Hub.Serve.
-func (r *run) serve(i int, c *conn) error {
+func (r *run) serve(i int, c *wire.Conn) error {
 	in := r.inbound[i]
 	err := r.contribution(i, in)
 	if err != nil {
-		r.fail(i, "sends no more: "+brief(err), err)
+		r.fail(i, "sends no more: "+wire.Brief(err), err)
 	}
 	close(in.settled)
 	if err == nil {
-		c.patient()
+		c.NoDeadline()
 		return nil
 	}
 	r.leave(in)
@@ -74,18 +84,18 @@ func (r *run) serve(i int, c *conn) error {
 // leave ends a stream of an attempt that failed.
 func (r *run) leave(in *inbound) {
 	<-in.supplied
-	in.c.drain()
+	in.c.Drain()
 	r.detach(in.c)
 }
 
 func (r *run) contribution(i int, in *inbound) error {
-	h, err := in.c.next(true)
+	h, err := in.c.Next(true)
 	if err != nil {
 		return err
 	}
-	m := newBitmap(r.own().count())
-	if h.kind != kindHave || int(h.length) != len(m) {
-		return wrongKind(h)
+	m := leafset.NewBitmap(r.own().Count())
+	if h.Kind != wire.KindHave || int(h.Length) != len(m) {
+		return wire.Unexpected(h)
 	}
 	if _, err := io.ReadFull(in.c, m); err != nil {
 		return err
@@ -106,14 +116,14 @@ func (r *run) contribution(i int, in *inbound) error {
 }
 
 // slice reads one leaf of participant i into buf.
-func (r *run) slice(i int, c *conn, leaf int, buf []byte) error {
-	h, err := c.next(true)
+func (r *run) slice(i int, c *wire.Conn, leaf int, buf []byte) error {
+	h, err := c.Next(true)
 	if err != nil {
 		return err
 	}
-	if h.kind == kindFail {
+	if h.Kind == wire.KindFail {
 		r.peerFailed(i, c, h)
-		return errFrame
+		return wire.ErrFrame
 	}
 	if h != r.leafHeader(leaf) {
 		return r.strange(i, h)
@@ -123,9 +133,9 @@ func (r *run) slice(i int, c *conn, leaf int, buf []byte) error {
 
 // linger waits for the next attempt's hello on the stream of participant i,
 // which has contributed all it must.
-func (r *run) linger(i int, c *conn) (header, error) {
+func (r *run) linger(i int, c *wire.Conn) (wire.Header, error) {
 	in := r.inbound[i]
-	h, err := c.next(false)
+	h, err := c.Next(false)
 	switch {
 	case err != nil:
 		t := time.NewTimer(r.hub.cfg.Grace / 2)
@@ -135,7 +145,7 @@ func (r *run) linger(i int, c *conn) (header, error) {
 		case <-t.C:
 			r.heard(i, -1, r.Participants[i].Node+" left before it had everything")
 		}
-	case h.kind == kindFail:
+	case h.Kind == wire.KindFail:
 		r.peerFailed(i, c, h)
 		err = fmt.Errorf("%w: %s", errPeerFailed, r.Participants[i].Node)
 	}
@@ -144,8 +154,8 @@ func (r *run) linger(i int, c *conn) (header, error) {
 		err = errPeerFailed
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.wind(r.hub.cfg.Grace)
-		c.drain()
+		c.EndWithin(r.hub.cfg.Grace)
+		c.Drain()
 	}
 	r.detach(c)
 	return h, err
@@ -185,7 +195,7 @@ func (r *run) awaitStream(i int, in *inbound) {
 			return
 		case <-t.C:
 		}
-		left := time.Until(r.late.due(r.began, r.heardOf(i)))
+		left := time.Until(r.late.Due(r.began, r.heardOf(i)))
 		if left <= 0 {
 			// Also one that contributes nothing: without a blame the same set would be tried for ever.
 			r.fail(i, r.Participants[i].Node+" opened no stream in time", nil)
@@ -199,25 +209,25 @@ func (r *run) awaitStream(i int, in *inbound) {
 // says "alive" while it waits, so that the receiver does not blame this owner
 // for what a contributor owes.
 func (r *run) give(i int, in *inbound) {
-	in.c.holdFrames(in.given.appendFrame(nil))
+	in.c.HoldFrames(wire.AppendHave(nil, in.given))
 	var err error
 	if r.Number > 1 { // Else nobody waits for it.
-		err = in.c.flush(true)
+		err = in.c.Flush(true)
 	}
 	if err == nil {
 		err = r.giveSums(in.c)
 	}
 	merged, own := r.served(), r.own()
-	n, per := own.count(), perBundle(r.Layout)
+	n, per := own.Count(), perBundle(r.Layout)
 	s := &sender{run: r, c: in.c, bounded: true}
-	for k, leaves := range own.bundles(per, in.have) {
+	for k, leaves := range own.Bundles(per, in.have) {
 		if err != nil {
 			break
 		}
 		if err = r.awaitLeaves(in.c, leaves); err != nil || r.ctx.Err() != nil {
 			break
 		}
-		behind := rank{merged: true, share: float64(k) / float64(n)}
+		behind := schedule.Rank{Merged: true, Share: float64(k) / float64(n)}
 		err = r.inTurn(in.c, i, behind, nil, func() error { return s.give(merged, leaves, k+per >= n) })
 		if unread := (unreadError{}); errors.As(err, &unread) {
 			r.fail(r.Self, fmt.Sprintf("read merged weights: %v", unread), err)
@@ -233,7 +243,7 @@ func (r *run) give(i int, in *inbound) {
 }
 
 // awaitLeaves blocks until all leaves of a bundle are merged or the attempt has ended.
-func (r *run) awaitLeaves(c *conn, leaves []int) error {
+func (r *run) awaitLeaves(c *wire.Conn, leaves []int) error {
 	for _, leaf := range leaves {
 		if ready, _ := r.progress.ready(leaf); ready {
 			continue
@@ -249,7 +259,7 @@ func (r *run) awaitLeaves(c *conn, leaves []int) error {
 // awaits reports whether a leaf of participant i is needed still.
 func (r *run) awaits(i int, in *inbound) bool {
 	return r.Participants[i].Weight > 0 && len(in.full) == 0 &&
-		!allSet(r.progress.stash.held(i, r.progress.merges(r.task())), r.task().count())
+		!r.progress.stash.Held(i, r.progress.merges(r.task())).All(r.task().Count())
 }
 
 // served is where receivers' leaves are read from.
@@ -260,18 +270,9 @@ func (r *run) served() io.ReaderAt {
 	return r.slots.Merged
 }
 
-func allSet(m bitmap, n int) bool {
-	for k := range n {
-		if !m.get(k) {
-			return false
-		}
-	}
-	return true
-}
-
 // await blocks until what the receiver waits for is ready or the attempt has
 // ended. Look tells whether it is, and else when to look again.
-func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
+func (r *run) await(c *wire.Conn, look func() (bool, <-chan struct{})) error {
 	ready, changed := look()
 	if ready {
 		return nil
@@ -279,7 +280,7 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 	quarter := r.hub.cfg.StallTimeout / 4
 	alive := time.NewTimer(quarter)
 	defer alive.Stop()
-	if c.holding() {
+	if c.Holding() {
 		alive.Reset(quarter / 16) // What is awaited comes soon, as a rule; else what is held should not wait for it.
 	}
 	for {
@@ -293,7 +294,7 @@ func (r *run) await(c *conn, look func() (bool, <-chan struct{})) error {
 		case <-alive.C:
 			alive.Reset(quarter)
 			r.watch()
-			if err := c.write(header{kind: kindWait}.append(nil), true); err != nil {
+			if err := c.Write(wire.Header{Kind: wire.KindWait}.Append(nil), true); err != nil {
 				return err
 			}
 		}
@@ -332,7 +333,7 @@ func (r *run) merger(distances []float64) (*merge.Merger, error) {
 func (r *run) ownLeaves() {
 	m, err := r.merger(nil)
 	if err != nil {
-		r.fail(r.Self, brief(err), err)
+		r.fail(r.Self, wire.Brief(err), err)
 		return
 	}
 	spare, g := getLeaf(r.Layout), r.newGatherer()
@@ -343,8 +344,8 @@ func (r *run) ownLeaves() {
 		committed = getLeaf(r.Layout)
 		defer putLeaf(committed)
 	}
-	for k, leaf := range r.task().all() {
-		if r.given.get(k) {
+	for k, leaf := range r.task().All() {
+		if r.given.Get(k) {
 			continue
 		}
 		if committed != nil {
@@ -385,7 +386,7 @@ func (r *run) ownLeaves() {
 		}
 		r.merged(leaf, d) // only now: what was lent was whole
 	}
-	r.progress.stash.release() // From here the slot has all that another attempt could need.
+	r.progress.stash.Release() // From here the slot has all that another attempt could need.
 }
 
 // squares measures the contributors' updates over a leaf.
@@ -405,7 +406,7 @@ func (r *run) mergeFailed(err error) {
 	case errors.As(err, &nf) && nf.Contributor >= 0:
 		r.fail(r.who[nf.Contributor], nf.Error(), err)
 	default:
-		r.fail(r.Self, brief(err), err)
+		r.fail(r.Self, wire.Brief(err), err)
 	}
 }
 

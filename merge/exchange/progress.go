@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // progress is which leaves of the merged slot hold merged bytes, for one round
@@ -47,20 +49,20 @@ func (p *progress) ready(leaf int) (bool, <-chan struct{}) {
 }
 
 // held returns the bitmap of a shard.
-func (p *progress) held(s runs) bitmap {
+func (p *progress) held(s leafset.Runs) leafset.Bitmap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := newBitmap(s.count())
-	for i, leaf := range s.all() {
+	m := leafset.NewBitmap(s.Count())
+	for i, leaf := range s.All() {
 		if p.have[leaf] {
-			m.set(i)
+			m.Set(i)
 		}
 	}
 	return m
 }
 
 // result computes the digests once every leaf is there.
-func (p *progress) result(owned []runs) Result {
+func (p *progress) result(owned []leafset.Runs) Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := Result{ModelDigest: merge.Combine(p.digests), Leaves: slices.Clone(p.digests), ShardDigests: make([]merge.Digest, len(owned))}
@@ -71,17 +73,17 @@ func (p *progress) result(owned []runs) Result {
 }
 
 // shard returns the digest of an owner's shard all of whose leaves are there.
-func (p *progress) shard(owner int, s runs) merge.Digest {
+func (p *progress) shard(owner int, s leafset.Runs) merge.Digest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.shardLocked(owner, s)
 }
 
 // holds returns whether all leaves of the own shard are there, and else a channel that is closed when one is added.
-func (p *progress) holds(s runs) (bool, <-chan struct{}) {
+func (p *progress) holds(s leafset.Runs) (bool, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, leaf := range s.all() {
+	for _, leaf := range s.All() {
 		if !p.have[leaf] {
 			return false, p.changed
 		}
@@ -104,19 +106,19 @@ func (p *progress) serves(plan merge.Digest, slot string) bool {
 }
 
 // drop takes a shard's leaves back.
-func (p *progress) drop(s runs) {
+func (p *progress) drop(s leafset.Runs) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, leaf := range s.all() {
+	for _, leaf := range s.All() {
 		p.have[leaf] = false
 	}
 }
 
 // shardLocked returns the digest of what an owner tells everybody: merged leaves and, with a method that needs distances, its
 // share of them, so that its seal covers that too.
-func (p *progress) shardLocked(owner int, s runs) merge.Digest {
-	digests := make([]merge.Digest, 0, s.count())
-	for _, leaf := range s.all() {
+func (p *progress) shardLocked(owner int, s leafset.Runs) merge.Digest {
+	digests := make([]merge.Digest, 0, s.Count())
+	for _, leaf := range s.All() {
 		digests = append(digests, p.digests[leaf])
 	}
 	d := merge.Combine(digests)
@@ -127,6 +129,6 @@ func (p *progress) shardLocked(owner int, s runs) merge.Digest {
 }
 
 // withShare is the digest of a shard's leaves and of its owner's share of the distances.
-func withShare(leaves merge.Digest, s share) merge.Digest {
-	return Claim{Merged: leaves, Sums: s.digest()}.Shard()
+func withShare(leaves merge.Digest, s wire.Share) merge.Digest {
+	return Claim{Merged: leaves, Sums: s.Digest()}.Shard()
 }

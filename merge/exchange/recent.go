@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // recentLeaves is how many leaves an owner keeps at least in memory after merging them: else two bundles. Receivers that are further
@@ -27,13 +28,13 @@ type frame struct {
 }
 
 // newFrame returns a frame with its header and room for the payload, in use once.
-func newFrame(l *merge.Layout, h header) *frame {
+func newFrame(l *merge.Layout, h wire.Header) *frame {
 	buf := getFrame(l)
-	*buf = h.append(*buf)[:headerSize+int(h.length)]
-	return &frame{leaf: int(h.arg), buf: buf, uses: 1}
+	*buf = h.Append(*buf)[:wire.HeaderSize+int(h.Length)]
+	return &frame{leaf: int(h.Arg), buf: buf, uses: 1}
 }
 
-func (f *frame) payload() []byte { return (*f.buf)[headerSize:] }
+func (f *frame) payload() []byte { return (*f.buf)[wire.HeaderSize:] }
 
 // add takes over the caller's use of a frame.
 func (r *recent) add(f *frame) {
@@ -88,13 +89,13 @@ func (r *recent) close() {
 }
 
 // giveRecent writes a leaf from memory; done is false if it is not there.
-func (r *run) giveRecent(c *conn, leaf int) (done bool, err error) {
+func (r *run) giveRecent(c *wire.Conn, leaf int) (done bool, err error) {
 	f := r.recent.take(leaf)
 	if f == nil {
 		return false, nil
 	}
 	defer r.recent.drop(f)
-	return true, c.write(*f.buf, true)
+	return true, c.Write(*f.buf, true)
 }
 
 // keepRecent keeps what travels of a merged leaf for the receivers; before progress tells them of it.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // add keeps a frame with this payload.
@@ -13,7 +14,7 @@ func add(r *recent, leaf uint32, payload ...byte) {
 	if err != nil {
 		panic(err)
 	}
-	f := newFrame(l, header{kindLeaf, leaf, uint32(len(payload))})
+	f := newFrame(l, wire.Header{Kind: wire.KindLeaf, Arg: leaf, Length: uint32(len(payload))})
 	copy(f.payload(), payload)
 	r.add(f)
 }
@@ -30,7 +31,7 @@ func TestRecentKeepsTheLastLeaves(t *testing.T) {
 	if f == nil {
 		t.Fatal("a leaf is gone too early")
 	}
-	want := append(header{kindLeaf, 2, 2}.append(nil), 2, 7)
+	want := append(wire.Header{Kind: wire.KindLeaf, Arg: 2, Length: 2}.Append(nil), 2, 7)
 	add(&r, recentLeaves+2, 1) // drops leaf 2, which is in use
 	r.close()
 	if !bytes.Equal(*f.buf, want) {

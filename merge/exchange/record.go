@@ -7,12 +7,14 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // record is what this node merges, and of what, as its claims have it. It is there only where shards have witnesses, outlives a
 // failed attempt with the progress, and is guarded by the progress's mutex. A digest that is zero is not known yet.
 type record struct {
-	task   runs
+	task   leafset.Runs
 	merged []merge.Digest   // by index in the task: of leaves that this node has merged
 	count  int              // of these
 	inputs [][]merge.Digest // by participant and index in the task: of leaves that it has sent; nil: it sends none
@@ -24,7 +26,7 @@ type record struct {
 func (r *run) newRecord() *record {
 	n := len(r.Participants)
 	rec := &record{
-		task: r.task(), merged: make([]merge.Digest, r.task().count()), inputs: make([][]merge.Digest, n),
+		task: r.task(), merged: make([]merge.Digest, r.task().Count()), inputs: make([][]merge.Digest, n),
 		own: make([]merge.Digest, r.Layout.Leaves()), words: make([]*Input, n), taken: make([][]Input, n),
 	}
 	for _, i := range r.who {
@@ -46,10 +48,10 @@ func (r *run) merged(leaf int, d merge.Digest) {
 	wake := false
 	if r.mine(leaf) {
 		p.have[leaf], p.digests[leaf] = true, d
-		wake = !slices.ContainsFunc(r.own().bundle(leaf, perBundle(r.Layout)), func(leaf int) bool { return !p.have[leaf] })
+		wake = !slices.ContainsFunc(r.own().Bundle(leaf, perBundle(r.Layout)), func(leaf int) bool { return !p.have[leaf] })
 	}
 	if p.record != nil {
-		at := &p.record.merged[p.record.task.index(leaf)]
+		at := &p.record.merged[p.record.task.Index(leaf)]
 		if at.IsZero() {
 			p.record.count++
 		}
@@ -69,27 +71,27 @@ func (p *progress) has(leaf int) bool {
 	if p.record == nil {
 		return p.have[leaf]
 	}
-	return !p.record.merged[p.record.task.index(leaf)].IsZero()
+	return !p.record.merged[p.record.task.Index(leaf)].IsZero()
 }
 
 // merges returns the bitmap of the leaves of the task that this node has merged.
-func (p *progress) merges(task runs) bitmap {
+func (p *progress) merges(task leafset.Runs) leafset.Bitmap {
 	if p.record == nil {
 		return p.held(task)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := newBitmap(len(p.record.merged))
+	m := leafset.NewBitmap(len(p.record.merged))
 	for k, d := range p.record.merged {
 		if !d.IsZero() {
-			m.set(k)
+			m.Set(k)
 		}
 	}
 	return m
 }
 
 // finished returns whether the whole task is merged, and else a channel that is closed when another leaf is.
-func (p *progress) finished(task runs) (bool, <-chan struct{}) {
+func (p *progress) finished(task leafset.Runs) (bool, <-chan struct{}) {
 	if p.record == nil {
 		return p.holds(task)
 	}
@@ -134,11 +136,11 @@ func (p *progress) sent(leaf int) bool {
 }
 
 // sentDigest is over the own leaves of a shard, all of which must be noted: what is signed is signed for good.
-func (p *progress) sentDigest(shard runs) (merge.Digest, error) {
+func (p *progress) sentDigest(shard leafset.Runs) (merge.Digest, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	digests := make([]merge.Digest, 0, shard.count())
-	for _, leaf := range shard.all() {
+	digests := make([]merge.Digest, 0, shard.Count())
+	for _, leaf := range shard.All() {
 		if p.record.own[leaf].IsZero() {
 			return merge.Digest{}, fmt.Errorf("leaf %d of the own contribution is not known", leaf)
 		}
@@ -156,7 +158,7 @@ func (r *run) came(i, leaf int) func(sent []byte) {
 		d, p := merge.Sum(sent), r.progress
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.record.inputs[i][p.record.task.index(leaf)] = d
+		p.record.inputs[i][p.record.task.Index(leaf)] = d
 	}
 }
 
@@ -175,8 +177,8 @@ func (r *run) word(owner int) (Input, error) {
 	}
 	in := Input{Digest: d}
 	in.Signature, err = r.hub.cfg.Sign(InputMessage(r.plan, r.Self, owner, in.Digest))
-	if err == nil && len(in.Signature) != SealSize {
-		err = fmt.Errorf("a signature of %d bytes, want %d", len(in.Signature), SealSize)
+	if err == nil && len(in.Signature) != wire.SealSize {
+		err = fmt.Errorf("a signature of %d bytes, want %d", len(in.Signature), wire.SealSize)
 	}
 	if err != nil {
 		return Input{}, fmt.Errorf("sign the own contribution: %w", err)
@@ -187,19 +189,12 @@ func (r *run) word(owner int) (Input, error) {
 	return in, nil
 }
 
-const inputLength = 32 + SealSize
-
-// inputsHeader is that of the frame in which a contributor signs its leaves in so many shards.
-func inputsHeader(contributor, shards int) header {
-	return header{kindInputs, uint32(contributor), uint32(inputLength * shards)} //nolint:gosec // both up to MaxParticipants
-}
-
 // tellInputs signs for node j what it has been sent, one shard after the other.
 func (v *visitor) tellInputs() error {
 	if !v.witnessed() {
 		return nil
 	}
-	b := inputsHeader(v.Self, len(v.shards[v.j])).append(nil)
+	b := wire.InputsHeader(v.Self, len(v.shards[v.j])).Append(nil)
 	for _, owner := range v.shards[v.j] {
 		in, err := v.word(owner)
 		if err != nil {
@@ -208,16 +203,16 @@ func (v *visitor) tellInputs() error {
 		b = append(b, in.Digest[:]...)
 		b = append(b, in.Signature...)
 	}
-	return v.c.write(b, false)
+	return v.c.Write(b, false)
 }
 
 // takeInputs reads what contributor i has signed of its leaves, and holds it to what came.
-func (r *run) takeInputs(i int, c *conn) error {
+func (r *run) takeInputs(i int, c *wire.Conn) error {
 	if !r.witnessed() {
 		return nil
 	}
 	shards := r.shards[r.Self]
-	if err := r.takeLast(i, c, inputsHeader(i, len(shards))); err != nil {
+	if err := r.takeLast(i, c, wire.InputsHeader(i, len(shards))); err != nil {
 		return err
 	}
 	for _, owner := range shards {
@@ -231,8 +226,8 @@ func (r *run) takeInputs(i int, c *conn) error {
 // errInput is that a contributor signs other leaves than it sends.
 var errInput = errors.New("the leaves that it signed are not those that it sent")
 
-func (r *run) takeInput(i, owner int, c *conn) error {
-	b := make([]byte, inputLength)
+func (r *run) takeInput(i, owner int, c *wire.Conn) error {
+	b := make([]byte, wire.InputLength)
 	if _, err := io.ReadFull(c, b); err != nil {
 		return err
 	}
@@ -243,9 +238,9 @@ func (r *run) takeInput(i, owner int, c *conn) error {
 	p := r.progress
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	came := make([]merge.Digest, 0, r.owned[owner].count())
-	for _, leaf := range r.owned[owner].all() {
-		came = append(came, p.record.inputs[i][p.record.task.index(leaf)])
+	came := make([]merge.Digest, 0, r.owned[owner].Count())
+	for _, leaf := range r.owned[owner].All() {
+		came = append(came, p.record.inputs[i][p.record.task.Index(leaf)])
 	}
 	if merge.Combine(came) != in.Digest {
 		return errInput
@@ -261,7 +256,7 @@ func (r *run) claimAll() []Claim {
 	}
 	claims, err := r.claims()
 	if err != nil {
-		r.fail(r.Self, brief(err), err)
+		r.fail(r.Self, wire.Brief(err), err)
 	}
 	return claims
 }
@@ -273,7 +268,7 @@ func (r *run) claims() ([]Claim, error) {
 		c := Claim{Owner: owner, Merged: r.progress.mergedDigest(r.owned[owner])}
 		if r.method.Distances() {
 			told, _ := r.progress.shareOf(owner) // its norms are everybody's: their contributors have signed them
-			c.Sums = share{sums: r.progress.distances[owner].Sums(), norms: told.norms}.digest()
+			c.Sums = wire.Share{Sums: r.progress.distances[owner].Sums(), Norms: told.Norms}.Digest()
 		}
 		for _, i := range r.who {
 			in, err := r.progress.input(owner, i), error(nil)
@@ -291,12 +286,12 @@ func (r *run) claims() ([]Claim, error) {
 }
 
 // mergedDigest is over the leaves of a shard of the task as this node has merged them.
-func (p *progress) mergedDigest(shard runs) merge.Digest {
+func (p *progress) mergedDigest(shard leafset.Runs) merge.Digest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	digests := make([]merge.Digest, 0, shard.count())
-	for _, leaf := range shard.all() {
-		digests = append(digests, p.record.merged[p.record.task.index(leaf)])
+	digests := make([]merge.Digest, 0, shard.Count())
+	for _, leaf := range shard.All() {
+		digests = append(digests, p.record.merged[p.record.task.Index(leaf)])
 	}
 	return merge.Combine(digests)
 }

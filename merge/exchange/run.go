@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/dialing"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/schedule"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // run is one attempt in progress at this node.
@@ -20,33 +23,33 @@ type run struct {
 	plan  merge.Digest
 
 	method *merge.Method
-	codec  *merge.Codec // how leaves travel; nil: as they are
-	owned  []runs       // by participant
+	codec  *merge.Codec   // how leaves travel; nil: as they are
+	owned  []leafset.Runs // by participant
 	duties
 	who     []int    // contributors by plan index: participants of weight above 0
 	weights []uint32 // theirs
 	steps   sync.Pool
 	// sumsFrame is the frame with the own share of the distances, once that is known.
 	sumsFrame func() []byte
-	seal      func() (sealFrame, error) // of the own shard, once that is merged
+	seal      func() (wire.Seal, error) // of the own shard, once that is merged
 
 	ctx    context.Context //nolint:containedctx // It lives exactly as long as Run.
 	cancel context.CancelCauseFunc
 	began  time.Time
-	late   *arrivals // of the streams that are not open yet
-	count  counters
+	late   *dialing.Clock // of the streams that are not open yet
+	count  wire.Counters
 	done   chan struct{} // closed when Run returns, under the hub's mutex
 
 	progress *progress
-	given    bitmap     // leaves of the task merged before this attempt: no contribution is needed
-	inbound  []*inbound // by participant; nil for self and when nothing is owned
-	recent   recent     // what was merged last
-	turns    turns      // of the streams that share a link
-	merging  chore      // of the goroutine that merges the own shard
+	given    leafset.Bitmap      // leaves of the task merged before this attempt: no contribution is needed
+	inbound  []*inbound          // by participant; nil for self and when nothing is owned
+	recent   recent              // what was merged last
+	turns    *schedule.Scheduler // of the streams that share a link
+	merging  chore               // of the goroutine that merges the own shard
 	wg       sync.WaitGroup
 
-	mu      sync.Mutex    // guards all below
-	conns   map[*conn]int // to these participants
+	mu      sync.Mutex         // guards all below
+	conns   map[*wire.Conn]int // to these participants
 	failure *Failure
 	ended   bool // no stream may join any more
 	aborted bool
@@ -62,6 +65,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 	}
 	r := &run{
 		hub: h, Attempt: a, slots: slots, dial: dial, plan: a.planDigest(), done: make(chan struct{}), method: method,
+		turns: schedule.New(h.cfg.StallTimeout),
 	}
 	for i, p := range a.Participants {
 		r.owned = append(r.owned, p.runs())
@@ -70,8 +74,6 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 			r.weights = append(r.weights, p.Weight)
 		}
 	}
-	// With what an owner waits before it says that it lives, a quarter, wait stays under the half that others take for evidence.
-	r.turns.hold, r.turns.wait = min(turnTime, h.cfg.StallTimeout/8), h.cfg.StallTimeout/5
 	r.duties = a.duties(r.owned)
 	r.codec, r.recent.most = r.newCodec(), 2*perBundle(a.Layout)
 	r.steps.New = r.newStep
@@ -79,7 +81,7 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 	r.seal = sync.OnceValues(r.sealOwn)
 	r.sumsFrame = sync.OnceValue(func() []byte {
 		s, _ := r.progress.shareOf(r.Self)
-		return s.appendFrame(nil)
+		return s.AppendFrame(nil)
 	})
 	return r, nil
 }
@@ -87,24 +89,24 @@ func newRun(h *Hub, a Attempt, slots Slots, dial Dial) (*run, error) {
 // prepare fixes what the attempt starts from, before any stream may join.
 func (r *run) prepare(p *progress) {
 	r.progress = p
-	r.conns = make(map[*conn]int)
-	r.began, r.late = time.Now(), newArrivals(r.hub.cfg.StallTimeout, len(r.Participants))
-	if r.late.many {
-		r.count.patience = r.late.end
+	r.conns = make(map[*wire.Conn]int)
+	r.began, r.late = time.Now(), dialing.NewClock(r.hub.cfg.StallTimeout, len(r.Participants))
+	if r.late.Many {
+		r.count.PatientUntil = r.late.End
 	}
 	r.given = p.merges(r.task())
 	if r.method.Distances() {
-		p.stash.use(r.slots.Spool)
+		p.stash.Use(r.slots.Spool)
 	} else {
-		p.stash.use(r.slots.Stash)
+		p.stash.Use(r.slots.Stash)
 	}
 	r.inbound = make([]*inbound, len(r.Participants))
-	if r.own().count() == 0 {
+	if r.own().Count() == 0 {
 		return
 	}
 	for i := range r.Participants {
 		if i != r.Self {
-			r.inbound[i] = newInbound(p.stash.held(i, p.merges(r.task())), ring(r.Layout))
+			r.inbound[i] = newInbound(p.stash.Held(i, p.merges(r.task())), ring(r.Layout))
 		}
 	}
 }
@@ -138,18 +140,18 @@ func (r *run) run(ctx context.Context) (Result, error) {
 		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.Number, r.Round, context.Cause(ctx))
 	}
 	if failure != nil {
-		failure.BytesReceived = r.count.received.Load()
+		failure.BytesReceived = r.count.Received.Load()
 		return Result{}, failure
 	}
 	res := r.progress.result(r.owned)
 	r.progress.complete(&res)
 	res.Seals, res.Claims = r.seals, claims
-	res.SentBytes, res.ReceivedBytes = r.count.sent.Load(), r.count.received.Load()
+	res.SentBytes, res.ReceivedBytes = r.count.Sent.Load(), r.count.Received.Load()
 	return res, nil
 }
 
 // own returns what this node owns.
-func (r *run) own() runs { return r.owned[r.Self] }
+func (r *run) own() leafset.Runs { return r.owned[r.Self] }
 
 func (r *run) goDo(f func()) {
 	r.wg.Go(f)
@@ -219,7 +221,7 @@ func (r *run) end(f *Failure) {
 	r.mu.Unlock()
 	r.cancel(f)
 	for _, c := range conns {
-		c.wind(r.hub.cfg.Grace)
+		c.EndWithin(r.hub.cfg.Grace)
 	}
 }
 
@@ -230,13 +232,13 @@ func (r *run) abort() {
 	conns := r.connsLocked()
 	r.mu.Unlock()
 	for _, c := range conns {
-		c.wind(0)
-		_ = c.s.Reset()
+		c.EndWithin(0)
+		c.Reset()
 	}
 }
 
-func (r *run) connsLocked() []*conn {
-	conns := make([]*conn, 0, len(r.conns))
+func (r *run) connsLocked() []*wire.Conn {
+	conns := make([]*wire.Conn, 0, len(r.conns))
 	for c := range r.conns {
 		conns = append(conns, c)
 	}
@@ -244,33 +246,33 @@ func (r *run) connsLocked() []*conn {
 }
 
 // attach lets the attempt end the stream to participant i; false when it has ended itself.
-func (r *run) attach(i int, c *conn) bool {
+func (r *run) attach(i int, c *wire.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended || r.aborted || r.failure != nil {
 		return false
 	}
 	r.conns[c] = i
-	c.count.Store(&r.count)
+	c.CountIn(&r.count)
 	return true
 }
 
-func (r *run) detach(c *conn) {
+func (r *run) detach(c *wire.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.conns, c)
 }
 
 // part says goodbye on a stream of an attempt that failed; the writer calls it.
-func (r *run) part(c *conn) {
+func (r *run) part(c *wire.Conn) {
 	r.mu.Lock()
 	f, aborted := r.failure, r.aborted
 	r.mu.Unlock()
 	if f == nil || aborted {
 		return
 	}
-	c.wind(r.hub.cfg.Grace)
-	c.farewell(f.frame())
+	c.EndWithin(r.hub.cfg.Grace)
+	c.CloseWith(f.frame())
 }
 
 // suspect fails the attempt after a write error to participant i, but only when the reading side
@@ -282,48 +284,48 @@ func (r *run) suspect(i int, owes bool, reason string, err error) {
 	case <-r.ctx.Done():
 	case <-t.C:
 		if owes {
-			r.fail(i, reason+": "+brief(err), err)
+			r.fail(i, reason+": "+wire.Brief(err), err)
 		} else {
-			r.heard(i, -1, reason+": "+brief(err))
+			r.heard(i, -1, reason+": "+wire.Brief(err))
 		}
 	}
 }
 
 // peerFailed passes on what a Fail frame from participant i says.
-func (r *run) peerFailed(i int, c *conn, h header) {
-	b, err := c.payload(h, 1+maxReason)
+func (r *run) peerFailed(i int, c *wire.Conn, h wire.Header) {
+	b, err := c.Payload(h, 1+wire.MaxReason)
 	if err != nil {
-		r.fail(i, "broke off: "+brief(err), err)
+		r.fail(i, "broke off: "+wire.Brief(err), err)
 		return
 	}
-	f, err := decodeFail(h.arg, b, len(r.Participants))
+	f, err := wire.DecodeFail(h.Arg, b, len(r.Participants))
 	if err != nil {
-		r.fail(i, brief(err), err)
+		r.fail(i, wire.Brief(err), err)
 		return
 	}
 	r.failFrame(i, f)
 }
 
-func (r *run) failFrame(i int, f failFrame) {
+func (r *run) failFrame(i int, f wire.Fail) {
 	switch {
-	case f.code == codeDenied:
-		r.fail(i, "refused the stream: "+f.reason, nil)
-	case f.code == codeContents && f.blamed >= 0:
-		r.heard(i, f.blamed, f.reason+" (says "+r.Participants[i].Node+")")
-	case f.code == codeFailed && f.blamed == r.Self:
+	case f.Code == wire.CodeDenied:
+		r.fail(i, "refused the stream: "+f.Reason, nil)
+	case f.Code == wire.CodeContents && f.Blamed >= 0:
+		r.heard(i, f.Blamed, f.Reason+" (says "+r.Participants[i].Node+")")
+	case f.Code == wire.CodeFailed && f.Blamed == r.Self:
 		// We know that we live: from here it is the link to the teller that does not carry.
-		r.fail(i, "lays the failure to us: "+f.reason, nil)
-	case f.blamed >= 0 && r.seen(f.blamed) != nil:
-		why := r.seen(f.blamed)
-		r.fail(f.blamed, why.Error(), why)
-	case f.code == codeFailed && f.blamed >= 0 && r.silent(f.blamed):
-		r.fail(f.blamed, f.reason+" (says "+r.Participants[i].Node+", and nothing comes here either)", nil)
-	case f.code == codeFailed && f.blamed >= 0:
-		r.heard(i, f.blamed, f.reason+" (says "+r.Participants[i].Node+")")
-	case f.code == codeHeard && f.blamed >= 0:
-		r.heard(i, f.blamed, f.reason)
+		r.fail(i, "lays the failure to us: "+f.Reason, nil)
+	case f.Blamed >= 0 && r.seen(f.Blamed) != nil:
+		why := r.seen(f.Blamed)
+		r.fail(f.Blamed, why.Error(), why)
+	case f.Code == wire.CodeFailed && f.Blamed >= 0 && r.silent(f.Blamed):
+		r.fail(f.Blamed, f.Reason+" (says "+r.Participants[i].Node+", and nothing comes here either)", nil)
+	case f.Code == wire.CodeFailed && f.Blamed >= 0:
+		r.heard(i, f.Blamed, f.Reason+" (says "+r.Participants[i].Node+")")
+	case f.Code == wire.CodeHeard && f.Blamed >= 0:
+		r.heard(i, f.Blamed, f.Reason)
 	default:
-		r.heard(i, -1, r.Participants[i].Node+" left the attempt: "+f.reason)
+		r.heard(i, -1, r.Participants[i].Node+" left the attempt: "+f.Reason)
 	}
 }
 
@@ -339,12 +341,12 @@ func (r *run) heardOf(i int) (at time.Time) {
 		if to != i {
 			continue
 		}
-		since := c.since.Load()
-		if since == 0 {
+		since := c.OwedSince()
+		if since.IsZero() {
 			return time.Now() // Its bytes are being worked on.
 		}
-		if t := time.Unix(0, since); t.After(at) {
-			at = t
+		if since.After(at) {
+			at = since
 		}
 	}
 	return at
@@ -354,14 +356,14 @@ func (r *run) heardOf(i int) (at time.Time) {
 // seen for itself what it is told of i, and has only been told first.
 func (r *run) silent(i int) bool {
 	half := r.hub.cfg.StallTimeout / 2
-	early, due := time.Now().Add(-half), r.late.due(r.began, r.heardOf(i))
+	early, due := time.Now().Add(-half), r.late.Due(r.began, r.heardOf(i))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in := r.inbound[i]; in != nil && in.c == nil && time.Until(due) <= half {
 		return true
 	}
 	for c, to := range r.conns {
-		if since := c.since.Load(); to == i && since != 0 && since <= early.UnixNano() {
+		if since := c.OwedSince(); to == i && !since.IsZero() && !since.After(early) {
 			return true
 		}
 	}
@@ -369,34 +371,18 @@ func (r *run) silent(i int) bool {
 }
 
 // frame is how a failure is told.
-func (f *Failure) frame() failFrame {
+func (f *Failure) frame() wire.Fail {
 	if f.HeardFrom >= 0 {
-		return failFrame{blamed: f.Blamed, code: codeHeard, reason: f.Reason}
+		return wire.Fail{Blamed: f.Blamed, Code: wire.CodeHeard, Reason: f.Reason}
 	}
-	return failFrame{blamed: f.Blamed, code: f.code(), reason: f.Reason}
+	return wire.Fail{Blamed: f.Blamed, Code: f.code(), Reason: f.Reason}
 }
 
 // code is how a failure is told: whoever is blamed for a stream knows better, for its weights it does not.
-func (f *Failure) code() code {
+func (f *Failure) code() wire.Code {
 	var nonFinite *merge.NonFinite
 	if errors.As(f.cause, &nonFinite) || errors.Is(f.cause, errNoBase) {
-		return codeContents
+		return wire.CodeContents
 	}
-	return codeFailed
-}
-
-// wrongKind is a frame that must not stand here.
-func wrongKind(h header) error {
-	return fmt.Errorf("%w: kind %d, argument %d, %d bytes are not expected here", errFrame, h.kind, h.arg, h.length)
-}
-
-// brief is a short text for errors that users meet often.
-func brief(err error) string {
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
-		return "the stream ended"
-	case late(err):
-		return "no byte came in time"
-	}
-	return err.Error()
+	return wire.CodeFailed
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // Sealed identifies what an owner vouches for: the shard that it has merged in one attempt.
@@ -31,37 +31,6 @@ func SealMessage(s Sealed) []byte {
 	return append(b, s.Shard[:]...)
 }
 
-// SealSize is the length of a seal: of an Ed25519 signature.
-const SealSize = 64
-
-// sealFrame is the frame's payload.
-type sealFrame struct {
-	shard merge.Digest
-	sig   []byte
-}
-
-const sealLength = 32 + SealSize
-
-func sealHeader(owner int) header {
-	return header{kindSeal, uint32(owner), sealLength} //nolint:gosec // an index of at most MaxParticipants
-}
-
-func (s sealFrame) frame(owner int) []byte {
-	b := append(sealHeader(owner).append(nil), s.shard[:]...)
-	return append(b, s.sig...)
-}
-
-// readSeal reads the payload of a frame whose header was that of a seal.
-func readSeal(from io.Reader) (s sealFrame, err error) {
-	b := make([]byte, sealLength)
-	if _, err := io.ReadFull(from, b); err != nil {
-		return sealFrame{}, err
-	}
-	copy(s.shard[:], b)
-	s.sig = b[len(s.shard):]
-	return s, nil
-}
-
 func (r *run) sealMessage(owner int, shard merge.Digest) []byte {
 	return SealMessage(Sealed{
 		Contract: r.Contract, Run: r.Run, Round: r.Round, Number: r.Number, Plan: r.plan, Owner: owner, Shard: shard,
@@ -69,23 +38,23 @@ func (r *run) sealMessage(owner int, shard merge.Digest) []byte {
 }
 
 // sealOwn signs the own shard, all of which is merged.
-func (r *run) sealOwn() (sealFrame, error) {
+func (r *run) sealOwn() (wire.Seal, error) {
 	d := r.progress.shard(r.Self, r.own())
 	sig, err := r.hub.cfg.Sign(r.sealMessage(r.Self, d))
-	if err == nil && len(sig) != SealSize {
-		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), SealSize)
+	if err == nil && len(sig) != wire.SealSize {
+		err = fmt.Errorf("a signature of %d bytes, want %d", len(sig), wire.SealSize)
 	}
 	if err != nil {
-		return sealFrame{}, fmt.Errorf("seal what was merged: %w", err)
+		return wire.Seal{}, fmt.Errorf("seal what was merged: %w", err)
 	}
-	return sealFrame{d, sig}, nil
+	return wire.Seal{Shard: d, Sig: sig}, nil
 }
 
 // giveSeal sends the own seal when the own shard is merged, and those that this node witnesses: until then it reads from the stream,
 // and says that it lives.
-func (r *run) giveSeal(c *conn) error {
+func (r *run) giveSeal(c *wire.Conn) error {
 	if done, _ := r.progress.finished(r.task()); !done {
-		err := c.flush(true)
+		err := c.Flush(true)
 		if err == nil {
 			err = r.await(c, func() (bool, <-chan struct{}) { return r.progress.finished(r.task()) })
 		}
@@ -95,25 +64,25 @@ func (r *run) giveSeal(c *conn) error {
 	}
 	s, err := r.seal()
 	if err != nil {
-		r.fail(r.Self, brief(err), err)
+		r.fail(r.Self, wire.Brief(err), err)
 		return nil
 	}
-	return c.write(s.frame(r.Self), true)
+	return c.Write(s.Frame(r.Self), true)
 }
 
 // sealAlone adds the own seal to the others', also when there was nobody to give it to.
 func (r *run) sealAlone() {
-	if merged, _ := r.progress.holds(r.own()); !merged || r.own().count() == 0 {
+	if merged, _ := r.progress.holds(r.own()); !merged || r.own().Count() == 0 {
 		return
 	}
 	s, err := r.seal()
 	if err != nil {
-		r.fail(r.Self, brief(err), err)
+		r.fail(r.Self, wire.Brief(err), err)
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seals[r.Self] = s.sig
+	r.seals[r.Self] = s.Sig
 }
 
 // errSeal ends a stream whose owner vouches for other bytes than it gave.
@@ -122,28 +91,28 @@ var errSeal = errors.New("the owner's seal does not fit")
 // takeSeal reads the owner's word on what it has given, and holds it to that. Leaves that do not fit are not kept: another attempt
 // must not resume with them. Whose word it is nobody asks as a rule; see [Hub.Vouch].
 func (v *visitor) takeSeal() error {
-	if err := v.expect(sealHeader(v.j)); err != nil {
+	if err := v.expect(wire.SealHeader(v.j)); err != nil {
 		return err
 	}
-	s, err := readSeal(v.c)
+	s, err := wire.ReadSeal(v.c)
 	if err != nil {
 		return err
 	}
-	if got := v.progress.shard(v.j, v.owned[v.j]); s.shard != got {
-		v.fail(v.j, fmt.Sprintf("sent bytes of digest %.12s and sealed %.12s", got, s.shard), errSeal)
+	if got := v.progress.shard(v.j, v.owned[v.j]); s.Shard != got {
+		v.fail(v.j, fmt.Sprintf("sent bytes of digest %.12s and sealed %.12s", got, s.Shard), errSeal)
 		v.discard(v.j)
 		return errSeal
 	}
 	if v.witnessed() { // then all is reported at once
-		if err := v.checkSeal(v.j, s.shard, s.sig); err != nil {
-			v.fail(v.j, brief(err), err)
+		if err := v.checkSeal(v.j, s.Shard, s.Sig); err != nil {
+			v.fail(v.j, wire.Brief(err), err)
 			v.discard(v.j)
 			return errSeal
 		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.seals[v.j] = s.sig
+	v.seals[v.j] = s.Sig
 	return nil
 }
 
@@ -176,7 +145,7 @@ func (h *Hub) Vouch(contract string, run, round, number uint64) error {
 	}
 	shards := r.progress.result(r.owned).ShardDigests
 	for i := range r.Participants {
-		if i == r.Self || r.owned[i].count() == 0 {
+		if i == r.Self || r.owned[i].Count() == 0 {
 			continue
 		}
 		err := r.checkSeal(i, shards[i], r.seals[i])
@@ -188,7 +157,7 @@ func (h *Hub) Vouch(contract string, run, round, number uint64) error {
 		if h.contracts[contract].run == r {
 			r.discard(i)
 		}
-		return &Failure{Blamed: i, Node: r.Participants[i].Node, HeardFrom: -1, Reason: brief(err), cause: err}
+		return &Failure{Blamed: i, Node: r.Participants[i].Node, HeardFrom: -1, Reason: wire.Brief(err), cause: err}
 	}
 	return nil
 }

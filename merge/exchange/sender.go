@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // Lender is a slot whose bytes can be used where they lie. Lend calls use with the n bytes at off. It returns false, and has
@@ -26,7 +27,7 @@ func (r *run) lend(slot any, leaf int, use func([]byte)) (bool, error) {
 // sender sends leaves from slots on one stream.
 type sender struct {
 	*run
-	c       *conn
+	c       *wire.Conn
 	bounded bool
 	measure measure // what is sent; nil: it is not
 }
@@ -39,14 +40,14 @@ func (e unreadError) Unwrap() error { return e.error }
 
 // leaf sends one that is read from a slot. It returns an unreadError if that is what failed.
 func (s *sender) leaf(from io.ReaderAt, leaf int) error {
-	var head [headerSize]byte
+	var head [wire.HeaderSize]byte
 	var wrote, measured error
 	lent, err := s.lend(from, leaf, func(b []byte) {
 		if s.measure != nil {
 			measured = s.measure(leaf, b, nil)
 		}
 		if measured == nil {
-			wrote = s.c.writeFrame(s.leafHeader(leaf).append(head[:0]), b, s.bounded)
+			wrote = s.c.WriteFrame(s.leafHeader(leaf).Append(head[:0]), b, s.bounded)
 		}
 	})
 	if err == nil {
@@ -66,7 +67,7 @@ const whole = 16 << 10
 
 // together sends some leaves as one; the last ones go with what follows. Frame appends the frame of one; its error becomes an unreadError.
 func (s *sender) together(leaves []int, last bool, frame func(b []byte, leaf int) ([]byte, error)) error {
-	err := s.c.hold(len(leaves)*(headerSize+s.Layout.LeafSize()), func(b []byte) (_ []byte, err error) {
+	err := s.c.Hold(len(leaves)*(wire.HeaderSize+s.Layout.LeafSize()), func(b []byte) (_ []byte, err error) {
 		for _, leaf := range leaves {
 			if b, err = frame(b, leaf); err != nil {
 				return nil, unreadError{err}
@@ -77,7 +78,7 @@ func (s *sender) together(leaves []int, last bool, frame func(b []byte, leaf int
 	if err != nil || last {
 		return err
 	}
-	return s.c.flush(s.bounded)
+	return s.c.Flush(s.bounded)
 }
 
 // contribute sends a bundle of own leaves. Where shards have witnesses their bytes are those that their digests say, whatever a program
@@ -87,7 +88,7 @@ func (s *sender) contribute(leaves []int, last bool) error {
 		return s.leaf(s.slots.Local, leaves[0])
 	}
 	return s.together(leaves, last, func(b []byte, leaf int) ([]byte, error) {
-		at := len(b) + headerSize
+		at := len(b) + wire.HeaderSize
 		b, err := s.appendLeaf(b, s.slots.Local, leaf, s.measure)
 		if err == nil {
 			err = s.sends(leaf, b[at:])

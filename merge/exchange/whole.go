@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
 // ownWhole merges the own shard by a method that needs to know all about the
@@ -20,14 +21,14 @@ func (r *run) ownWhole() {
 	}
 	m, err := r.merger(total)
 	if err != nil {
-		r.fail(r.Self, brief(err), err)
+		r.fail(r.Self, wire.Brief(err), err)
 		return
 	}
 	spare, g := getLeaf(r.Layout), r.newGatherer()
 	g.copies = true
 	defer putLeaf(spare)
 	defer g.release()
-	for _, leaf := range r.task().all() {
+	for _, leaf := range r.task().All() {
 		if r.progress.has(leaf) {
 			continue
 		}
@@ -45,7 +46,7 @@ func (r *run) ownWhole() {
 		}
 		r.merged(leaf, d)
 	}
-	r.progress.stash.release() // From here the slot has all that another attempt could need.
+	r.progress.stash.Release() // From here the slot has all that another attempt could need.
 }
 
 // stashAll takes all contributions, of which there may be some in the stash, and makes the own share of the distances of
@@ -58,12 +59,12 @@ func (r *run) stashAll() bool {
 			p.distances[owner] = merge.NewDistances(r.Layout, len(r.who))
 		}
 	}
-	_ = p.stash.ensure() // Large, and slow on some file systems: that is no standstill. Who keeps something is told if it failed.
+	_ = p.stash.Ensure() // Large, and slow on some file systems: that is no standstill. Who keeps something is told if it failed.
 	g := r.newGatherer()
 	g.copies = true // What is added to the distances can't be taken back.
 	defer g.release()
-	for k, n := p.count(), r.task().count(); k < n; k++ {
-		leaf := r.task().leaf(k)
+	for k, n := p.count(), r.task().Count(); k < n; k++ {
+		leaf := r.task().Leaf(k)
 		if err := g.gather(leaf, func() error { return g.add(leaf) }); err != nil {
 			r.mergeFailed(err)
 			return false
@@ -73,8 +74,8 @@ func (r *run) stashAll() bool {
 	if !r.holdNorms() {
 		return false
 	}
-	if err := p.setShare(r.Self, share{sums: p.distances[r.Self].Sums(), norms: p.normsOf(r.who)}); err != nil {
-		r.fail(r.Self, brief(err), err)
+	if err := p.setShare(r.Self, wire.Share{Sums: p.distances[r.Self].Sums(), Norms: p.normsOf(r.who)}); err != nil {
+		r.fail(r.Self, wire.Brief(err), err)
 		return false
 	}
 	return true
@@ -105,7 +106,7 @@ func (g *gatherer) keep(leaf int) error {
 		if !g.ringed[s] {
 			continue
 		}
-		if err := g.progress.stash.put(i, leaf, g.sources[s]); err != nil {
+		if err := g.progress.stash.Put(i, leaf, g.sources[s]); err != nil {
 			return err
 		}
 	}

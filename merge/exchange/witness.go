@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafset"
 )
 
 // mergers returns who merges each participant's shard, the owner first; nil for one that owns nothing.
@@ -51,12 +52,12 @@ func (a *Attempt) mostWitnessed() int {
 
 // duties is who merges what: computed alike by all participants.
 type duties struct {
-	tasks  []runs  // by participant: the leaves that it merges, as owner and as witness; contributors send it these
-	shards [][]int // by participant: the owners whose shards these are, ascending
-	owners []int32 // by leaf: its owner; nil without witnesses
+	tasks  []leafset.Runs // by participant: the leaves that it merges, as owner and as witness; contributors send it these
+	shards [][]int        // by participant: the owners whose shards these are, ascending
+	owners []int32        // by leaf: its owner; nil without witnesses
 }
 
-func (a *Attempt) duties(owned []runs) duties {
+func (a *Attempt) duties(owned []leafset.Runs) duties {
 	d := duties{tasks: owned, shards: make([][]int, len(owned))}
 	for owner, mergers := range a.mergers() {
 		for _, i := range mergers {
@@ -66,10 +67,10 @@ func (a *Attempt) duties(owned []runs) duties {
 	if a.Witnesses <= 1 {
 		return d
 	}
-	d.tasks, d.owners = make([]runs, len(owned)), make([]int32, a.Layout.Leaves())
+	d.tasks, d.owners = make([]leafset.Runs, len(owned)), make([]int32, a.Layout.Leaves())
 	for i, shards := range d.shards {
 		d.tasks[i] = union(owned, shards)
-		for _, leaf := range owned[i].all() {
+		for _, leaf := range owned[i].All() {
 			d.owners[leaf] = int32(i) //nolint:gosec // an index of at most MaxParticipants
 		}
 	}
@@ -77,13 +78,13 @@ func (a *Attempt) duties(owned []runs) duties {
 }
 
 // union joins the shards of some owners; runs that follow on one another become one.
-func union(owned []runs, owners []int) runs {
-	var all runs
+func union(owned []leafset.Runs, owners []int) leafset.Runs {
+	var all leafset.Runs
 	for _, j := range owners {
 		all = append(all, owned[j]...)
 	}
 	slices.SortFunc(all, func(a, b merge.Shard) int { return a.First - b.First })
-	joined := runs{{}}
+	joined := leafset.Runs{{}}
 	for _, s := range all {
 		if last := &joined[len(joined)-1]; last.Leaves == 0 {
 			*last = s
@@ -97,7 +98,7 @@ func union(owned []runs, owners []int) runs {
 }
 
 // task returns what this node merges: its own shard, and those that it witnesses.
-func (r *run) task() runs { return r.tasks[r.Self] }
+func (r *run) task() leafset.Runs { return r.tasks[r.Self] }
 
 // witnessed tells whether shards have witnesses in this attempt.
 func (r *run) witnessed() bool { return r.owners != nil }

@@ -1,4 +1,4 @@
-package exchange
+package wire
 
 import (
 	"errors"
@@ -16,13 +16,13 @@ func (p piped) CloseWrite() error { return p.Close() }
 func (p piped) Reset() error      { return p.Close() }
 
 // fed returns a conn of the attempt that counts there, and what feeds it.
-func fed(t *testing.T, stall time.Duration, count *counters) (*conn, net.Conn) {
+func fed(t *testing.T, stall time.Duration, count *Counters) (*Conn, net.Conn) {
 	near, far := net.Pipe()
 	t.Cleanup(func() {
 		_ = near.Close()
 		_ = far.Close()
 	})
-	c := newConn(piped{near}, stall)
+	c := NewConn(piped{near}, stall)
 	c.count.Store(count)
 	return c, far
 }
@@ -36,15 +36,15 @@ func TestSilentPeerIsLateWhenNobodySendsAnyMore(t *testing.T) {
 	}{
 		"few participants":           {0, 1024, stall, stall},
 		"others' leaves come":        {time.Hour, 1024, fill + stall/4, fill + stall/4 + stall},
-		"others only show they live": {time.Hour, headerSize, stall, stall},
+		"others only show they live": {time.Hour, HeaderSize, stall, stall},
 		"no patience is left":        {30 * time.Second, 1024, 30 * time.Second, 30*time.Second + stall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				count := &counters{}
+				count := &Counters{}
 				if c.patience > 0 {
-					count.patience = began.Add(c.patience)
+					count.PatientUntil = began.Add(c.patience)
 				}
 				silent, _ := fed(t, stall, count)
 				busy, feeder := fed(t, stall, count)
@@ -81,10 +81,10 @@ func TestSilentPeerIsLateWhenNobodySendsAnyMore(t *testing.T) {
 func TestWoundStreamEndsThoughOthersSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		count := &counters{patience: began.Add(time.Hour)}
+		count := &Counters{PatientUntil: began.Add(time.Hour)}
 		count.fed.Store(began.Add(time.Hour).UnixNano()) // all the time
 		c, _ := fed(t, 10*time.Second, count)
-		time.AfterFunc(time.Second, func() { c.wind(time.Second) })
+		time.AfterFunc(time.Second, func() { c.EndWithin(time.Second) })
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != 2*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
