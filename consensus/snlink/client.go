@@ -157,6 +157,9 @@ func (ls *Links) dial(l *link, address string) {
 	ctx, cancel := raftnet.DoneContext(ls.done, dialTime)
 	defer cancel()
 	conn, err := ls.transport.NewClientConn(ctx, "http", hex.EncodeToString([]byte(address))+":0")
+	if err == nil {
+		err = greet(ctx, conn)
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l.conn, l.err = conn, err; err != nil {
@@ -168,6 +171,21 @@ func (ls *Links) dial(l *link, address string) {
 		_ = conn.Close() // it was dropped meanwhile
 	}
 	close(l.ready)
+}
+
+// greet makes a link's first request, alone. Until the server has answered, HTTP/2 lets a client send more than the server takes: more
+// requests at a time, of more bytes each.
+func greet(ctx context.Context, conn *http.ClientConn) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodOptions, "http://sn/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	res, err := conn.RoundTrip(r)
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	return res.Body.Close()
 }
 
 // drop forgets a link and closes it.

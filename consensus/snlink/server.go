@@ -14,8 +14,10 @@ import (
 const (
 	// maxStreams bounds the requests that one SN may have open on a link; the next ones wait at its side.
 	maxStreams = 128
-	// maxUnread bounds what of a link's requests is in memory before it is read, in bytes.
-	maxUnread = 256 << 10
+	// maxUnread bounds what of a link's requests is in memory before it is read, in bytes: the most that HTTP/2 is given here.
+	maxUnread = 4<<20 - 1
+	// maxStreamUnread is what one request takes of it at most, so that those which wait to be read leave room for all others.
+	maxStreamUnread = maxUnread / maxStreams
 	// maxHeaders bounds the headers of a message, in bytes: those of a call of the API, of 64 KiB, and a certificate chain.
 	maxHeaders = 192 << 10
 	// prefaceTime is how long the other side may take to begin.
@@ -34,10 +36,10 @@ type Server struct {
 func NewServer(handler http.Handler, log *slog.Logger) *Server {
 	s := &Server{conns: make(chan net.Conn), done: make(chan struct{})}
 	s.http = &http.Server{
-		Handler: handler, Protocols: onlyHTTP2(), ReadHeaderTimeout: prefaceTime, MaxHeaderBytes: maxHeaders,
+		Handler: greeted{handler}, Protocols: onlyHTTP2(), ReadHeaderTimeout: prefaceTime, MaxHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: writeTime,
-			MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread,
+			MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxStreamUnread,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			a, _ := c.(*accepted)
@@ -47,6 +49,18 @@ func NewServer(handler http.Handler, log *slog.Logger) *Server {
 	}
 	go func() { _ = s.http.Serve(listener{s}) }() // it only says that it was closed
 	return s
+}
+
+// greeted answers a link's first request itself: see greet.
+type greeted struct{ http.Handler }
+
+// ServeHTTP implements http.Handler.
+func (g greeted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	g.Handler.ServeHTTP(w, r)
 }
 
 type peerKey struct{}

@@ -170,6 +170,36 @@ func TestOneRequestBreaksNoOther(t *testing.T) {
 	})
 }
 
+// TestUnreadRequestsBreakNoOther: requests whose handlers wait before they read, as for memory, leave room for others, however many
+// they are.
+func TestUnreadRequestsBreakNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > 100 {
+				<-hold
+			}
+			echo(w, r)
+		})
+		var waiting sync.WaitGroup
+		for range 127 { // of 128
+			waiting.Go(func() {
+				if _, err := p.ask(t.Context(), strings.Repeat("x", 1<<20)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := p.ask(ctx, "a heartbeat"); err != nil {
+			t.Errorf("beside them: %v", err)
+		}
+		close(hold)
+		waiting.Wait()
+	})
+}
+
 func TestEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan struct{})
