@@ -89,5 +89,9 @@ func (a Access) maxMessage() int64 { return cmp.Or(a.Message, smallMessage) }
 
 func (a Access) answer() int64 { return cmp.Or(a.Answer, smallAnswer) }
 
+// passedAnswer bounds what is taken of the leader's answer to a call that was passed on: what it is charged for can be an estimate, so
+// twice that, and a small answer may have 1 MiB.
+func (a Access) passedAnswer() int64 { return max(2*a.answer(), 1<<20) }
+
 // permits reports whether a caller of this role may call the method at all.
 func (a Access) permits(role identity.Role) bool { return slices.Contains(a.Roles, role) }

@@ -29,7 +29,7 @@ func (s *Server) led(w http.ResponseWriter, r *http.Request, caller Caller, rule
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(rule.Patience, proposeTimeout))
 	defer cancel()
-	call := proxy.Call{Request: r, Body: body, Here: here, Claims: func() (proxy.Claims, error) { return claimsFor(caller, r.URL.Path) }}
+	call := proxy.Call{Request: r, Body: body, MaxAnswer: rule.passedAnswer(), Here: here, Claims: func() (proxy.Claims, error) { return claimsFor(caller, r.URL.Path) }}
 	answer, err := call.Do(ctx, s.cfg.Core)
 	if err == nil {
 		if index, err := strconv.ParseUint(answer.Header().Get(proxy.HeaderIndex), 10, 64); err == nil {

@@ -104,6 +104,20 @@ func TestWitnessesSayAllAtOnce(t *testing.T) {
 	})
 }
 
+// TestAnSNThatAlwaysAsksForSignatures: it gets a report every second like any other, also if it claims to lead at once.
+func TestAnSNThatAlwaysAsksForSignatures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSwarm()
+		w.answerFn = func(*round.Report) round.Answer { return round.Answer{Leads: true, Sign: true} }
+		start(t, w)
+		before := w.count()
+		time.Sleep(time.Minute)
+		if n := w.count() - before; n > 70 {
+			t.Errorf("%d reports in a minute", n)
+		}
+	})
+}
+
 // TestOnlyWhatIsPassedOnIsSigned: nothing is as long as the SN that was told last leads. Who does not lead any more says so, and hears the
 // same at once, signed.
 func TestOnlyWhatIsPassedOnIsSigned(t *testing.T) {

@@ -148,7 +148,7 @@ func (e *Engine) heartbeats(ctx context.Context) {
 		a, err := e.cfg.Control.Report(callCtx, told)
 		cancel()
 		unsigned := leads
-		if leads = err == nil && a.Leads; err == nil && unsigned && a.Sign {
+		if leads = err == nil && a.Leads; err == nil && unsigned && a.Sign && !leads {
 			continue // another SN than before, or it does not lead any more: it has passed nothing on
 		}
 		e.answerAsked(a.Asks)

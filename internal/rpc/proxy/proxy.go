@@ -11,9 +11,6 @@ import (
 	"github.com/swarmd/swarmd/consensus"
 )
 
-// maxAnswer bounds what is taken of the leader's answer, in bytes.
-const maxAnswer = 16 << 20
-
 // errAnswer reports a leader whose answer is none.
 var errAnswer = errors.New("the leader's answer is out of bounds")
 
@@ -28,6 +25,8 @@ type Leaders interface {
 type Call struct {
 	Request *http.Request
 	Body    []byte
+	// MaxAnswer bounds what is taken of the answer of a leader elsewhere, in bytes.
+	MaxAnswer int64
 	// Here answers if this SN leads.
 	Here http.Handler
 	// Claims are made for a leader elsewhere.
@@ -70,12 +69,12 @@ func (c *Call) elsewhere(r *http.Request, way http.RoundTripper) (*Answer, error
 	if res.StatusCode < http.StatusOK || res.StatusCode > 599 {
 		return nil, fmt.Errorf("%w: status %d", errAnswer, res.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, c.MaxAnswer+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("%w: more than %d bytes", errAnswer, maxAnswer)
+	if int64(len(body)) > c.MaxAnswer {
+		return nil, fmt.Errorf("%w: more than %d bytes", errAnswer, c.MaxAnswer)
 	}
 	a := &Answer{header: res.Header, status: res.StatusCode}
 	a.body.Write(body)

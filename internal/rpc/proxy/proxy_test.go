@@ -35,7 +35,7 @@ func call(here http.HandlerFunc) *proxy.Call {
 	r.Header.Set("Swarm-Caller", "spiffe://a/swarm/swci")
 	r.Header.Set("Connection", "close, X-Own")
 	r.Header.Set("X-Own", "1")
-	return &proxy.Call{Request: r, Body: []byte("body"), Here: here, Claims: func() (proxy.Claims, error) {
+	return &proxy.Call{Request: r, Body: []byte("body"), MaxAnswer: 1 << 20, Here: here, Claims: func() (proxy.Claims, error) {
 		return proxy.Claims{Caller: "spiffe://a/swarm/sl"}, nil
 	}}
 }
