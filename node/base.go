@@ -103,6 +103,9 @@ func openPin(dir, given string) (*pin, error) {
 		return nil, fmt.Errorf("state directory %s belongs to swarm %s, --swarm-id names %s: give another --state-dir, or delete the directory to forget the old swarm", dir, kept.SwarmID, given)
 	}
 	if kept.SwarmID == "" {
+		if err := epoch.Forget(dir); err != nil {
+			return nil, err
+		}
 		return &pin{dir: dir, at: epoch.First(given), given: given != ""}, nil
 	}
 	return &pin{dir: dir, at: kept}, nil

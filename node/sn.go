@@ -226,6 +226,9 @@ func (s *sn) enter(ctx context.Context, group *consensus.Group) error {
 	servers := s.servers()
 	found := s.sentinel && !group.HasState() && len(s.cfg.Join) == 0
 	if found {
+		if s.cfg.SwarmID != "" && s.cfg.FoundAfter > 0 { // so two swarms would have one ID, and SLs would not tell them apart
+			return fmt.Errorf("--swarm-id names swarm %s, and this node, a Sentinel without state, would found another: start it with --join HOST of one of that swarm's SNs, or leave --swarm-id out to found a new swarm", s.cfg.SwarmID)
+		}
 		if err := s.listen(ctx); err != nil {
 			return err
 		}

@@ -306,6 +306,8 @@ func TestStateDirOfAnother(t *testing.T) {
 	sl.Sees("waiting for the swarm", "no SN of swarm ", "belongs to swarm ")
 	sl.Stop()
 	w.SN(2, "--swarm-id", pinned(t, sl)).Fails(w.Addr(1)+":30305", "different swarms", "--state-dir")
+	w.SN(1, "--state-dir", filepath.Join(w.Dir, "fresher"), "--found-at-once=false", "--swarm-id", pinned(t, sl), "--sn-p2p-port", "30406", "--sn-api-port", "30404", "--sn-fs-port", "30405").
+		Fails("would found another", "--join", "leave --swarm-id out")
 }
 
 // pinned is the swarm ID that a process said it belongs to.

@@ -45,6 +45,25 @@ func TestPinReadsAsItIsWritten(t *testing.T) {
 	}
 }
 
+// TestForgottenSwarmTakesItsEpochAlong: the pages say to delete the file with the swarm's ID, and a node has pinned an epoch in another.
+func TestForgottenSwarmTakesItsEpochAlong(t *testing.T) {
+	for _, other := range []string{"fedcba9876543210fedcba9876543210", id} {
+		dir := t.TempDir()
+		if err := epoch.Write(dir, epoch.Of(id, []ledger.Recovery{{SwarmID: id, Epoch: 2}})); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, "swarm-id")); err != nil {
+			t.Fatal(err)
+		}
+		if err := epoch.Write(dir, epoch.First(other)); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := epoch.Read(dir); err != nil || p != epoch.First(other) {
+			t.Errorf("reads %v, %v", p, err)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	second := epoch.Of(id, []ledger.Recovery{{SwarmID: id, Epoch: 2}})
 	another := epoch.Of(id, []ledger.Recovery{{SwarmID: id, Epoch: 2, Node: "sn-1"}})

@@ -36,8 +36,12 @@ func Read(dir string) (Pin, error) {
 	return p, nil
 }
 
-// Write pins the swarm, for good, and the epoch in a state directory.
+// Write pins the swarm, for good, and the epoch in a state directory. The epoch of a swarm that the directory has been made to forget
+// is forgotten too.
 func Write(dir string, p Pin) error {
+	if err := Forget(dir); err != nil {
+		return err
+	}
 	if err := identity.PinSwarmID(dir, p.SwarmID); err != nil {
 		return err
 	}
@@ -46,6 +50,17 @@ func Write(dir string, p Pin) error {
 	}
 	if err := atomicfile.Replace(filepath.Join(dir, fileName), []byte(p.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pin epoch: %w", err)
+	}
+	return nil
+}
+
+// Forget removes the epoch of a state directory that pins no swarm: somebody has deleted the file with the swarm's ID alone.
+func Forget(dir string) error {
+	if id, err := identity.PinnedSwarmID(dir); err != nil || id != "" {
+		return err
+	}
+	if err := os.Remove(filepath.Join(dir, fileName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget pinned epoch: %w", err)
 	}
 	return nil
 }
