@@ -10,11 +10,12 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 )
 
 // ReadBackup writes a backup of one SN to w, a file as package consensus/backup reads it, and returns how many bytes. Another SN is
 // asked only if none of it has come: no two backups are the same. It ends when ctx does.
-func (c *Client) ReadBackup(ctx context.Context, w io.Writer) (int64, error) {
+func (c Operator) ReadBackup(ctx context.Context, w io.Writer) (int64, error) {
 	if err := c.ready(ctx); err != nil {
 		return 0, err
 	}
@@ -31,8 +32,8 @@ func (c *Client) ReadBackup(ctx context.Context, w io.Writer) (int64, error) {
 }
 
 // readBackupAt reads a backup of one SN.
-func (c *Client) readBackupAt(ctx context.Context, sn string, w io.Writer) (written int64, err error) {
-	s, err := c.stubs(sn)
+func (c Operator) readBackupAt(ctx context.Context, sn string, w io.Writer) (written int64, err error) {
+	s, err := c.links.stubs(sn)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +43,7 @@ func (c *Client) readBackupAt(ctx context.Context, sn string, w io.Writer) (writ
 	defer silence.Stop()
 	req := connect.NewRequest(&swarmv1.ReadBackupRequest{})
 	c.address(req.Header(), manner{})
-	stream, err := s.backup.ReadBackup(ctx, req)
+	stream, err := service[swarmv1connect.BackupServiceClient](s, false).ReadBackup(ctx, req)
 	if err != nil {
 		return 0, whyEnded(ctx, err)
 	}

@@ -38,47 +38,58 @@ type manner struct {
 	anySwarm bool          // needs no swarm ID
 	signed   bool          // carries an order: with a nonce that is refused it must be signed anew
 	once     bool          // not idempotent: never repeated once it may have been sent
+	beats    bool          // a heartbeat, which has a connection of its own
 	within   time.Duration // bounds one attempt; 0: attemptTimeout
 }
 
-type method[Req, Res any] func(*stubs, context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
-
-// call makes a unary call on the SN in use, and elsewhere if that fails.
-func call[Req, Res any](ctx context.Context, c *Client, how manner, req *Req, m method[Req, Res]) (*Res, error) {
+// call makes a unary call on the SN in use, and elsewhere if that fails. m is the method of a service's client, as
+// swarmv1connect.NodeServiceClient.ListNodes.
+func call[S, Req, Res any](
+	ctx context.Context, c *Client, how manner, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
+) (*Res, error) {
+	if c.cfg.CallWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.CallWait)
+		defer cancel()
+	}
 	if !how.anySwarm {
 		if err := c.ready(ctx); err != nil {
 			return nil, err
 		}
 	}
 	var out *Res
-	err := c.try(ctx, how, func(ctx context.Context, sn string) error {
-		s, err := c.stubs(sn)
-		if err != nil {
-			return err
-		}
+	err := c.try(ctx, how, func(ctx context.Context, sn string) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(how.within, attemptTimeout))
 		defer cancel()
-		r := connect.NewRequest(req)
-		c.address(r.Header(), how)
-		res, err := m(s, ctx, r)
-		if err != nil {
-			return err
-		}
-		if err := c.checkSwarm(sn, res.Header()); err != nil {
-			return err
-		}
-		out = res.Msg
-		return nil
+		out, err = callAt(ctx, c, sn, how, m, req)
+		return err
 	})
 	return out, err
 }
 
+// callAt is one attempt on one SN.
+func callAt[S, Req, Res any](
+	ctx context.Context, c *Client, sn string, how manner, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
+) (*Res, error) {
+	s, err := c.links.stubs(sn)
+	if err != nil {
+		return nil, err
+	}
+	r := connect.NewRequest(req)
+	c.address(r.Header(), how)
+	res, err := m(service[S](s, how.beats), ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkSwarm(sn, res.Header()); err != nil {
+		return nil, err
+	}
+	return res.Msg, nil
+}
+
 // ready makes sure that the swarm ID is pinned, and asks for the list of SNs after a move. Only the first is needed.
 func (c *Client) ready(ctx context.Context) error {
-	c.mu.Lock()
-	pinned, refresh := c.pin.SwarmID != "", c.refresh
-	c.refresh = false
-	c.mu.Unlock()
+	pinned, refresh := c.dir.wants()
 	if pinned && !refresh {
 		return nil
 	}
@@ -105,12 +116,12 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		if ctx.Err() != nil {
 			return waited(ctx, last)
 		}
-		sn, _ := c.where()
-		used := c.currentToken()
+		sn, _ := c.dir.where()
+		used := c.speaks.currentToken()
 		err := attempt(ctx, sn)
 		if err == nil {
-			c.onCourse()
-			c.wait("")
+			c.strays.onCourse()
+			c.waits.tell("")
 			return nil
 		}
 		f := sortOut(sn, err)
@@ -120,20 +131,20 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			}
 			return waited(ctx, last)
 		}
-		if f.Reason == ReasonWrongSwarm && c.follow(ctx, sn, f.swarm) {
+		if f.Reason == ReasonWrongSwarm && c.epochs.follow(ctx, sn, f.swarm) {
 			continue
 		}
-		last = said.note(c.note(&stray, sn, f))
+		last = said.note(c.strays.note(&stray, sn, f))
 		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
-		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.canRegister() {
-			if err := c.registerAgain(ctx, used); err != nil {
+		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.speaks.can() {
+			if err := c.speaks.again(ctx, used); err != nil {
 				return fmt.Errorf("register again: %w", err)
 			}
 			registered = true
 			continue
 		}
 		if f.Reason == ReasonTooFast { // nothing was done, and another SN need not hear of it
-			c.wait(f.Message + "; trying again")
+			c.waits.tell(f.Message + "; trying again")
 			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
 			}
@@ -143,17 +154,17 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader && f.Reason != ReasonNoQuorum && f.Reason != ReasonWrongSwarm {
 			return f.Error
 		}
-		known := c.moveFrom(sn)
-		if err := c.lost(&stray); err != nil {
+		known := c.dir.moveFrom(sn)
+		if err := c.strays.lost(&stray); err != nil {
 			return err
 		}
 		if n%known == 0 {
-			if err := c.lostQuorum(&said); err != nil {
+			if err := c.verdict.lost(&said, c.cfg.GiveUp); err != nil {
 				return err
 			}
 			said = verdict{}
 			if last.Reason != ReasonNoQuorum || c.cfg.OnQuorum == nil {
-				c.wait(last.Message + "; trying again")
+				c.waits.tell(last.Message + "; trying again")
 			}
 			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
@@ -165,20 +176,17 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 
 // address puts on what every call carries.
 func (c *Client) address(h http.Header, how manner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pin.SwarmID != "" {
-		h.Set(headerSwarmID, c.pin.String())
+	if pin := c.dir.pinned(); pin.SwarmID != "" {
+		h.Set(headerSwarmID, pin.String())
 	}
-	if how.speaks && c.speaker != nil {
-		h.Set(headerNode, c.speaker.Node.Name)
-		h.Set(headerToken, c.token)
+	if how.speaks {
+		c.speaks.address(h)
 	}
 }
 
 // checkSwarm refuses an answer from an SN of another swarm.
 func (c *Client) checkSwarm(sn string, h http.Header) error {
-	got, want := h.Get(headerSwarmID), c.pinned()
+	got, want := h.Get(headerSwarmID), c.dir.pinned()
 	if want.SwarmID == "" || got == want.String() {
 		return nil
 	}

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 )
 
 const (
@@ -33,7 +31,7 @@ func (c *Client) Choose(ctx context.Context) (differ string, err error) {
 		return "", nil
 	}
 	by, answers := map[string][]string{}, 0
-	for _, s := range c.swarmsOf(ctx, sns) {
+	for _, s := range c.epochs.swarmsOf(ctx, sns) {
 		if s.swarm != "" {
 			by[s.swarm] = append(by[s.swarm], s.sn)
 			answers++
@@ -57,22 +55,17 @@ func (c *Client) Choose(ctx context.Context) (differ string, err error) {
 	case len(by) > 1:
 		differ = fmt.Sprintf("%s; going on with swarm %.64s, of which %d of %d are", text, best, len(by[best]), answers)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pin.SwarmID == "" {
-		c.pin, c.current = pinned(best), by[best][0]
-		defer c.tellFollow(c.pin)
-	}
+	c.dir.choose(best, by[best][0])
 	return differ, nil
 }
 
 // swarmsOf asks all at once, each one time.
-func (c *Client) swarmsOf(ctx context.Context, sns []string) []said {
+func (e epochs) swarmsOf(ctx context.Context, sns []string) []said {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	answers := make(chan said, len(sns))
 	for _, sn := range sns {
-		go func() { answers <- said{sn, c.swarmOf(ctx, sn)} }()
+		go func() { answers <- said{sn, e.swarmOf(ctx, sn)} }()
 	}
 	out := make([]said, 0, len(sns))
 	same := map[string]int{}
@@ -87,16 +80,12 @@ func (c *Client) swarmsOf(ctx context.Context, sns []string) []said {
 }
 
 // swarmOf is empty if the SN does not answer.
-func (c *Client) swarmOf(ctx context.Context, sn string) string {
-	s, err := c.stubs(sn)
+func (e epochs) swarmOf(ctx context.Context, sn string) string {
+	res, err := e.at(ctx, sn)
 	if err != nil {
 		return ""
 	}
-	res, err := s.swarm.GetSwarm(ctx, connect.NewRequest(&swarmv1.GetSwarmRequest{}))
-	if err != nil {
-		return ""
-	}
-	return cmp.Or(res.Msg.GetEpoch(), res.Msg.GetSwarmId())
+	return cmp.Or(res.GetEpoch(), res.GetSwarmId())
 }
 
 // differing says which SNs are of which swarm, in the order of the SNs.

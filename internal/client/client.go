@@ -9,13 +9,9 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
-
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
@@ -45,6 +41,8 @@ type Config struct {
 	OnQuorum func(lost, remedy string)
 	// GiveUp has calls end when SNs say that they have no quorum and no other answers, instead of waiting for one.
 	GiveUp bool
+	// CallWait bounds each call that is no stream, in which several SNs may be tried; 0: only its context does.
+	CallWait time.Duration
 	// OnStray is told, once for each, of SNs that are of another swarm than the pinned one. May be nil; must not block.
 	OnStray func(sn, swarmID string)
 	// StrayWait is for how long SNs of another swarm are asked again while none of the pinned one answers. 0: each SN once.
@@ -67,33 +65,14 @@ type SN struct {
 
 // Client speaks to one SN of the swarm at a time. Safe for concurrent use.
 type Client struct {
-	cfg Config
-
-	// mu guards what follows.
-	mu         sync.Mutex
-	pin        epoch.Pin
-	asked      time.Time // when SNs were last asked whether to follow a later epoch
-	first      []string  // as configured: never forgotten
-	sns        []string  // all known, host:port
-	told       *learned  // what OnLearn was told last, nil before
-	strays     strays
-	current    string
-	moved      chan struct{} // closed when current changes
-	refresh    bool          // we moved: ask the next SN for the list
-	lastWait   string
-	quorumLost string // what SNs say of their quorum, "" while they have one
-	link       *link  // connections with the SVID of now
-	token      string
-	speaker    *Registration  // what Register was given, nil before
-	leaving    bool           // LeaveNode was called: nothing registers again
-	bearing    *x509svid.SVID // that the last registration was signed with
-	wanted     bool           // the swarm asks for another registration
-	renewed    time.Time      // when Renew registered last
-	doubted    time.Time      // when Doubt left an SN last
-	doubt      string         // that SN
-
-	// registering serialises registrations, so that many refused calls register once.
-	registering sync.Mutex
+	cfg     Config
+	dir     *directory
+	links   *links
+	speaks  *registrar // for our node
+	strays  strays
+	epochs  epochs
+	verdict quorumVerdict
+	waits   waits
 }
 
 // New makes a client. It connects to nothing; the first call does.
@@ -125,158 +104,64 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	return &Client{
-		cfg: cfg, pin: pinned(cfg.SwarmID),
-		first: slices.Clone(cfg.SNs), sns: sns, current: sns[0],
-		moved: make(chan struct{}),
-	}, nil
+	c := &Client{
+		cfg: cfg,
+		dir: &directory{
+			pin: pinned(cfg.SwarmID), first: slices.Clone(cfg.SNs), sns: sns, current: sns[0], moved: make(chan struct{}),
+			onLearn: cfg.OnLearn, onFollow: cfg.OnFollow,
+		},
+		links:   &links{cfg: cfg},
+		verdict: quorumVerdict{on: cfg.OnQuorum},
+		waits:   waits{on: cfg.OnWait},
+	}
+	c.strays = strays{dir: c.dir, on: cfg.OnStray, wait: cfg.StrayWait}
+	c.epochs = epochs{client: c}
+	c.speaks = &registrar{client: c}
+	return c, nil
 }
 
 // Close ends idle connections. Calls that run are not ended: end their contexts first.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link != nil {
-		c.link.close()
-		c.link = nil
-	}
+	c.links.close()
 	return nil
 }
 
 // SNs returns all SNs known now as host:port, the one in use first.
-func (c *Client) SNs() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := []string{c.current}
-	for _, sn := range c.sns {
-		if sn != c.current {
-			out = append(out, sn)
-		}
-	}
-	return out
-}
+func (c *Client) SNs() []string { return c.dir.all() }
 
 // PinnedSwarmID returns the swarm ID that is pinned, or "" before the first answer.
-func (c *Client) PinnedSwarmID() string { return c.pinned().SwarmID }
+func (c *Client) PinnedSwarmID() string { return c.dir.pinned().SwarmID }
 
-// where returns the SN in use, and a channel that is closed when another one is.
-func (c *Client) where() (string, <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current, c.moved
-}
+// Pin is the swarm and the epoch that this client follows, or no swarm before the first answer.
+func (c *Client) Pin() epoch.Pin { return c.dir.pinned() }
 
-// moveFrom goes to the next SN unless somebody did so already. It returns how many SNs are known.
-func (c *Client) moveFrom(sn string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current == sn && len(c.sns) > 1 {
-		i := slices.Index(c.sns, sn)
-		c.goLocked(c.sns[(i+1)%len(c.sns)])
-	}
-	return len(c.sns)
-}
-
-// goLocked goes to an SN.
-func (c *Client) goLocked(sn string) {
-	c.current = sn
-	c.refresh = true
-	close(c.moved)
-	c.moved = make(chan struct{})
-}
-
-// doubtAgain is the least time between two SNs that are left because their word does not hold.
-const doubtAgain = 30 * time.Second
+// NoQuorum returns what SNs said of their quorum when it was lost, or "" while there is one: since an SN has passed a heartbeat on.
+func (c *Client) NoQuorum() string { return c.verdict.get() }
 
 // Doubt leaves the SN in use for another, if there is one and it has not done so just before, and returns the address of the one
 // that was in use: what it says does not hold.
-func (c *Client) Doubt() string {
-	c.mu.Lock()
-	sn, soon := c.current, time.Since(c.doubted) < doubtAgain
-	if !soon {
-		c.doubted, c.doubt = time.Now(), sn
-	}
-	c.mu.Unlock()
-	if !soon {
-		c.moveFrom(sn)
-	}
-	return sn
-}
-
-// doubts tells whether the word of an SN was found not to hold.
-func (c *Client) doubts(sn string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return sn != "" && c.doubt == sn
-}
-
-// learned is what an SN has told of the swarm.
-type learned struct {
-	swarmID string
-	sns     []SN
-}
-
-// learn pins the swarm ID and replaces the list of SNs. The configured ones stay at its end: the swarm may have
-// forgotten how we reach it.
-func (c *Client) learn(swarmID, named string, nodes []*swarmv1.Node) {
-	sns := reachable(nodes)
-	c.mu.Lock()
-	var list []string
-	for _, sn := range sns {
-		list = append(list, sn.Address)
-	}
-	for _, sn := range append(slices.Clone(c.first), c.current) {
-		if !slices.Contains(list, sn) {
-			list = append(list, sn)
-		}
-	}
-	first := c.pin.SwarmID == ""
-	if first {
-		c.pin = epoch.First(swarmID)
-		if p := pinned(named); p.SwarmID == swarmID {
-			c.pin = p
-		}
-	}
-	pin := c.pin
-	changed := c.told == nil || c.told.swarmID != swarmID || !slices.Equal(c.told.sns, sns)
-	c.told = &learned{swarmID, sns}
-	c.sns, c.refresh = list, false
-	c.mu.Unlock()
-	if first {
-		c.tellFollow(pin)
-	}
-	if changed && c.cfg.OnLearn != nil {
-		c.cfg.OnLearn(swarmID, sns)
-	}
-}
-
-// reachable are the SNs of which an API address is known.
-func reachable(nodes []*swarmv1.Node) []SN {
-	var out []SN
-	for _, n := range nodes {
-		if n.GetHost() != "" && n.GetApiPort() != 0 && n.GetApiPort() <= 65535 {
-			out = append(out, SN{n.GetName(), hostPort(n.GetHost(), n.GetApiPort())})
-		}
-	}
-	return out
-}
+func (c *Client) Doubt() string { return c.dir.doubtCurrent() }
 
 // numbers are words with digits in front: times, durations.
 var numbers = regexp.MustCompile(`[0-9][0-9a-zµ.:+-]*`)
 
-// wait tells why we wait, once per reason; "" means that we don't any more. A reason that tells the time is the same one a
-// second later.
-func (c *Client) wait(msg string) {
-	shape := numbers.ReplaceAllString(msg, "0")
-	c.mu.Lock()
-	changed := c.lastWait != shape
-	c.lastWait = shape
-	c.mu.Unlock()
-	if changed && msg != "" && c.cfg.OnWait != nil {
-		c.cfg.OnWait(msg)
-	}
+// waits tells why calls wait.
+type waits struct {
+	on func(msg string) // nil: nobody is told
+
+	mu   sync.Mutex
+	last string
 }
 
-func hostPort(host string, port uint32) string {
-	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
+// tell tells why we wait, once per reason; "" means that we don't any more. A reason that tells the time is the same one a
+// second later.
+func (w *waits) tell(msg string) {
+	shape := numbers.ReplaceAllString(msg, "0")
+	w.mu.Lock()
+	changed := w.last != shape
+	w.last = shape
+	w.mu.Unlock()
+	if changed && msg != "" && w.on != nil {
+		w.on(msg)
+	}
 }

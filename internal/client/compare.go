@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/internal/pause"
 )
 
@@ -25,12 +26,12 @@ const (
 // the same, as same tells, is enough. If not, all are asked: when more show another view, or as many and tie is set, the client goes to one of
 // those, and Compare returns the SN that it has left, else "". It blocks.
 func (c *Client) Compare(ctx context.Context, contract string, same func(*swarmv1.ContractView) bool, tie bool) string {
-	used, _ := c.where()
+	used, _ := c.dir.where()
 	others := c.SNs()[1:]
 	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	others = others[:min(len(others), maxCompared)]
 	differs := slices.ContainsFunc(others, func(sn string) bool {
-		v, answers := c.peek(ctx, sn, contract)
+		v, answers := peek(ctx, c, sn, contract)
 		return answers && !same(v)
 	})
 	if !differs || pause.For(ctx, settles) != nil {
@@ -39,7 +40,7 @@ func (c *Client) Compare(ctx context.Context, contract string, same func(*swarmv
 	with := 1 // its own
 	var against []string
 	for _, sn := range others {
-		switch v, answers := c.peek(ctx, sn, contract); {
+		switch v, answers := peek(ctx, c, sn, contract); {
 		case !answers:
 		case same(v):
 			with++
@@ -47,23 +48,23 @@ func (c *Client) Compare(ctx context.Context, contract string, same func(*swarmv
 			against = append(against, sn)
 		}
 	}
-	if len(against) == 0 || len(against) < with || len(against) == with && !tie || !c.leave(used, against[0]) {
+	if len(against) == 0 || len(against) < with || len(against) == with && !tie || !c.dir.leave(used, against[0]) {
 		return ""
 	}
 	return used
 }
 
 // peek returns the view of one SN, nil if it knows neither the contract nor our node; false if it gives no answer.
-func (c *Client) peek(ctx context.Context, sn, contract string) (*swarmv1.ContractView, bool) {
+func peek(ctx context.Context, c *Client, sn, contract string) (*swarmv1.ContractView, bool) {
 	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
-	s, err := c.stubs(sn)
+	s, err := c.links.stubs(sn)
 	if err != nil {
 		return nil, false
 	}
 	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: contract})
 	c.address(req.Header(), manner{speaks: true})
-	stream, err := s.session.WatchContract(ctx, req)
+	stream, err := service[swarmv1connect.SessionServiceClient](s, false).WatchContract(ctx, req)
 	if err != nil {
 		return nil, refusedUs(sn, err)
 	}
@@ -81,16 +82,4 @@ func refusedUs(sn string, err error) bool {
 		return true
 	}
 	return false
-}
-
-// leave goes from one SN to another unless another one is in use by now, and has what it said forgotten.
-func (c *Client) leave(used, next string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current != used {
-		return false
-	}
-	c.doubted, c.doubt = time.Now(), used
-	c.goLocked(next)
-	return true
 }

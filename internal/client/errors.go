@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/text"
 )
 
 // Reasons that this client acts on or makes itself. docs/reference/errors.md lists all.
@@ -41,7 +42,7 @@ type Error struct {
 	Reason string
 	// Remedy is one line: what to do about it. It may be empty.
 	Remedy string
-	// Message says what is wrong, without the remedy.
+	// Message says what is wrong, in one line without the remedy. What an SN said of it is fit to be shown.
 	Message string
 	// Code is the Connect code.
 	Code connect.Code
@@ -99,7 +100,7 @@ func sortOut(sn string, err error) *failure {
 		}
 		if r, ok := v.(*swarmv1.ErrorReason); ok {
 			return &failure{sent: true, elsewhere: worthMoving(r.GetReason()), Error: &Error{
-				Reason: r.GetReason(), Remedy: r.GetRemedy(), Message: ce.Message(), Code: ce.Code(), err: ce, swarm: ce.Meta().Get(headerSwarmID),
+				Reason: r.GetReason(), Remedy: text.Line(r.GetRemedy()), Message: text.Line(ce.Message()), Code: ce.Code(), err: ce, swarm: ce.Meta().Get(headerSwarmID),
 			}}
 		}
 	}
@@ -113,7 +114,7 @@ func sortOut(sn string, err error) *failure {
 		connect.CodeInternal:
 		return &failure{sent: true, elsewhere: true, Error: unreachable(sn, ce.Unwrap())}
 	default:
-		return &failure{sent: true, Error: &Error{Message: fmt.Sprintf("SN %s: %s", sn, ce.Message()), Code: ce.Code(), err: ce}}
+		return &failure{sent: true, Error: &Error{Message: fmt.Sprintf("SN %s: %s", sn, text.Line(ce.Message())), Code: ce.Code(), err: ce}}
 	}
 }
 
@@ -130,7 +131,7 @@ func worthMoving(reason string) bool {
 func unreachable(sn string, err error) *Error {
 	return &Error{
 		Reason: ReasonUnreachable, Code: connect.CodeUnavailable, err: err,
-		Message: fmt.Sprintf("cannot reach SN %s: %s", sn, networkCause(err)),
+		Message: fmt.Sprintf("cannot reach SN %s: %s", sn, text.Line(networkCause(err))),
 		Remedy:  "check that the SN runs, its address and port, and that both sides' SVIDs are valid and of accepted trust domains",
 	}
 }
@@ -149,16 +150,16 @@ func networkCause(err error) string {
 	if n, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && n.Timeout() {
 		return "timed out"
 	}
-	text := err.Error()
+	said := err.Error()
 	// In TLS 1.3 the server judges our certificate after our side of the handshake is done: the refusal comes with the
 	// first read, or is lost when our write fails before.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
 		return "it does not accept our SVID (" + alert.Err.Error() + ")"
 	}
-	if strings.Contains(text, "http2: client conn could not be established") {
+	if strings.Contains(said, "http2: client conn could not be established") {
 		return "it closed the connection after the handshake: it is stopping or does not accept our SVID"
 	}
-	return text
+	return said
 }
 
 // waited is the error of a call whose context ended while it tried: the last failure, with the context's error inside.

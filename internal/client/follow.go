@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
@@ -29,15 +30,6 @@ func pinned(named string) epoch.Pin {
 	}
 	return p
 }
-
-func (c *Client) pinned() epoch.Pin {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pin
-}
-
-// Pin is the swarm and the epoch that this client follows, or no swarm before the first answer.
-func (c *Client) Pin() epoch.Pin { return c.pinned() }
 
 // named says which swarm is pinned, and its epoch if it is not the first.
 func named(p epoch.Pin) string {
@@ -60,52 +52,35 @@ func differs(p epoch.Pin, sn, theirs string) string {
 	return fmt.Sprintf("SN %s belongs to swarm %.64q", sn, theirs)
 }
 
-// tellFollow tells of a later epoch than the first.
-func (c *Client) tellFollow(p epoch.Pin) {
-	if p.Epoch > 1 && c.cfg.OnFollow != nil {
-		c.cfg.OnFollow(p)
-	}
-}
+// epochs asks SNs which swarm they are of, and follows the swarm to later epochs.
+type epochs struct{ client *Client }
 
 // follow goes on to the later epoch of our swarm that an SN is of, if operators have signed for it and no majority of the SNs that we
 // know is of the epoch that we follow. It reports whether the epoch is another one now. It blocks for some seconds at most.
-func (c *Client) follow(ctx context.Context, sn, theirs string) bool {
-	c.mu.Lock()
-	from, soon := c.pin, time.Since(c.asked) < followAgain
-	newer := from.SwarmID != "" && from.Compare(theirs) == epoch.Newer
-	if newer && !soon {
-		c.asked = time.Now()
-	}
-	c.mu.Unlock()
-	if !newer || soon {
+func (e epochs) follow(ctx context.Context, sn, theirs string) bool {
+	from, ok := e.client.dir.mayFollow(theirs)
+	if !ok {
 		return false
 	}
-	next, err := c.recovered(ctx, sn, from)
+	cfg := e.client.cfg
+	next, err := e.recovered(ctx, sn, from)
 	if err == nil {
-		err = c.oldQuorum(ctx, from)
+		err = e.oldQuorum(ctx, from)
 	}
 	if err != nil {
-		c.cfg.Log.DebugContext(ctx, "a later epoch is not followed", "sn", sn, "err", err)
-		if c.cfg.OnStay != nil && ctx.Err() == nil {
-			c.cfg.OnStay(sn, err.Error())
+		cfg.Log.DebugContext(ctx, "a later epoch is not followed", "sn", sn, "err", err)
+		if cfg.OnStay != nil && ctx.Err() == nil {
+			cfg.OnStay(sn, err.Error())
 		}
 		return false
 	}
-	c.mu.Lock()
-	moved := c.pin == from
-	if moved {
-		c.pin, c.refresh = next, true
-	}
-	c.mu.Unlock()
-	if moved {
-		c.tellFollow(next)
-	}
+	e.client.dir.follow(from, next)
 	return true
 }
 
 // recovered returns the epoch that an SN proves to follow on ours.
-func (c *Client) recovered(ctx context.Context, sn string, from epoch.Pin) (epoch.Pin, error) {
-	res, err := c.swarmAt(ctx, sn)
+func (e epochs) recovered(ctx context.Context, sn string, from epoch.Pin) (epoch.Pin, error) {
+	res, err := e.at(ctx, sn)
 	if err != nil {
 		return from, err
 	}
@@ -120,17 +95,17 @@ func (c *Client) recovered(ctx context.Context, sn string, from epoch.Pin) (epoc
 		}
 		all = append(all, r)
 	}
-	if c.cfg.Source == nil {
+	if e.client.cfg.Source == nil {
 		return from, errors.New("there is no trust bundle to check it by")
 	}
-	return epoch.Follow(from, all, c.cfg.Source)
+	return epoch.Follow(from, all, e.client.cfg.Source)
 }
 
 // oldQuorum returns an error if a majority of the SNs that we know is of the epoch that we follow.
-func (c *Client) oldQuorum(ctx context.Context, from epoch.Pin) error {
-	sns := c.SNs()
+func (e epochs) oldQuorum(ctx context.Context, from epoch.Pin) error {
+	sns := e.client.SNs()
 	old := 0
-	for _, s := range c.swarmsOf(ctx, sns) {
+	for _, s := range e.swarmsOf(ctx, sns) {
 		if s.swarm == from.String() {
 			old++
 		}
@@ -141,15 +116,15 @@ func (c *Client) oldQuorum(ctx context.Context, from epoch.Pin) error {
 	return nil
 }
 
-// swarmAt asks one SN, whatever swarm it is of.
-func (c *Client) swarmAt(ctx context.Context, sn string) (*swarmv1.GetSwarmResponse, error) {
+// at asks one SN, whatever swarm it is of.
+func (e epochs) at(ctx context.Context, sn string) (*swarmv1.GetSwarmResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	s, err := c.stubs(sn)
+	s, err := e.client.links.stubs(sn)
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.swarm.GetSwarm(ctx, connect.NewRequest(&swarmv1.GetSwarmRequest{}))
+	res, err := service[swarmv1connect.SwarmServiceClient](s, false).GetSwarm(ctx, connect.NewRequest(&swarmv1.GetSwarmRequest{}))
 	if err != nil {
 		return nil, err
 	}
@@ -166,16 +141,16 @@ type Later struct {
 
 // Superseded asks, for an SN, all others whether the swarm has gone on to a later epoch. It blocks for some seconds at most.
 func (c *Client) Superseded(ctx context.Context) Later {
-	from, sns := c.pinned(), c.SNs()
+	from, sns := c.dir.pinned(), c.SNs()
 	l := Later{Pin: from}
-	for _, s := range c.swarmsOf(ctx, sns) {
+	for _, s := range c.epochs.swarmsOf(ctx, sns) {
 		if s.swarm == from.String() {
 			l.Still = append(l.Still, s.sn)
 		}
 		if s.swarm == "" || from.Compare(s.swarm) != epoch.Newer {
 			continue
 		}
-		if p, err := c.recovered(ctx, s.sn, from); err == nil && p.Epoch > l.Pin.Epoch {
+		if p, err := c.epochs.recovered(ctx, s.sn, from); err == nil && p.Epoch > l.Pin.Epoch {
 			l.Pin, l.SN = p, s.sn
 		} else if err != nil {
 			c.cfg.Log.WarnContext(ctx, "an SN claims a later epoch of the swarm, and does not prove it", "sn", s.sn, "err", err)

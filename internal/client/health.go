@@ -4,9 +4,8 @@ import (
 	"context"
 	"sync"
 
-	"connectrpc.com/connect"
-
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 )
 
 // SNHealth is what one SN said of its health and of the nodes that report to the leader, or why it said nothing.
@@ -19,7 +18,7 @@ type SNHealth struct {
 
 // GetHealth asks every SN that is known, all at once and each one time: the answer of one says nothing of the others. It
 // fails only when no SN tells which SNs there are.
-func (c *Client) GetHealth(ctx context.Context) ([]SNHealth, error) {
+func (c Operator) GetHealth(ctx context.Context) ([]SNHealth, error) {
 	swarm, err := c.GetSwarm(ctx)
 	if err != nil {
 		return nil, err
@@ -42,21 +41,12 @@ func (c *Client) GetHealth(ctx context.Context) ([]SNHealth, error) {
 }
 
 // healthOf asks this SN once.
-func (c *Client) healthOf(ctx context.Context, sn string) ([]*swarmv1.NodeHealth, error) {
-	s, err := c.stubs(sn)
-	if err != nil {
-		return nil, sortOut(sn, err).Error
-	}
+func (c Operator) healthOf(ctx context.Context, sn string) ([]*swarmv1.NodeHealth, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	req := connect.NewRequest(&swarmv1.GetHealthRequest{})
-	c.address(req.Header(), manner{})
-	res, err := s.swarm.GetHealth(ctx, req)
+	res, err := callAt(ctx, c.Client, sn, manner{}, swarmv1connect.SwarmServiceClient.GetHealth, &swarmv1.GetHealthRequest{})
 	if err != nil {
 		return nil, sortOut(sn, err).Error
 	}
-	if err := c.checkSwarm(sn, res.Header()); err != nil {
-		return nil, err
-	}
-	return res.Msg.GetNodes(), nil
+	return res.GetNodes(), nil
 }

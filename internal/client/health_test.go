@@ -15,7 +15,7 @@ func TestGetHealthAsksEverySNItself(t *testing.T) {
 	if err := s.client("/swarm/sl", nil, first.addr).Register(t.Context(), registration(t, "sl-0")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.GetHealth(t.Context())
+	got, err := (client.Operator{Client: c}).GetHealth(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestGetHealthOfAnotherSwarm(t *testing.T) {
 	other.authority = s.authority
 	stranger := other.start("sn-9")
 	c := s.client("/swarm/swci", nil, s.start("sn-0").addr, stranger.addr)
-	got, err := c.GetHealth(t.Context())
+	got, err := (client.Operator{Client: c}).GetHealth(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

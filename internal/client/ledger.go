@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 )
 
 // ledgerSilence is how long an SN may leave a reader of the ledger waiting for the next bytes.
@@ -17,7 +18,7 @@ const ledgerSilence = 30 * time.Second
 
 // ReadLedger writes the swarm's ledger to w, whole records in order, and returns how many bytes. When an SN dies within it
 // another one goes on: the ledger is the same on all. It ends where the SN's copy ends, or when ctx does.
-func (c *Client) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
+func (c Operator) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
 	if err := c.ready(ctx); err != nil {
 		return 0, err
 	}
@@ -40,8 +41,8 @@ func (c *Client) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
 type writeError struct{ error }
 
 // readLedgerAt goes on at an offset on one SN and returns the new one.
-func (c *Client) readLedgerAt(ctx context.Context, sn string, w io.Writer, offset int64) (int64, error) {
-	s, err := c.stubs(sn)
+func (c Operator) readLedgerAt(ctx context.Context, sn string, w io.Writer, offset int64) (int64, error) {
+	s, err := c.links.stubs(sn)
 	if err != nil {
 		return offset, err
 	}
@@ -51,7 +52,7 @@ func (c *Client) readLedgerAt(ctx context.Context, sn string, w io.Writer, offse
 	defer silence.Stop()
 	req := connect.NewRequest(&swarmv1.ReadLedgerRequest{Offset: uint64(offset)}) //nolint:gosec // never negative
 	c.address(req.Header(), manner{})
-	stream, err := s.ledger.ReadLedger(ctx, req)
+	stream, err := service[swarmv1connect.LedgerServiceClient](s, false).ReadLedger(ctx, req)
 	if err != nil {
 		return offset, whyEnded(ctx, err)
 	}

@@ -63,25 +63,51 @@ func (l *link) close() {
 
 // stubs are the services of one SN.
 type stubs struct {
-	swarm    swarmv1connect.SwarmServiceClient
-	node     swarmv1connect.NodeServiceClient
-	session  swarmv1connect.SessionServiceClient
-	contract swarmv1connect.ContractServiceClient
-	ledger   swarmv1connect.LedgerServiceClient
-	model    swarmv1connect.ModelServiceClient
-	backup   swarmv1connect.BackupServiceClient
-	beat     swarmv1connect.SessionServiceClient // for Report alone
+	services []any                               // a client of each
+	beat     swarmv1connect.SessionServiceClient // for heartbeats
 	watch    swarmv1connect.SessionServiceClient // for WatchContract alone: what is packed is not compressed once more
+}
+
+// service returns the client of a service of one SN; beats: that of heartbeats. newStubs makes one of each.
+func service[S any](s *stubs, beats bool) S {
+	if out, ok := any(s.beat).(S); ok && beats {
+		return out
+	}
+	var out S
+	for _, one := range s.services {
+		if is, ok := one.(S); ok {
+			out = is
+		}
+	}
+	return out
+}
+
+// links are a client's connections.
+type links struct {
+	cfg Config
+
+	mu  sync.Mutex
+	now *link // with the SVID of now; nil before the first call
+}
+
+// close ends idle connections.
+func (l *links) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != nil {
+		l.now.close()
+		l.now = nil
+	}
 }
 
 // stubs returns the services of an SN over connections with our newest SVID. After a rotation new calls get new
 // connections; streams that are open stay on theirs until the server ends them.
-func (c *Client) stubs(sn string) (*stubs, error) {
-	l, err := c.fresh()
+func (l *links) stubs(sn string) (*stubs, error) {
+	fresh, err := l.fresh()
 	if err != nil {
 		return nil, err
 	}
-	return l.stubs(sn), nil
+	return fresh.stubs(sn), nil
 }
 
 func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
@@ -91,44 +117,56 @@ func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
 	h := over(rt)
 	url, opt := "https://"+sn, connect.WithReadMaxBytes(maxMessage)
 	return &stubs{
-		swarm:    swarmv1connect.NewSwarmServiceClient(h, url, opt),
-		node:     swarmv1connect.NewNodeServiceClient(h, url, opt),
-		session:  swarmv1connect.NewSessionServiceClient(h, url, opt),
-		contract: swarmv1connect.NewContractServiceClient(h, url, opt),
-		ledger:   swarmv1connect.NewLedgerServiceClient(h, url, opt),
-		model:    swarmv1connect.NewModelServiceClient(h, url, opt),
-		backup:   swarmv1connect.NewBackupServiceClient(h, url, opt),
-		beat:     swarmv1connect.NewSessionServiceClient(over(beats), url, opt),
-		watch:    swarmv1connect.NewSessionServiceClient(h, url, opt, connect.WithAcceptCompression("gzip", nil, nil)),
+		services: []any{
+			swarmv1connect.NewSwarmServiceClient(h, url, opt),
+			swarmv1connect.NewNodeServiceClient(h, url, opt),
+			swarmv1connect.NewSessionServiceClient(h, url, opt),
+			swarmv1connect.NewContractServiceClient(h, url, opt),
+			swarmv1connect.NewLedgerServiceClient(h, url, opt),
+			swarmv1connect.NewModelServiceClient(h, url, opt),
+			swarmv1connect.NewBackupServiceClient(h, url, opt),
+		},
+		beat:  swarmv1connect.NewSessionServiceClient(over(beats), url, opt),
+		watch: swarmv1connect.NewSessionServiceClient(h, url, opt, connect.WithAcceptCompression("gzip", nil, nil)),
 	}
 }
 
-func (c *Client) fresh() (*link, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cfg.Transport != nil {
-		return &link{rt: c.cfg.Transport, beats: c.cfg.Transport}, nil
+func (l *links) fresh() (*link, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cfg.Transport != nil {
+		return &link{rt: l.cfg.Transport, beats: l.cfg.Transport}, nil
 	}
-	svid, err := c.cfg.Source.GetX509SVID()
+	svid, err := l.cfg.Source.GetX509SVID()
 	if err != nil {
 		return nil, &dialError{fmt.Errorf("get own SVID: %w", err)}
 	}
-	if c.link != nil && c.link.svid.Certificates[0].Equal(svid.Certificates[0]) {
-		return c.link, nil
+	if l.now != nil && l.now.svid.Certificates[0].Equal(svid.Certificates[0]) {
+		return l.now, nil
 	}
-	if c.link != nil {
-		c.link.close()
+	if l.now != nil {
+		l.now.close()
 	}
 	t, beats := newTransport(), newBeats()
-	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return c.dial(ctx, svid, addr, "h2") }
+	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return l.dial(ctx, svid, addr, "h2") }
 	beats.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return c.dial(ctx, svid, addr, "http/1.1")
+		return l.dial(ctx, svid, addr, "http/1.1")
 	}
-	c.link = &link{svid: svid, rt: t, beats: beats, idle: func() {
+	l.now = &link{svid: svid, rt: t, beats: beats, idle: func() {
 		t.CloseIdleConnections()
 		beats.CloseIdleConnections()
 	}}
-	return c.link, nil
+	return l.now, nil
+}
+
+// outlived reports whether a stream was ended because the SVID of its connection was, while there is a newer one by now: a
+// rotation, of which nobody needs to hear.
+func (l *links) outlived(used *link, sn string, err error) bool {
+	if used.svid == nil || sortOut(sn, err).Reason != ReasonSVIDExpired {
+		return false
+	}
+	now, err := l.fresh()
+	return err == nil && now != used
 }
 
 // newBeats is the transport of heartbeats, which come one after the other, two in a round: HTTP/1.1 on a connection of
@@ -151,14 +189,14 @@ func newTransport() *http.Transport {
 }
 
 // dial makes a TLS 1.3 connection to an SN with this SVID, to speak this protocol; the other side must have the role sn.
-func (c *Client) dial(ctx context.Context, svid *x509svid.SVID, addr, protocol string) (*tls.Conn, error) {
+func (l *links) dial(ctx context.Context, svid *x509svid.SVID, addr, protocol string) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	raw, err := c.cfg.Dial(ctx, "tcp", addr)
+	raw, err := l.cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	cfg := identity.ClientTLS(newFixed(svid, c.cfg.Source), c.cfg.Domains, identity.RoleSN)
+	cfg := identity.ClientTLS(newFixed(svid, l.cfg.Source), l.cfg.Domains, identity.RoleSN)
 	cfg.NextProtos = []string{protocol}
 	bounded := &mortal{Conn: raw}
 	conn := tls.Client(bounded, cfg)

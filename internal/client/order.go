@@ -11,8 +11,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/pause"
 )
@@ -24,12 +26,17 @@ const orderTries = 5
 // maxChain is how many of the SVID's certificates go along.
 const maxChain = 4
 
-// ordered makes a call that changes the swarm: signed by this client's SVID, for the raft leader to check and the ledger to
-// keep. request must not hold an order; set puts one into it.
-func ordered[Req, Res any](ctx context.Context, c *Client, how manner, req *Req, set func(*swarmv1.Order), m method[Req, Res]) (*Res, error) {
-	msg, ok := any(req).(proto.Message)
+// ordered makes a call that changes the swarm: signed by this client's SVID. request must not hold an order, and has a field for it.
+func ordered[S, Req, Res any](
+	ctx context.Context, c Operator, how manner, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), request *Req,
+) (*Res, error) {
+	msg, ok := any(request).(proto.Message)
 	if !ok {
 		return nil, errors.New("sign request: it is no message")
+	}
+	field := msg.ProtoReflect().Descriptor().Fields().ByName("order")
+	if field == nil {
+		return nil, errors.New("sign request: it has no field for an order")
 	}
 	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(msg)
 	if err == nil {
@@ -45,8 +52,8 @@ func ordered[Req, Res any](ctx context.Context, c *Client, how manner, req *Req,
 		if err != nil {
 			return nil, err
 		}
-		set(o)
-		res, err := call(ctx, c, how, req, m)
+		msg.ProtoReflect().Set(field, protoreflect.ValueOfMessage(o.ProtoReflect()))
+		res, err := call(ctx, c.Client, how, m, request)
 		if Reason(err) != ReasonNonceRefused || try == orderTries || pause.For(ctx, jitter(firstDelay)) != nil {
 			return res, err
 		}
@@ -54,14 +61,11 @@ func ordered[Req, Res any](ctx context.Context, c *Client, how manner, req *Req,
 }
 
 // sign makes an order with a new nonce of the leader's.
-func (c *Client) sign(ctx context.Context, method string, request []byte) (*swarmv1.Order, error) {
+func (c Operator) sign(ctx context.Context, method string, request []byte) (*swarmv1.Order, error) {
 	if c.cfg.Source == nil {
 		return nil, &Error{Message: "to change the swarm takes an identity to sign with"}
 	}
-	challenge, err := call(ctx, c, manner{}, &swarmv1.ChallengeRequest{},
-		func(s *stubs, ctx context.Context, r *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
-			return s.node.Challenge(ctx, r)
-		})
+	challenge, err := call(ctx, c.Client, manner{}, swarmv1connect.NodeServiceClient.Challenge, &swarmv1.ChallengeRequest{})
 	if err != nil {
 		return nil, err
 	}

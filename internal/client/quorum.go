@@ -1,22 +1,31 @@
 package client
 
-// NoQuorum returns what SNs said of their quorum when it was lost, or "" while there is one: since an SN has passed a heartbeat on.
-func (c *Client) NoQuorum() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.quorumLost
+import "sync"
+
+// quorumVerdict is what SNs say of their quorum: "" while they have one.
+type quorumVerdict struct {
+	on func(lost, remedy string) // nil: nobody is told
+
+	mu   sync.Mutex
+	said string
 }
 
-// setLost notes what SNs say of their quorum, or that one has passed a heartbeat on, and tells when that changes.
-func (c *Client) setLost(lost, remedy string) {
-	c.mu.Lock()
-	changed := (c.quorumLost == "") != (lost == "")
+func (q *quorumVerdict) get() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.said
+}
+
+// set notes what SNs say of their quorum, or that one has passed a heartbeat on, and tells when that changes.
+func (q *quorumVerdict) set(lost, remedy string) {
+	q.mu.Lock()
+	changed := (q.said == "") != (lost == "")
 	if changed {
-		c.quorumLost = lost
+		q.said = lost
 	}
-	c.mu.Unlock()
-	if changed && c.cfg.OnQuorum != nil {
-		c.cfg.OnQuorum(lost, remedy)
+	q.mu.Unlock()
+	if changed && q.on != nil {
+		q.on(lost, remedy)
 	}
 }
 
@@ -42,13 +51,13 @@ func (v *verdict) note(f *failure) *failure {
 	return f
 }
 
-// lostQuorum is what a call ends with that has asked all SNs, or nil if it is to go on.
-func (c *Client) lostQuorum(v *verdict) error {
+// lost is what a call ends with that has asked all SNs, or nil if it is to go on.
+func (q *quorumVerdict) lost(v *verdict, giveUp bool) error {
 	if v.lost == nil || v.another {
 		return nil
 	}
-	c.setLost(v.lost.Message, v.lost.Remedy)
-	if c.cfg.GiveUp {
+	q.set(v.lost.Message, v.lost.Remedy)
+	if giveUp {
 		return v.lost.Error
 	}
 	return nil

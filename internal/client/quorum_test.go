@@ -39,7 +39,7 @@ func TestGivesUpWithoutQuorum(t *testing.T) {
 			t.Cleanup(func() { _ = c.Close() })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := c.ForgetNode(ctx, "sl-0")
+			err := (client.Operator{Client: c}).ForgetNode(ctx, "sl-0")
 			if client.Reason(err) != client.ReasonNoQuorum || err.Error() != "no quorum: 1 of 3 SNs answer" || client.Remedy(err) == "" {
 				t.Errorf("got %v, reason %q", err, client.Reason(err))
 			}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/identity"
 )
 
@@ -38,27 +41,47 @@ type Registration struct {
 	Key  p2pcrypto.PrivKey // the node key
 }
 
+// registrar registers our node, and knows what it takes to speak for it. Safe for concurrent use.
+type registrar struct {
+	client *Client
+
+	// registering serialises registrations, so that many refused calls register once.
+	registering sync.Mutex
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	token   string
+	speaker *Registration  // what Register was given, nil before
+	leaving bool           // LeaveNode was called: nothing registers again
+	bearing *x509svid.SVID // that the last registration was signed with
+	wanted  bool           // the swarm asks for another registration
+	renewed time.Time      // when Renew registered last
+}
+
 // Register makes this client speak for a node: it proves the node key and the SVID on one connection and keeps the
 // token. It retries until ctx ends or the swarm refuses. Later calls that are refused for their token register again by
 // themselves. The client keeps the key.
 func (c *Client) Register(ctx context.Context, reg Registration) error {
-	c.registering.Lock()
-	defer c.registering.Unlock()
-	c.mu.Lock()
-	c.leaving = false
-	c.mu.Unlock()
-	return c.register(ctx, reg)
+	c.speaks.registering.Lock()
+	defer c.speaks.registering.Unlock()
+	c.speaks.setLeaving(false)
+	return c.speaks.register(ctx, reg)
 }
 
+// Renew registers the node again if its SVID is a newer one than it registered with, or if the swarm has no proof of its
+// registration: other nodes hold it to what an SVID has signed that is good now. Else it does nothing, at no cost. It retries until
+// ctx ends.
+func (c *Client) Renew(ctx context.Context) error { return c.speaks.renew(ctx) }
+
 // register does it; the caller holds registering.
-func (c *Client) register(ctx context.Context, reg Registration) error {
-	if err := c.ready(ctx); err != nil {
+func (r *registrar) register(ctx context.Context, reg Registration) error {
+	if err := r.client.ready(ctx); err != nil {
 		return err
 	}
-	err := c.try(ctx, manner{anySwarm: true}, func(ctx context.Context, sn string) error {
+	err := r.client.try(ctx, manner{anySwarm: true}, func(ctx context.Context, sn string) error {
 		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 		defer cancel()
-		return c.registerAt(ctx, sn, reg)
+		return r.registerAt(ctx, sn, reg)
 	})
 	if err != nil {
 		return fmt.Errorf("register node %q: %w", reg.Node.Name, err)
@@ -66,96 +89,119 @@ func (c *Client) register(ctx context.Context, reg Registration) error {
 	return nil
 }
 
-func (c *Client) currentToken() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.token
+func (r *registrar) setLeaving(leaving bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving = leaving
 }
 
-func (c *Client) canRegister() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.speaker != nil && !c.leaving
+// setWanted notes whether the swarm asks for another registration.
+func (r *registrar) setWanted(wanted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = wanted
 }
 
-// registerAgain registers unless another call has done so since the refused token was read.
-func (c *Client) registerAgain(ctx context.Context, refused string) error {
-	c.registering.Lock()
-	defer c.registering.Unlock()
-	c.mu.Lock()
-	reg, token, leaving := c.speaker, c.token, c.leaving
-	c.mu.Unlock()
+// address puts on what a call for our node carries.
+func (r *registrar) address(h http.Header) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.speaker != nil {
+		h.Set(headerNode, r.speaker.Node.Name)
+		h.Set(headerToken, r.token)
+	}
+}
+
+func (r *registrar) currentToken() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.token
+}
+
+// can reports whether there is a node to register again.
+func (r *registrar) can() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.speaker != nil && !r.leaving
+}
+
+// again registers unless another call has done so since the refused token was read.
+func (r *registrar) again(ctx context.Context, refused string) error {
+	r.registering.Lock()
+	defer r.registering.Unlock()
+	r.mu.Lock()
+	reg, token, leaving := r.speaker, r.token, r.leaving
+	r.mu.Unlock()
 	if leaving {
 		return errors.New("the node is leaving")
 	}
 	if token != refused {
 		return nil
 	}
-	return c.register(ctx, *reg)
+	return r.register(ctx, *reg)
 }
 
 // renewAgain is the least time between two registrations that the swarm asks for.
 const renewAgain = 30 * time.Second
 
-// Renew registers the node again if its SVID is a newer one than it registered with, or if the swarm has no proof of its
-// registration: other nodes hold it to what an SVID has signed that is good now. Else it does nothing, at no cost. It retries until
-// ctx ends.
-func (c *Client) Renew(ctx context.Context) error {
-	c.registering.Lock()
-	defer c.registering.Unlock()
-	c.mu.Lock()
-	reg, bearing, asked := c.speaker, c.bearing, c.wanted && time.Since(c.renewed) >= renewAgain
-	none := reg == nil || c.leaving || c.cfg.Source == nil
-	c.mu.Unlock()
+// renew is Client.Renew.
+func (r *registrar) renew(ctx context.Context) error {
+	r.registering.Lock()
+	defer r.registering.Unlock()
+	source := r.client.cfg.Source
+	r.mu.Lock()
+	reg, bearing, asked := r.speaker, r.bearing, r.wanted && time.Since(r.renewed) >= renewAgain
+	none := reg == nil || r.leaving || source == nil
+	r.mu.Unlock()
 	if none {
 		return nil
 	}
-	svid, err := c.cfg.Source.GetX509SVID()
+	svid, err := source.GetX509SVID()
 	if err != nil {
 		return fmt.Errorf("get own SVID: %w", err)
 	}
 	if !asked && (bearing == nil || svid.Certificates[0].Equal(bearing.Certificates[0])) {
 		return nil
 	}
-	c.mu.Lock()
-	c.renewed = time.Now()
-	c.mu.Unlock()
-	return c.register(ctx, *reg)
+	r.mu.Lock()
+	r.renewed = time.Now()
+	r.mu.Unlock()
+	return r.register(ctx, *reg)
 }
 
 // registerAt is one attempt on one SN.
-func (c *Client) registerAt(ctx context.Context, sn string, reg Registration) error {
-	p, err := c.openProof(ctx, sn)
+func (r *registrar) registerAt(ctx context.Context, sn string, reg Registration) error {
+	p, err := r.openProof(ctx, sn)
 	if err != nil {
 		return err
 	}
 	defer p.close()
 	chal := connect.NewRequest(&swarmv1.ChallengeRequest{})
-	c.address(chal.Header(), manner{})
-	challenge, err := p.stubs.node.Challenge(ctx, chal)
+	r.client.address(chal.Header(), manner{})
+	challenge, err := service[swarmv1connect.NodeServiceClient](p.stubs, false).Challenge(ctx, chal)
 	if err != nil {
 		return err
 	}
-	if err := c.checkSwarm(sn, challenge.Header()); err != nil {
+	if err := r.client.checkSwarm(sn, challenge.Header()); err != nil {
 		return err
 	}
-	msg, err := c.proof(reg, challenge.Msg.GetNonce(), p)
+	msg, err := r.proof(reg, challenge.Msg.GetNonce(), p)
 	if err != nil {
 		return &Error{Message: err.Error(), err: err}
 	}
 	req := connect.NewRequest(msg)
-	c.address(req.Header(), manner{})
-	res, err := p.stubs.node.Register(ctx, req)
+	r.client.address(req.Header(), manner{})
+	res, err := service[swarmv1connect.NodeServiceClient](p.stubs, false).Register(ctx, req)
 	if err != nil {
 		return err
 	}
-	if err := c.checkSwarm(sn, res.Header()); err != nil {
+	if err := r.client.checkSwarm(sn, res.Header()); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.token, c.speaker, c.bearing, c.wanted = encodeToken(res.Msg.GetToken()), &reg, p.svid, false
-	c.mu.Unlock()
-	c.learn(res.Msg.GetSwarmId(), res.Header().Get(headerSwarmID), res.Msg.GetSns())
+	r.mu.Lock()
+	r.token, r.speaker, r.bearing, r.wanted = encodeToken(res.Msg.GetToken()), &reg, p.svid, false
+	r.mu.Unlock()
+	r.client.dir.learn(res.Msg.GetSwarmId(), res.Header().Get(headerSwarmID), res.Msg.GetSns())
 	return nil
 }
 
@@ -169,22 +215,22 @@ type proof struct {
 
 // openProof makes a connection of its own: both calls of a registration must travel on it, because the second one signs
 // the value that its TLS session exports.
-func (c *Client) openProof(ctx context.Context, sn string) (*proof, error) {
+func (r *registrar) openProof(ctx context.Context, sn string) (*proof, error) {
 	var svid *x509svid.SVID
-	if c.cfg.Source != nil {
+	if r.client.cfg.Source != nil {
 		var err error
-		if svid, err = c.cfg.Source.GetX509SVID(); err != nil {
+		if svid, err = r.client.cfg.Source.GetX509SVID(); err != nil {
 			return nil, &dialError{fmt.Errorf("get own SVID: %w", err)}
 		}
 	}
-	if c.cfg.Transport != nil {
-		if svid == nil || c.cfg.Exporter == nil {
+	if r.client.cfg.Transport != nil {
+		if svid == nil || r.client.cfg.Exporter == nil {
 			return nil, &Error{Message: "to register over a transport of one's own takes a source and an exporter"}
 		}
-		exporter, err := c.cfg.Exporter()
-		return &proof{newStubs(c.cfg.Transport, c.cfg.Transport, sn), exporter, svid, func() {}}, err
+		exporter, err := r.client.cfg.Exporter()
+		return &proof{newStubs(r.client.cfg.Transport, r.client.cfg.Transport, sn), exporter, svid, func() {}}, err
 	}
-	conn, err := c.dial(ctx, svid, sn, "h2")
+	conn, err := r.client.links.dial(ctx, svid, sn, "h2")
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +260,7 @@ func only(conn *tls.Conn) func(context.Context, string, string) (net.Conn, error
 }
 
 // proof signs: the node key signs challenge and connection, the SVID's key signs for the node key.
-func (c *Client) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.RegisterRequest, error) {
+func (r *registrar) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.RegisterRequest, error) {
 	id, err := identity.PeerID(reg.Key)
 	if err != nil {
 		return nil, err
@@ -223,7 +269,7 @@ func (c *Client) proof(reg Registration, nonce []byte, p *proof) (*swarmv1.Regis
 	if err != nil {
 		return nil, fmt.Errorf("encode node key: %w", err)
 	}
-	swarm, n := c.PinnedSwarmID(), reg.Node
+	swarm, n := r.client.PinnedSwarmID(), reg.Node
 	nodeSig, err := reg.Key.Sign(identity.RegistrationMessage(nonce, p.exporter, swarm, n.Name, n.Role, id.String()))
 	if err != nil {
 		return nil, fmt.Errorf("sign with node key: %w", err)

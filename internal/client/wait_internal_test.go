@@ -4,7 +4,7 @@ import "testing"
 
 func TestWaitSaysAReasonOnce(t *testing.T) {
 	var said []string
-	c := &Client{cfg: Config{OnWait: func(msg string) { said = append(said, msg) }}}
+	w := &waits{on: func(msg string) { said = append(said, msg) }}
 	for _, msg := range []string{
 		"SN 127.0.0.1:30304: it has expired: it was valid until 14:30:50 UTC, the clock says 14:30:50 UTC: they differ by at least 128ms",
 		"SN 127.0.0.1:30304: it has expired: it was valid until 14:30:50 UTC, the clock says 14:30:52 UTC: they differ by at least 1.353s",
@@ -13,7 +13,7 @@ func TestWaitSaysAReasonOnce(t *testing.T) {
 		"",
 		"SN 127.0.0.1:30304: connection refused",
 	} {
-		c.wait(msg)
+		w.tell(msg)
 	}
 	if len(said) != 3 {
 		t.Errorf("said %q, want the expiry once and the refusal before and after the call that succeeded", said)

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/epoch"
 )
@@ -64,14 +65,14 @@ var (
 
 // stream follows one SN. It returns nil when the stream is to be opened anew, at once, on the client's SN of then.
 func (w *watch) stream(ctx context.Context, sn string) error {
-	used, err := w.client.fresh()
+	used, err := w.client.links.fresh()
 	if err != nil {
 		return err
 	}
 	s := used.stubs(sn)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	current, moved := w.client.where()
+	current, moved := w.client.dir.where()
 	if current != sn {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 		if err := w.client.checkSwarm(sn, stream.ResponseHeader()); err != nil {
 			return err
 		}
-		w.client.wait("")
+		w.client.waits.tell("")
 		v, err := views.View(stream.Msg())
 		if err != nil {
 			return w.misfit(sn, err)
@@ -114,7 +115,7 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			fresh = time.Now()
 		}
 	}
-	if err := stream.Err(); err != nil && w.client.outlived(used, sn, err) {
+	if err := stream.Err(); err != nil && w.client.links.outlived(used, sn, err) {
 		return nil
 	}
 	return whyEnded(ctx, stream.Err())
@@ -134,7 +135,7 @@ func (w *watch) misfit(sn string, err error) error {
 func (w *watch) open(ctx context.Context, s *stubs) (*connect.ServerStreamForClient[swarmv1.ContractView], error) {
 	via, packed := s.watch, w.misfits < maxMisfits
 	if !packed {
-		via = s.session
+		via = service[swarmv1connect.SessionServiceClient](s, false)
 	}
 	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: w.contract, Packed: packed})
 	w.client.address(req.Header(), manner{speaks: true})
@@ -144,8 +145,8 @@ func (w *watch) open(ctx context.Context, s *stubs) (*connect.ServerStreamForCli
 // take judges a view of an SN that has shown nothing as new for so long, and hands on what is newer. It tells whether the SN keeps up;
 // an error says that it does not and another is to be asked. What fn returned is in w.err.
 func (w *watch) take(sn string, v *swarmv1.ContractView, lagging time.Duration) (bool, error) {
-	pin := w.client.pinned()
-	if w.by != sn && w.client.doubts(w.by) || pin != w.of { // what an SN that was recovered has not heard of is not to be waited for
+	pin := w.client.dir.pinned()
+	if w.by != sn && w.client.dir.doubts(w.by) || pin != w.of { // what an SN that was recovered has not heard of is not to be waited for
 		w.seen, w.by = nil, ""
 	}
 	switch order := newer(v, w.seen); {
@@ -164,16 +165,6 @@ func (w *watch) take(sn string, v *swarmv1.ContractView, lagging time.Duration) 
 	w.seen, w.by, w.of, w.lags = v, sn, pin, 0
 	w.err = w.fn(v)
 	return true, nil
-}
-
-// outlived tells whether a stream was ended because the SVID of its connection was, while there is a newer one by now: a
-// rotation, of which nobody needs to hear.
-func (c *Client) outlived(used *link, sn string, err error) bool {
-	if used.svid == nil || sortOut(sn, err).Reason != ReasonSVIDExpired {
-		return false
-	}
-	now, err := c.fresh()
-	return err == nil && now != used
 }
 
 var errMoved = errors.New("another SN is in use")

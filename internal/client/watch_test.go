@@ -195,11 +195,11 @@ func TestResetNamesTheRunItEnds(t *testing.T) {
 	a := s.start("sn-0")
 	c := s.client("/swarm/swci", nil, a.addr)
 	for want := uint64(2); want < 4; want++ {
-		if run, err := c.ResetContract(t.Context(), state.DefaultContract, false); err != nil || run != want {
+		if run, err := (client.Operator{Client: c}).ResetContract(t.Context(), state.DefaultContract, false); err != nil || run != want {
 			t.Errorf("run %d, %v; want %d", run, err, want)
 		}
 	}
-	if _, err := c.ResetContract(t.Context(), "none", false); client.Reason(err) != client.ReasonContractUnknown {
+	if _, err := (client.Operator{Client: c}).ResetContract(t.Context(), "none", false); client.Reason(err) != client.ReasonContractUnknown {
 		t.Errorf("unknown contract: %v", err)
 	}
 }

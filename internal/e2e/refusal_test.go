@@ -229,9 +229,9 @@ func TestInsidersSpeakForThemselvesOnly(t *testing.T) {
 	ctx := t.Context()
 
 	t.Run("wrong role", func(t *testing.T) {
-		_, err := w.client(identity.RoleSL, nil).ResetContract(ctx, "c", true)
+		_, err := client.Operator{Client: w.client(identity.RoleSL, nil)}.ResetContract(ctx, "c", true)
 		refused(t, "sl resets a contract", err, "ROLE_DENIED")
-		refused(t, "sl forgets a node", w.client(identity.RoleSL, nil).ForgetNode(ctx, "sl-1"), "ROLE_DENIED")
+		refused(t, "sl forgets a node", client.Operator{Client: w.client(identity.RoleSL, nil)}.ForgetNode(ctx, "sl-1"), "ROLE_DENIED")
 		err = w.client(identity.RoleSWCI, nil).Register(ctx, registration(t, "sl-9", identity.RoleSL))
 		refused(t, "swci registers a node", err, "ROLE_DENIED")
 		err = w.client(identity.RoleSL, nil).Register(ctx, registration(t, "swop-1", identity.RoleSWOP))

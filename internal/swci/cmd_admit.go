@@ -7,14 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
-
-// AdmitAPI is the part of NodeAPI that is about SNs that have not joined.
-type AdmitAPI interface {
-	AdmitNode(ctx context.Context, name, peerID string) error
-}
 
 func admitCommands() []*Command {
 	return []*Command{{
@@ -56,10 +52,10 @@ func candidatesToJSON(all []*swarmv1.Candidate) []candidateJSON {
 }
 
 func admitNode(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name, peerID := args.Value("NAME"), args.Opts.String("peer-id")
 		if peerID == "" {
-			list, err := api.ListNodes(ctx)
+			list, err := api.NodeList(ctx)
 			if err == nil {
 				err = s.shown(list.GetNoQuorum())
 			}
@@ -111,10 +107,4 @@ func (t *table) addCandidates(all []*swarmv1.Candidate, since func(*swarmv1.Cand
 		}
 		t.add(c.GetName(), "sn", c.GetHost(), state, since(c), note)
 	}
-}
-
-// AdmitNode implements API.
-func (r remote) AdmitNode(ctx context.Context, name, peerID string) error {
-	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.AdmitNode(ctx, name, peerID) })
-	return err
 }

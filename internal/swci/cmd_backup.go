@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/backupfile"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
@@ -22,23 +23,6 @@ import (
 
 // backupWait bounds reading a whole backup.
 const backupWait = 30 * time.Minute
-
-// BackupAPI is the part of API that is about backups.
-type BackupAPI interface {
-	// ReadBackup writes a backup of one SN to w and returns how many bytes.
-	ReadBackup(ctx context.Context, w io.Writer) (int64, error)
-}
-
-// ReadBackup implements API.
-func (r remote) ReadBackup(ctx context.Context, w io.Writer) (int64, error) {
-	if _, err := r.GetSwarm(ctx); err != nil { // whether an SN is there is soon known
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, backupWait)
-	defer cancel()
-	n, err := r.c.ReadBackup(ctx, w)
-	return n, apiError(err)
-}
 
 func backupCommands() []*Command {
 	return []*Command{
@@ -126,7 +110,12 @@ func (b backupJSON) text() string {
 
 func backupSN(ctx context.Context, s *Session, args Args) error {
 	path := args.Value("FILE")
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		if _, err := api.GetSwarm(ctx); err != nil { // whether an SN is there is soon known
+			return fmt.Errorf("back up: %w", err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, backupWait)
+		defer cancel()
 		f, err := backupfile.Write(path, args.Opts.Bool("force"), func(w io.Writer) error {
 			_, err := api.ReadBackup(ctx, w)
 			return err

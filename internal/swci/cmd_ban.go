@@ -7,14 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/text"
 )
-
-// BanAPI is the part of API that is about banned node keys.
-type BanAPI interface {
-	BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error)
-	UnbanNode(ctx context.Context, name string) error
-}
 
 func banCommands() []*Command {
 	return []*Command{
@@ -57,7 +52,7 @@ func banToJSON(b *swarmv1.Ban) banJSON {
 }
 
 func banNode(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		b, err := api.BanNode(ctx, name, args.Opts.String("reason"))
 		if err != nil {
@@ -72,7 +67,7 @@ func banNode(ctx context.Context, s *Session, args Args) error {
 }
 
 func unbanNode(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		if err := api.UnbanNode(ctx, name); err != nil {
 			return fmt.Errorf("unban node %q: %w", name, err)
@@ -98,15 +93,4 @@ func strangers(bans []*swarmv1.Ban, nodes []*swarmv1.Node) []*swarmv1.Ban {
 		}
 	}
 	return out
-}
-
-// BanNode implements API.
-func (r remote) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error) {
-	return bounded(ctx, func(ctx context.Context) (*swarmv1.Ban, error) { return r.c.BanNode(ctx, name, reason) })
-}
-
-// UnbanNode implements API.
-func (r remote) UnbanNode(ctx context.Context, name string) error {
-	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.UnbanNode(ctx, name) })
-	return err
 }

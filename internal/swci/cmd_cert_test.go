@@ -14,6 +14,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -179,13 +180,13 @@ func TestIdentityFromFiles(t *testing.T) {
 		env := swci.Env{Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, IsTerminal: func(io.Writer) bool { return false }, Getenv: func(k string) string {
 			return map[string]string{"XDG_STATE_HOME": dir, "SWARM_ID_CACERT": filepath.Join(ca, "ca.pem")}[k]
 		}}
-		connect := func(ctx context.Context, target swci.Context) (swci.API, func(), error) {
+		connect := func(ctx context.Context, target swci.Context) (client.Operator, func(), error) {
 			source, _, err := swci.OpenIdentity(env)(ctx, target)
 			if err != nil {
-				return nil, func() {}, err
+				return client.Operator{}, func() {}, err
 			}
 			got = source.ID()
-			return &fakeAPI{}, func() { _ = source.Close() }, nil
+			return answering(t, &fakeAPI{}), func() { _ = source.Close() }, nil
 		}
 		args := []string{"list", "nodes", "--sn", "h:1", "--cert", filepath.Join(dir, base+"-cert.pem"), "--key", filepath.Join(dir, base+"-key.pem")}
 		err := swci.Execute(t.Context(), args, &swci.Session{Env: env, Connect: connect})

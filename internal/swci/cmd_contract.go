@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -88,8 +89,8 @@ type contractJSON struct {
 }
 
 func listContracts(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
-		list, err := api.ListContracts(ctx)
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		list, err := api.ContractList(ctx)
 		if err == nil {
 			err = s.printContracts(list)
 		}
@@ -176,7 +177,7 @@ type sessionJSON struct {
 }
 
 func getContractStatus(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		status, err := api.GetContractStatus(ctx, args.Value("NAME"))
 		if err != nil {
 			return fmt.Errorf("get contract status of %q: %w", args.Value("NAME"), err)
@@ -302,7 +303,7 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 }
 
 func resetContract(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		run, err := api.ResetContract(ctx, name, args.Has("force"))
 		if err != nil {
@@ -317,7 +318,7 @@ func resetContract(ctx context.Context, s *Session, args Args) error {
 }
 
 func deleteContract(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		run, err := api.DeleteContract(ctx, name, args.Has("force"))
 		if err != nil {

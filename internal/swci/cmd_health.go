@@ -51,7 +51,7 @@ type nodeHealthJSON struct {
 }
 
 func getHealth(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		answers, err := api.GetHealth(ctx)
 		if err != nil {
 			return fmt.Errorf("get health: %w", err)

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,8 +37,8 @@ func getHealth(t *testing.T, answers []client.SNHealth, args ...string) (string,
 		},
 		IsTerminal: func(io.Writer) bool { return false },
 	}
-	connect := func(context.Context, swci.Context) (swci.API, func(), error) {
-		return &healthAPI{answers: answers}, func() {}, nil
+	connect := func(context.Context, swci.Context) (client.Operator, func(), error) {
+		return answering(t, &healthAPI{answers: answers}), func() {}, nil
 	}
 	err := swci.Execute(t.Context(), append([]string{"get", "health", "--sn=10.0.0.1:30304"}, args...), &swci.Session{Env: env, Connect: connect})
 	return out.String(), err
@@ -57,8 +57,8 @@ func TestGetHealthJoinsWhatTheSNsSay(t *testing.T) {
 		{Name: "sn-1", Address: "10.0.0.2:30304", Nodes: []*swarmv1.NodeHealth{{Name: "sn-1", Role: "sn", Reason: "cut off"}, cut}},
 		{Name: "sn-0", Address: "10.0.0.1:30304", Nodes: []*swarmv1.NodeHealth{sn("sn-0"), sl, evil}},
 		{Address: "localhost:30304", Nodes: []*swarmv1.NodeHealth{sn("sn-0"), sl, evil}}, // sn-0 by another name
-		{Name: "sn-2", Address: "10.0.0.3:30304", Err: errors.New("cannot reach SN 10.0.0.3:30304: timed out")},
-		{Address: "10.0.0.9:30304", Err: errors.New("cannot reach SN 10.0.0.9:30304: refused")},
+		{Name: "sn-2", Address: "10.0.0.3:30304", Err: context.DeadlineExceeded},
+		{Address: "10.0.0.9:30304", Err: syscall.ECONNREFUSED},
 	}
 	out, err := getHealth(t, answers)
 	if exit.Code(err) != exit.Failed || err.Error() != "4 of 6 nodes not healthy" {
@@ -67,7 +67,7 @@ func TestGetHealthJoinsWhatTheSNsSay(t *testing.T) {
 	want := `NAME            ROLE  HEALTHY  FOR         CERT       SEEN    WHY NOT
 sl-0            sl    yes      3 minutes   5 minutes  0s ago  -
 sl-1            sl    no       -           over       -       bad news
-10.0.0.9:30304  sn    no       -           -          -       cannot reach SN 10.0.0.9:30304: refused
+10.0.0.9:30304  sn    no       -           -          -       cannot reach SN 10.0.0.9:30304: connection refused
 sn-0            sn    yes      60 seconds  -          0s ago  -
 sn-1            sn    no       -           -          -       cut off
 sn-2            sn    no       -           -          -       cannot reach SN 10.0.0.3:30304: timed out

@@ -19,6 +19,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger/audit"
 	"github.com/swarmd/swarmd/identity/certs"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -28,23 +29,6 @@ const ledgerFile = "ledger.jsonl"
 
 // ledgerWait bounds reading a whole ledger.
 const ledgerWait = 10 * time.Minute
-
-// LedgerAPI is the part of API that is about the ledger.
-type LedgerAPI interface {
-	// ReadLedger writes the swarm's ledger to w and returns how many bytes.
-	ReadLedger(ctx context.Context, w io.Writer) (int64, error)
-}
-
-// ReadLedger implements API.
-func (r remote) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
-	if _, err := r.GetSwarm(ctx); err != nil { // whether an SN is there is soon known
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, ledgerWait)
-	defer cancel()
-	n, err := r.c.ReadLedger(ctx, w)
-	return n, apiError(err)
-}
 
 func ledgerCommands() []*Command {
 	return []*Command{
@@ -97,7 +81,12 @@ type ledgerCopyJSON struct {
 
 func getLedger(ctx context.Context, s *Session, args Args) error {
 	out := args.Opts.String("out")
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		if _, err := api.GetSwarm(ctx); err != nil { // whether an SN is there is soon known
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, ledgerWait)
+		defer cancel()
 		if out == "-" {
 			_, err := api.ReadLedger(ctx, s.Env.Stdout)
 			return err

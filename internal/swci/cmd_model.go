@@ -13,16 +13,12 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/swci/modelfile"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
 )
-
-// ModelAPI is the part of API that is about models.
-type ModelAPI interface {
-	ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error)
-}
 
 func modelCommands() []*Command {
 	return []*Command{
@@ -104,7 +100,7 @@ type verifiedJSON struct {
 
 func listModels(ctx context.Context, s *Session, args Args) error {
 	name := first(args.Value("CONTRACT"), wire.DefaultContract)
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		list, err := api.ListModels(ctx, name)
 		if err != nil {
 			return fmt.Errorf("list models of %q: %w", name, err)
@@ -157,9 +153,9 @@ const getPause = 250 * time.Millisecond
 
 func getModel(ctx context.Context, s *Session, args Args) error {
 	pinned := args.Opts.IsSet("round") || args.Opts.IsSet("digest")
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		for try := 0; ; try++ {
-			err := getOne(ctx, s, args, api, try/2)
+			err := apiError(getOne(ctx, s, args, api, try/2))
 			var own *exit.Error // tells what is wrong; anything else is a holder's
 			if err == nil || pinned || try+1 == getTries || ctx.Err() != nil || errors.As(err, &own) {
 				return err
@@ -174,7 +170,7 @@ func getModel(ctx context.Context, s *Session, args Args) error {
 
 // getOne gets the model that is asked for, or, if none is named, that which so many newer ones are held before: while rounds
 // follow each other fast, copies on disk last longer than what is in memory.
-func getOne(ctx context.Context, s *Session, args Args, api API, older int) error {
+func getOne(ctx context.Context, s *Session, args Args, api client.Operator, older int) error {
 	name := args.Value("CONTRACT")
 	list, err := api.ListModels(ctx, name)
 	if err != nil {
@@ -302,7 +298,7 @@ func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelfile
 		return "", nil
 	}
 	by := ""
-	err := s.withAPI(ctx, opts, func(api API) error {
+	err := s.withAPI(ctx, opts, func(api client.Operator) error {
 		st, err := api.GetContractStatus(ctx, m.Contract)
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/swci"
@@ -23,7 +24,7 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-// ListModels implements swci.API.
+// ListModels implements fake.
 func (*fakeAPI) ListModels(_ context.Context, name string) (*swarmv1.ListModelsResponse, error) {
 	if name != "c" {
 		return &swarmv1.ListModelsResponse{Run: 1, Export: true, Note: "no round was committed yet"}, nil
@@ -147,7 +148,9 @@ func newHolders(t *testing.T) (*holders, func(args ...string) (string, error)) {
 					return map[string]string{"XDG_STATE_HOME": state, "SWARM_IDENTITY": "/run/agent.sock"}[k]
 				},
 			},
-			Connect: func(context.Context, swci.Context) (swci.API, func(), error) { return h, func() {}, nil },
+			Connect: func(context.Context, swci.Context) (client.Operator, func(), error) {
+				return answering(t, h), func() {}, nil
+			},
 			Identify: func(context.Context, swci.Context) (identity.Provider, identity.Domains, error) {
 				return swarm.Source("swci", ""), swarm.Domains, nil
 			},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -76,8 +77,8 @@ type useJSON struct {
 }
 
 func listNodes(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
-		list, err := api.ListNodes(ctx)
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
+		list, err := api.NodeList(ctx)
 		if err == nil && s.JSON {
 			err = printJSON(s.Env.Stdout, nodesToJSON(list))
 		} else if err == nil {
@@ -155,7 +156,7 @@ func nodeNote(n *swarmv1.Node) string {
 }
 
 func forgetNode(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		if err := api.ForgetNode(ctx, name); err != nil {
 			return fmt.Errorf("forget node %q: %w", name, err)

@@ -49,7 +49,9 @@ func askLeft(t *testing.T, args ...string) (string, error) {
 		},
 		IsTerminal: func(io.Writer) bool { return false },
 	}
-	connect := func(context.Context, swci.Context) (swci.API, func(), error) { return &leftAPI{}, func() {}, nil }
+	connect := func(context.Context, swci.Context) (client.Operator, func(), error) {
+		return answering(t, &leftAPI{}), func() {}, nil
+	}
 	err := swci.Execute(t.Context(), append(args, "--sn=10.0.0.1:30304"), &swci.Session{Env: env, Connect: connect})
 	return out.String(), err
 }

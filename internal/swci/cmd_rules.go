@@ -13,6 +13,7 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	ids "github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/nearest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
@@ -132,7 +133,7 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 	if err != nil {
 		return err
 	}
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		c, err := api.CreateContract(ctx, name, rules)
 		if err != nil {
@@ -155,11 +156,11 @@ func createContract(ctx context.Context, s *Session, args Args) error {
 }
 
 // warnOfUnknown says which required SLs never registered: rightly so before they are started, or a name is misspelt.
-func (s *Session) warnOfUnknown(ctx context.Context, api API, required []string) error {
+func (s *Session) warnOfUnknown(ctx context.Context, api client.Operator, required []string) error {
 	if len(required) == 0 {
 		return nil
 	}
-	list, err := api.ListNodes(ctx)
+	list, err := api.NodeList(ctx)
 	if err != nil {
 		return fmt.Errorf("the rules are set, but whether all required SLs are known is not: list nodes: %w", err)
 	}
@@ -267,7 +268,7 @@ func rulesText(r *swarmv1.Rules) string {
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func explainContract(ctx context.Context, s *Session, args Args) error {
-	return s.withAPI(ctx, args.Opts, func(api API) error {
+	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name := args.Value("NAME")
 		st, err := api.GetContractStatus(ctx, name)
 		if err != nil {

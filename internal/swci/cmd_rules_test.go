@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 )
 
@@ -23,7 +24,9 @@ func TestCreateContractWarnsOfUnknownNodes(t *testing.T) {
 		},
 		Now: time.Now, IsTerminal: func(io.Writer) bool { return false },
 	}
-	connect := func(context.Context, swci.Context) (swci.API, func(), error) { return &fakeAPI{}, func() {}, nil }
+	connect := func(context.Context, swci.Context) (client.Operator, func(), error) {
+		return answering(t, &fakeAPI{}), func() {}, nil
+	}
 	args := []string{"create", "contract", "study", "--require", "sl-0", "--require", "sl-O", "--require", "sn-0", "--sn=10.0.0.1:30304"}
 	if err := swci.Execute(t.Context(), args, &swci.Session{Env: env, Connect: connect}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/launch/stop"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -28,9 +29,9 @@ func runStop(t *testing.T, args ...string) (string, error) {
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard, Now: time.Now,
 			Getenv: func(k string) string { return env[k] }, IsTerminal: func(io.Writer) bool { return false },
 		},
-		Connect: func(context.Context, swci.Context) (swci.API, func(), error) {
+		Connect: func(context.Context, swci.Context) (client.Operator, func(), error) {
 			t.Error("stop asks an SN")
-			return nil, nil, exit.New(exit.Unreachable, "", "no SN")
+			return client.Operator{}, nil, exit.New(exit.Unreachable, "", "no SN")
 		},
 	}
 	err := swci.Execute(t.Context(), append([]string{"stop"}, args...), s)

@@ -14,36 +14,34 @@ import (
 
 	"connectrpc.com/connect"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci/exit"
-	"github.com/swarmd/swarmd/internal/text"
 )
 
 // identityWait is how long swarmctl waits for its SVID: an authority that is up answers in milliseconds.
 const identityWait = 10 * time.Second
 
-// callWait bounds one API call, in which the client may try several SNs several times.
+// callWait bounds one API call, in which the client may try several SNs several times. Those that copy much have more.
 const callWait = 20 * time.Second
 
 // Dial connects to a swarm's SNs over mutual TLS with an SVID of the role swci.
 func Dial(identify Identify) Connect {
-	return func(ctx context.Context, target Context) (API, func(), error) {
+	return func(ctx context.Context, target Context) (client.Operator, func(), error) {
 		log := slog.New(slog.DiscardHandler)
 		source, domains, err := identify(ctx, target)
 		if err != nil {
-			return nil, func() {}, err
+			return client.Operator{}, func() {}, err
 		}
 		c, err := client.New(client.Config{
 			SNs: target.SNs, SwarmID: target.pinned(), Source: source, Domains: domains, Log: log, OnWait: target.onWait, OnStray: target.stray(),
 			OnFollow: target.onFollow, OnStay: target.stay(),
-			GiveUp: true,
+			GiveUp: true, CallWait: callWait,
 		})
 		if err != nil {
 			_ = source.Close()
-			return nil, func() {}, &exit.Error{Status: exit.Usage, Err: err, Hint: "give --sn HOST:PORT"}
+			return client.Operator{}, func() {}, &exit.Error{Status: exit.Usage, Err: err, Hint: "give --sn HOST:PORT"}
 		}
 		done := func() {
 			_ = c.Close()
@@ -52,12 +50,12 @@ func Dial(identify Identify) Connect {
 		differ, err := c.Choose(ctx)
 		if err != nil {
 			done()
-			return nil, func() {}, apiError(err)
+			return client.Operator{}, func() {}, apiError(err)
 		}
 		if differ != "" && target.onWait != nil {
 			target.onWait(differ)
 		}
-		return remote{c}, done, nil
+		return client.Operator{Client: c}, done, nil
 	}
 }
 
@@ -145,72 +143,6 @@ func identityAnswers(ctx context.Context, socket string) error {
 	return exit.New(exit.Unreachable, hint, "open identity socket: %w", err)
 }
 
-// remote gives the client's calls a time limit, and its errors exit codes.
-type remote struct{ c *client.Client }
-
-var _ API = remote{}
-
-// bounded runs one call.
-func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
-	defer cancel()
-	v, err := call(ctx)
-	return v, apiError(err)
-}
-
-// GetSwarm implements API.
-func (r remote) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error) {
-	return bounded(ctx, r.c.GetSwarm)
-}
-
-// ListNodes implements API.
-func (r remote) ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
-	return bounded(ctx, r.c.NodeList)
-}
-
-// ForgetNode implements API.
-func (r remote) ForgetNode(ctx context.Context, name string) error {
-	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.c.ForgetNode(ctx, name) })
-	return err
-}
-
-// GetHealth implements API.
-func (r remote) GetHealth(ctx context.Context) ([]client.SNHealth, error) {
-	return bounded(ctx, r.c.GetHealth)
-}
-
-// ListContracts implements API.
-func (r remote) ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error) {
-	return bounded(ctx, r.c.ContractList)
-}
-
-// GetContractStatus implements API.
-func (r remote) GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error) {
-	return bounded(ctx, func(ctx context.Context) (*swarmv1.GetContractStatusResponse, error) {
-		return r.c.GetContractStatus(ctx, name)
-	})
-}
-
-// CreateContract implements API.
-func (r remote) CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
-	return bounded(ctx, func(ctx context.Context) (*swarmv1.ContractView, error) { return r.c.CreateContract(ctx, name, rules) })
-}
-
-// ListModels implements API.
-func (r remote) ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error) {
-	return bounded(ctx, func(ctx context.Context) (*swarmv1.ListModelsResponse, error) { return r.c.ListModels(ctx, contract) })
-}
-
-// ResetContract implements API.
-func (r remote) ResetContract(ctx context.Context, name string, force bool) (uint64, error) {
-	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.ResetContract(ctx, name, force) })
-}
-
-// DeleteContract implements API.
-func (r remote) DeleteContract(ctx context.Context, name string, force bool) (uint64, error) {
-	return bounded(ctx, func(ctx context.Context) (uint64, error) { return r.c.DeleteContract(ctx, name, force) })
-}
-
 // disagree are the reasons of the API that say that its SNs can't agree, or could not any more.
 func disagree() []string {
 	return []string{client.ReasonNoLeader, client.ReasonNoQuorum, client.ReasonQuorum}
@@ -229,13 +161,16 @@ var rpcCodes = map[connect.Code]int{
 	connect.CodeCanceled:           exit.Interrupted,
 }
 
-// apiError gives a client's error its exit code and remedy; nil stays nil.
+// apiError gives an error of the client's its exit code and remedy, unless it has a code; others stay as they are, nil too.
 func apiError(err error) error {
-	var e *client.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
 		return err
 	}
-	out := &exit.Error{Status: exit.Failed, Err: fmt.Errorf("%s", text.Line(e.Message)), Hint: e.Remedy}
+	if _, has := errors.AsType[*exit.Error](err); has {
+		return err
+	}
+	out := &exit.Error{Status: exit.Failed, Err: err, Hint: e.Remedy}
 	if code, ok := rpcCodes[e.Code]; ok {
 		out.Status = code
 	}

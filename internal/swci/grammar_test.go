@@ -199,11 +199,11 @@ func run(t *testing.T, args ...string) (stdout string, err error) {
 		},
 		Now: func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
 	}
-	connect := func(_ context.Context, target swci.Context) (swci.API, func(), error) {
+	connect := func(_ context.Context, target swci.Context) (client.Operator, func(), error) {
 		if len(target.SNs) == 0 || target.Identity == "" {
 			t.Errorf("target %+v is incomplete", target)
 		}
-		return &fakeAPI{}, func() {}, nil
+		return answering(t, &fakeAPI{}), func() {}, nil
 	}
 	err = swci.Execute(t.Context(), args, &swci.Session{Env: env, Connect: connect})
 	return out.String(), err

@@ -139,7 +139,7 @@ func (s *Session) execute(ctx context.Context, l cmdline.Line) error {
 	if command.Prompt && s.prompt == nil {
 		return exit.New(exit.Usage, "swarmctl run-swci starts it", "%s is a word of the SWCI prompt", strings.Join(command.compiled.keywords(), " "))
 	}
-	return command.Run(ctx, s, parsed)
+	return apiError(command.Run(ctx, s, parsed))
 }
 
 // parse finds the command that a line means and checks its words and options.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -28,12 +29,12 @@ func atPrompt(t *testing.T, typed string, args ...string) (out string, targets [
 		Getenv: func(k string) string { return map[string]string{"XDG_STATE_HOME": state}[k] },
 		Now:    func() time.Time { return time.UnixMilli(11_000) }, IsTerminal: func(io.Writer) bool { return false },
 	}
-	connect := func(_ context.Context, target swci.Context) (swci.API, func(), error) {
+	connect := func(_ context.Context, target swci.Context) (client.Operator, func(), error) {
 		targets = append(targets, fmt.Sprint(target.SNs, " ", target.Identity))
 		if target.SNs[0] == "down:30304" {
-			return nil, func() {}, exit.New(exit.Unreachable, "is it up? swarmctl list nodes shows", "down:30304 does not answer")
+			return client.Operator{}, func() {}, exit.New(exit.Unreachable, "is it up? swarmctl list nodes shows", "down:30304 does not answer")
 		}
-		return &fakeAPI{}, func() {}, nil
+		return answering(t, &fakeAPI{}), func() {}, nil
 	}
 	err = swci.Execute(t.Context(), append([]string{"run-swci"}, args...), &swci.Session{Env: env, Connect: connect})
 	if errs.Len() > 0 {

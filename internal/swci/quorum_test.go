@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/swci"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
@@ -61,7 +62,9 @@ func askSurvivor(t *testing.T, args ...string) (string, error) {
 		},
 		IsTerminal: func(io.Writer) bool { return false },
 	}
-	connect := func(context.Context, swci.Context) (swci.API, func(), error) { return &survivorAPI{}, func() {}, nil }
+	connect := func(context.Context, swci.Context) (client.Operator, func(), error) {
+		return answering(t, &survivorAPI{}), func() {}, nil
+	}
 	err := swci.Execute(t.Context(), append(args, "--sn=10.0.0.1:30304"), &swci.Session{Env: env, Connect: connect})
 	return out.String(), err
 }

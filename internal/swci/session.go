@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/internal/client"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/swci/exit"
@@ -18,36 +17,8 @@ import (
 	"github.com/swarmd/swarmd/internal/userdirs"
 )
 
-// API is what the commands need of a daemon. Its errors carry an exit code and, when there is one, a remedy.
-type API interface {
-	NodeAPI
-	BanAPI
-	ContractAPI
-	ModelAPI
-	LedgerAPI
-	BackupAPI
-}
-
-// ContractAPI is the part of API that is about contracts.
-type ContractAPI interface {
-	ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error)
-	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
-	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
-	ResetContract(ctx context.Context, name string, force bool) (run uint64, err error)
-	DeleteContract(ctx context.Context, name string, force bool) (run uint64, err error)
-}
-
-// NodeAPI is the part of API that is about the swarm and its nodes.
-type NodeAPI interface {
-	AdmitAPI
-	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
-	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
-	ForgetNode(ctx context.Context, name string) error
-	GetHealth(ctx context.Context) ([]client.SNHealth, error)
-}
-
-// Connect opens the API of the swarm that target names. done is never nil; without error it must be called.
-type Connect func(ctx context.Context, target Context) (api API, done func(), err error)
+// Connect opens the API of the swarm that target names; each call is bounded in time. done is never nil; without error it must be called.
+type Connect func(ctx context.Context, target Context) (api client.Operator, done func(), err error)
 
 // Session is what lasts between the commands of one shell or script; a one-shot command has one of its own.
 type Session struct {
@@ -65,7 +36,7 @@ type Session struct {
 }
 
 // withAPI calls fn with an open API of the swarm that the options, the current context or the environment name.
-func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) error) error {
+func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(client.Operator) error) error {
 	target, err := s.target(opts)
 	if err != nil {
 		return err
@@ -76,7 +47,7 @@ func (s *Session) withAPI(ctx context.Context, opts *cli.Context, fn func(API) e
 		return err
 	}
 	defer closeAPI()
-	return fn(api)
+	return apiError(fn(api))
 }
 
 // follow keeps a later epoch of a context's swarm in the context, and says that it is followed.

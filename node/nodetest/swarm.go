@@ -505,4 +505,4 @@ func (s *Swarm) Wait(names ...string) {
 }
 
 // Operator is a client with the role of swarmctl.
-func (s *Swarm) Operator() *client.Client { return s.operator }
+func (s *Swarm) Operator() client.Operator { return client.Operator{Client: s.operator} }

@@ -153,7 +153,7 @@ func (a authority) prepareAgent(ctx context.Context, port int) (string, error) {
 		return "", err
 	}
 	var aliases []string
-	for _, role := range []identity.Role{identity.RoleSN, identity.RoleSL, identity.RoleSWOP, identity.RoleSWCI} {
+	for _, role := range identity.Roles() {
 		aliases = append(aliases, spire.AgentPath(role, ""))
 	}
 	token, err := api.JoinToken(ctx, aliases, tokenLife)

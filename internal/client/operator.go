@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+)
+
+// Operator is a client whose SVID is an operator's, or of whoever may ask what its methods ask for. Those that change the swarm are
+// signed by it, for the raft leader to check and the ledger to keep.
+type Operator struct{ *Client }
+
+// ListModels returns the committed models of a contract that live nodes hold, newest first.
+func (c Operator) ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error) {
+	return call(ctx, c.Client, manner{}, swarmv1connect.ModelServiceClient.ListModels, &swarmv1.ListModelsRequest{Contract: contract})
+}
+
+// CreateContract sets all rules of a contract, and makes it if there is none; the method must be in its canonical form. It
+// returns the contract as committed. Repeating it does no harm.
+func (c Operator) CreateContract(ctx context.Context, contract string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
+	res, err := ordered(ctx, c, manner{}, swarmv1connect.ContractServiceClient.CreateContract, &swarmv1.CreateContractRequest{Contract: contract, Rules: rules})
+	return res.GetContract(), err
+}
+
+// ResetContract begins a new run of a contract and returns its number. It names the run that it ends, so that repeating
+// it does no harm.
+func (c Operator) ResetContract(ctx context.Context, contract string, force bool) (uint64, error) {
+	run, err := c.runOf(ctx, contract)
+	if err != nil {
+		return 0, err
+	}
+	req := &swarmv1.ResetContractRequest{Contract: contract, Force: force, Run: run}
+	res, err := ordered(ctx, c, manner{once: run == 0}, swarmv1connect.ContractServiceClient.ResetContract, req)
+	return res.GetRun(), err
+}
+
+// DeleteContract removes a contract and returns its last run. It names that run, so that repeating it does no harm.
+func (c Operator) DeleteContract(ctx context.Context, contract string, force bool) (uint64, error) {
+	run, err := c.runOf(ctx, contract)
+	if err != nil {
+		return 0, err
+	}
+	req := &swarmv1.DeleteContractRequest{Contract: contract, Force: force, Run: run}
+	res, err := ordered(ctx, c, manner{once: run == 0}, swarmv1connect.ContractServiceClient.DeleteContract, req)
+	return res.GetRun(), err
+}
+
+// runOf returns the run that a contract is in; 0: there is no such contract.
+func (c Operator) runOf(ctx context.Context, contract string) (uint64, error) {
+	all, err := c.ListContracts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, x := range all {
+		if x.GetName() == contract {
+			return x.GetRun(), nil
+		}
+	}
+	return 0, nil
+}
+
+// ForgetNode frees the name of a dead node.
+func (c Operator) ForgetNode(ctx context.Context, name string) error {
+	_, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.ForgetNode, &swarmv1.ForgetNodeRequest{Name: name})
+	return err
+}
+
+// BanNode shuts the key of a node out, named by the node or by its peer ID, and returns the ban. A key that is banned
+// already keeps its first ban.
+func (c Operator) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error) {
+	// An SN does not ban itself, so another one must be known.
+	if _, err := c.GetSwarm(ctx); err != nil {
+		return nil, err
+	}
+	res, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.BanNode, &swarmv1.BanNodeRequest{Name: name, Reason: reason})
+	return res.GetBan(), err
+}
+
+// UnbanNode lets a node key in again, named as for BanNode or as it was when it was banned.
+func (c Operator) UnbanNode(ctx context.Context, name string) error {
+	_, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.UnbanNode, &swarmv1.UnbanNodeRequest{Name: name})
+	return err
+}
+
+// AdmitNode lets a node key join as the SN of a name.
+func (c Operator) AdmitNode(ctx context.Context, name, peerID string) error {
+	_, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.AdmitNode, &swarmv1.AdmitNodeRequest{Name: name, PeerId: peerID})
+	return err
+}

@@ -1,0 +1,235 @@
+package swci_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
+	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/internal/client"
+	"github.com/swarmd/swarmd/internal/rpc"
+	"github.com/swarmd/swarmd/internal/rpc/rpctest"
+	"github.com/swarmd/swarmd/internal/swci/exit"
+)
+
+// fake is a swarm that answers as a test wants it. Its errors are those that swarmctl shall end with.
+type fake interface {
+	fakeNodes
+	fakeSNs
+	fakeContracts
+	ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error)
+}
+
+type fakeSNs interface {
+	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
+	GetHealth(ctx context.Context) ([]client.SNHealth, error)
+	ReadLedger(ctx context.Context, w io.Writer) (int64, error)
+	ReadBackup(ctx context.Context, w io.Writer) (int64, error)
+}
+
+type fakeNodes interface {
+	ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error)
+	ForgetNode(ctx context.Context, name string) error
+	BanNode(ctx context.Context, name, reason string) (*swarmv1.Ban, error)
+	UnbanNode(ctx context.Context, name string) error
+	AdmitNode(ctx context.Context, name, peerID string) error
+}
+
+type fakeContracts interface {
+	ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error)
+	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
+	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
+	ResetContract(ctx context.Context, name string, force bool) (uint64, error)
+	DeleteContract(ctx context.Context, name string, force bool) (uint64, error)
+}
+
+// answering returns a client of the swarm, whose SNs are those that tell their health.
+func answering(t *testing.T, swarm fake) client.Operator {
+	t.Helper()
+	authority, err := rpctest.NewAuthority("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := authority.Issue("/swarm/swci", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := swarm.GetHealth(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sns := sns{swarm: swarm, health: map[string]client.SNHealth{}}
+	var up, down []string
+	for _, sn := range said {
+		sns.health[sn.Address] = sn
+		if sn.Err != nil {
+			down = append(down, sn.Address)
+		} else {
+			up = append(up, sn.Address)
+		}
+	}
+	c, err := client.New(client.Config{
+		SNs: slices.Concat(up, down), Source: source, Transport: sns, GiveUp: true, CallWait: 20 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Operator{Client: c}
+}
+
+// sns serves a fake swarm in memory.
+type sns struct {
+	swarm  fake
+	health map[string]client.SNHealth // by address
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s sns) RoundTrip(r *http.Request) (*http.Response, error) {
+	own := s.health[r.URL.Host]
+	if own.Err != nil {
+		return nil, own.Err
+	}
+	h := handler{swarm: s.swarm, all: s.health, own: own}
+	mux := http.NewServeMux()
+	mux.Handle(swarmv1connect.NewSwarmServiceHandler(h))
+	mux.Handle(swarmv1connect.NewNodeServiceHandler(h))
+	mux.Handle(swarmv1connect.NewContractServiceHandler(h))
+	mux.Handle(swarmv1connect.NewModelServiceHandler(h))
+	mux.Handle(swarmv1connect.NewLedgerServiceHandler(h))
+	mux.Handle(swarmv1connect.NewBackupServiceHandler(h))
+	return rpctest.RoundTrip(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if all, err := s.swarm.GetSwarm(r.Context()); err == nil {
+			w.Header().Set(rpc.HeaderSwarmID, all.GetSwarmId())
+		}
+		mux.ServeHTTP(w, r)
+	}), r)
+}
+
+// handler is the API of one SN.
+type handler struct {
+	swarmv1connect.UnimplementedNodeServiceHandler
+	swarmv1connect.UnimplementedModelServiceHandler
+
+	swarm fake
+	all   map[string]client.SNHealth
+	own   client.SNHealth
+}
+
+// answer makes of what a fake returns what travels.
+func answer[T any](m *T, err error) (*connect.Response[T], error) {
+	if err == nil {
+		return connect.NewResponse(m), nil
+	}
+	return nil, travelling(err)
+}
+
+func travelling(err error) error {
+	codes := map[int]connect.Code{
+		exit.NotFound: connect.CodeNotFound, exit.Conflict: connect.CodeFailedPrecondition, exit.Denied: connect.CodePermissionDenied,
+	}
+	out := connect.NewError(codes[exit.Code(err)], err)
+	if detail, err := connect.NewErrorDetail(&swarmv1.ErrorReason{Reason: "TEST", Remedy: exit.Hint(err)}); err == nil {
+		out.AddDetail(detail)
+	}
+	return out
+}
+
+func (h handler) GetSwarm(ctx context.Context, _ *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
+	out, err := h.swarm.GetSwarm(ctx)
+	for address, sn := range h.all {
+		if host, port, err := net.SplitHostPort(address); err == nil && sn.Name != "" {
+			n, _ := strconv.ParseUint(port, 10, 16)
+			out.Sns = append(out.Sns, &swarmv1.Node{Name: sn.Name, Role: "sn", Host: host, ApiPort: uint32(n)})
+		}
+	}
+	return answer(out, err)
+}
+
+func (h handler) GetHealth(context.Context, *connect.Request[swarmv1.GetHealthRequest]) (*connect.Response[swarmv1.GetHealthResponse], error) {
+	return answer(&swarmv1.GetHealthResponse{Nodes: h.own.Nodes}, nil)
+}
+
+func (h handler) Challenge(context.Context, *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
+	return answer(&swarmv1.ChallengeResponse{Nonce: []byte("nonce")}, nil)
+}
+
+func (h handler) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
+	return answer(h.swarm.ListNodes(ctx))
+}
+
+func (h handler) ForgetNode(ctx context.Context, r *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
+	return answer(&swarmv1.ForgetNodeResponse{}, ordered(r.Msg.GetOrder(), h.swarm.ForgetNode(ctx, r.Msg.GetName())))
+}
+
+func (h handler) BanNode(ctx context.Context, r *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
+	ban, err := h.swarm.BanNode(ctx, r.Msg.GetName(), r.Msg.GetReason())
+	return answer(&swarmv1.BanNodeResponse{Ban: ban}, ordered(r.Msg.GetOrder(), err))
+}
+
+func (h handler) UnbanNode(ctx context.Context, r *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
+	return answer(&swarmv1.UnbanNodeResponse{}, ordered(r.Msg.GetOrder(), h.swarm.UnbanNode(ctx, r.Msg.GetName())))
+}
+
+func (h handler) AdmitNode(ctx context.Context, r *connect.Request[swarmv1.AdmitNodeRequest]) (*connect.Response[swarmv1.AdmitNodeResponse], error) {
+	return answer(&swarmv1.AdmitNodeResponse{}, ordered(r.Msg.GetOrder(), h.swarm.AdmitNode(ctx, r.Msg.GetName(), r.Msg.GetPeerId())))
+}
+
+func (h handler) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
+	return answer(h.swarm.ListContracts(ctx))
+}
+
+func (h handler) GetContractStatus(ctx context.Context, r *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
+	return answer(h.swarm.GetContractStatus(ctx, r.Msg.GetContract()))
+}
+
+func (h handler) CreateContract(ctx context.Context, r *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
+	view, err := h.swarm.CreateContract(ctx, r.Msg.GetContract(), r.Msg.GetRules())
+	return answer(&swarmv1.CreateContractResponse{Contract: view}, ordered(r.Msg.GetOrder(), err))
+}
+
+func (h handler) ResetContract(ctx context.Context, r *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
+	run, err := h.swarm.ResetContract(ctx, r.Msg.GetContract(), r.Msg.GetForce())
+	return answer(&swarmv1.ResetContractResponse{Run: run}, ordered(r.Msg.GetOrder(), err))
+}
+
+func (h handler) DeleteContract(ctx context.Context, r *connect.Request[swarmv1.DeleteContractRequest]) (*connect.Response[swarmv1.DeleteContractResponse], error) {
+	run, err := h.swarm.DeleteContract(ctx, r.Msg.GetContract(), r.Msg.GetForce())
+	return answer(&swarmv1.DeleteContractResponse{Run: run}, ordered(r.Msg.GetOrder(), err))
+}
+
+// ordered is err, or that a request that changes the swarm carries no order.
+func ordered(o *swarmv1.Order, err error) error {
+	if err == nil && len(o.GetSignature()) == 0 {
+		return errors.New("the request carries no order")
+	}
+	return err
+}
+
+func (h handler) ListModels(ctx context.Context, r *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
+	return answer(h.swarm.ListModels(ctx, r.Msg.GetContract()))
+}
+
+func (h handler) ReadLedger(ctx context.Context, _ *connect.Request[swarmv1.ReadLedgerRequest], to *connect.ServerStream[swarmv1.LedgerChunk]) error {
+	_, err := h.swarm.ReadLedger(ctx, sender(func(b []byte) error { return to.Send(&swarmv1.LedgerChunk{Data: b}) }))
+	return err
+}
+
+func (h handler) ReadBackup(ctx context.Context, _ *connect.Request[swarmv1.ReadBackupRequest], to *connect.ServerStream[swarmv1.BackupChunk]) error {
+	_, err := h.swarm.ReadBackup(ctx, sender(func(b []byte) error { return to.Send(&swarmv1.BackupChunk{Data: b}) }))
+	return err
+}
+
+// sender sends what is written.
+type sender func([]byte) error
+
+func (s sender) Write(b []byte) (int, error) { return len(b), s(b) }
