@@ -27,7 +27,7 @@ var ranks = []struct {
 		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"consensus/ledger/audit", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
-	{"1++", []string{"internal/rpc/proven", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                      // verifies as the audit does
+	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},           // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                            // the latter know the API, neither the other
 	{"2+", []string{"internal/runner"}},
 	{"3", []string{"node"}},

@@ -31,7 +31,6 @@ var large = map[string]struct {
 	"consensus/planner.Memory":  {10, 36, "is being split"},
 	"internal/session.session":  {83, 56, "is being split"},
 	"internal/session.Engine":   {41, 11, "is being split"},
-	"internal/rpc.Server":       {69, 15, "is being split"},
 	"node/nodetest.Swarm":       {70, 13, "is being split"},
 	"node/nodetest.sl":          {15, 16, "is being split"},
 	"internal/chaos.node":       {17, 20, "is being split"},

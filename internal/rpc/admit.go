@@ -15,7 +15,7 @@ import (
 )
 
 // AdmitNode lets a node key join as the SN of a name.
-func (s *Server) AdmitNode(ctx context.Context, req *connect.Request[swarmv1.AdmitNodeRequest]) (*connect.Response[swarmv1.AdmitNodeResponse], error) {
+func (s *nodeService) AdmitNode(ctx context.Context, req *connect.Request[swarmv1.AdmitNodeRequest]) (*connect.Response[swarmv1.AdmitNodeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (s *Server) AdmitNode(ctx context.Context, req *connect.Request[swarmv1.Adm
 	if id, ok := asKey(peerID); !ok || id != peerID {
 		return nil, fmt.Errorf("%w: %.80q is no peer ID", ErrBadRequest, peerID)
 	}
-	res, err := s.order(ctx, req.Msg)
+	res, err := s.orders.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err
 	}

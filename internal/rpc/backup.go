@@ -11,7 +11,6 @@ import (
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/backup"
-	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
@@ -22,14 +21,21 @@ const (
 	backupChunk = 256 << 10
 )
 
+// backupService makes backups, one at a time.
+type backupService struct {
+	*shared
+
+	busy chan struct{} // capacity 1: taken by the one that is being made
+}
+
 // ReadBackup streams a backup of this SN. One is made at a time: it has the encoded state in memory.
-func (s *Server) ReadBackup(ctx context.Context, _ *connect.Request[swarmv1.ReadBackupRequest], stream *connect.ServerStream[swarmv1.BackupChunk]) error {
+func (s *backupService) ReadBackup(ctx context.Context, _ *connect.Request[swarmv1.ReadBackupRequest], stream *connect.ServerStream[swarmv1.BackupChunk]) error {
 	if s.cfg.Ledger == nil {
 		return connect.NewError(connect.CodeUnimplemented, errors.New("this SN keeps no ledger"))
 	}
 	select {
-	case s.backups <- struct{}{}:
-		defer func() { <-s.backups }()
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
 	default:
 		return fmt.Errorf("%w: it makes another backup just now", quota.ErrBusy)
 	}
@@ -40,7 +46,7 @@ func (s *Server) ReadBackup(ctx context.Context, _ *connect.Request[swarmv1.Read
 		return err
 	}
 	src := backup.Source{AtMS: s.nowMS(), Confirmed: confirmed, Ledger: s.ledgerWhile(ctx)}
-	src.State, src.Index = viewAt(s.cfg.Core)
+	src.State, src.Index = s.viewAt()
 	if s.cfg.Origin != nil {
 		src.Origin = s.cfg.Origin()
 	}
@@ -53,23 +59,12 @@ func (s *Server) ReadBackup(ctx context.Context, _ *connect.Request[swarmv1.Read
 }
 
 // ledgerWhile reads the ledger for as long as a call lasts.
-func (s *Server) ledgerWhile(ctx context.Context) func(offset uint64) ([]byte, error) {
+func (s *backupService) ledgerWhile(ctx context.Context) func(offset uint64) ([]byte, error) {
 	return func(offset uint64) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		return s.cfg.Ledger.ReadLedger(offset)
-	}
-}
-
-// viewAt returns a replica's view with the index of just this view.
-func viewAt(r Replica) (*state.State, uint64) {
-	for {
-		index := r.Index()
-		view := r.View()
-		if r.Index() == index { // it grows with each view
-			return view, index
-		}
 	}
 }
 

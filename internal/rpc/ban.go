@@ -18,7 +18,7 @@ import (
 )
 
 // BanNode shuts a node key out: that of a registered node, or one that is given as peer ID.
-func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
+func (s *nodeService) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNodeRequest]) (*connect.Response[swarmv1.BanNodeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNo
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.orderBy(ctx, req.Msg, s.proposeBan); err != nil {
+	if _, err := s.orders.orderBy(ctx, req.Msg, s.proposeBan); err != nil {
 		return nil, err
 	}
 	out := &swarmv1.Ban{}
@@ -43,7 +43,7 @@ func (s *Server) BanNode(ctx context.Context, req *connect.Request[swarmv1.BanNo
 }
 
 // proposeBan is propose for a ban.
-func (s *Server) proposeBan(ctx context.Context, c state.Command) (state.Result, error) {
+func (s *nodeService) proposeBan(ctx context.Context, c state.Command) (state.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	ban, ok := c.(state.BanNode)
@@ -65,13 +65,13 @@ func (s *Server) proposeBan(ctx context.Context, c state.Command) (state.Result,
 }
 
 // UnbanNode lets a node key in again.
-func (s *Server) UnbanNode(ctx context.Context, req *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
+func (s *nodeService) UnbanNode(ctx context.Context, req *connect.Request[swarmv1.UnbanNodeRequest]) (*connect.Response[swarmv1.UnbanNodeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	peerID, _ := toUnban(s.cfg.Core.View(), req.Msg.GetName()) // For the log; why there is none the order says, or has done.
-	res, err := s.order(ctx, req.Msg)
+	res, err := s.orders.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err
 	}

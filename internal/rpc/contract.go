@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
+
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -13,8 +15,16 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
+// contractService shows, makes, resets and deletes contracts.
+type contractService struct {
+	*shared
+
+	orders  *orders
+	healths *nodehealth.Memory
+}
+
 // ListContracts returns all contracts, sorted by name.
-func (s *Server) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
+func (s *contractService) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.ListContractsRequest]) (*connect.Response[swarmv1.ListContractsResponse], error) {
 	view := s.cfg.Core.View()
 	out := &swarmv1.ListContractsResponse{NoQuorum: s.noQuorum(s.lost(ctx))}
 	for _, name := range view.ContractNames() {
@@ -25,7 +35,7 @@ func (s *Server) ListContracts(ctx context.Context, _ *connect.Request[swarmv1.L
 
 // GetContractStatus tells on the leader what it alone knows, progress and what is waited for. While there is no
 // leader the SN that is asked answers, and that is what is waited for.
-func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
+func (s *contractService) GetContractStatus(ctx context.Context, req *connect.Request[swarmv1.GetContractStatusRequest]) (*connect.Response[swarmv1.GetContractStatusResponse], error) {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
@@ -63,8 +73,8 @@ func (s *Server) GetContractStatus(ctx context.Context, req *connect.Request[swa
 }
 
 // ResetContract begins a new run.
-func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
-	res, err := s.order(ctx, req.Msg)
+func (s *contractService) ResetContract(ctx context.Context, req *connect.Request[swarmv1.ResetContractRequest]) (*connect.Response[swarmv1.ResetContractResponse], error) {
+	res, err := s.orders.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +82,12 @@ func (s *Server) ResetContract(ctx context.Context, req *connect.Request[swarmv1
 }
 
 // DeleteContract removes a contract.
-func (s *Server) DeleteContract(ctx context.Context, req *connect.Request[swarmv1.DeleteContractRequest]) (*connect.Response[swarmv1.DeleteContractResponse], error) {
+func (s *contractService) DeleteContract(ctx context.Context, req *connect.Request[swarmv1.DeleteContractRequest]) (*connect.Response[swarmv1.DeleteContractResponse], error) {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
 	}
-	res, err := s.order(ctx, req.Msg)
+	res, err := s.orders.order(ctx, req.Msg)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +95,7 @@ func (s *Server) DeleteContract(ctx context.Context, req *connect.Request[swarmv
 }
 
 // CreateContract sets a contract's rules.
-func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
+func (s *contractService) CreateContract(ctx context.Context, req *connect.Request[swarmv1.CreateContractRequest]) (*connect.Response[swarmv1.CreateContractResponse], error) {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)
@@ -93,7 +103,7 @@ func (s *Server) CreateContract(ctx context.Context, req *connect.Request[swarmv
 	if _, err := rulesFromProto(req.Msg.GetRules()); err != nil {
 		return nil, err
 	}
-	if _, err := s.order(ctx, req.Msg); err != nil {
+	if _, err := s.orders.order(ctx, req.Msg); err != nil {
 		return nil, err
 	}
 	out, err := s.seen(name)

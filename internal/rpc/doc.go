@@ -1,7 +1,7 @@
 // Package rpc serves the API of a Swarm Network node: Connect (gRPC, gRPC-Web and JSON over HTTP) on mutual TLS with
 // X.509-SVIDs.
 //
-// One file per service (swarm.go, node.go, session.go, contract.go); convert.go is the only crossing between wire and
+// One type per service, in a file of its own (swarm.go, node.go, session.go, contract.go), with what it needs; convert.go is the only crossing between wire and
 // domain types; errors.go the only place where an error becomes a code and a reason; access.go the only place that reads
 // from swarm.proto who may call what. A request passes, in this order: the caller's certificate (caller.go, middleware.go), the access
 // table, the swarm ID, and for calls that speak for a node its token (interceptor.go). What must hold under races is

@@ -9,7 +9,7 @@ import (
 
 // enrol proposes a session, whose layout goes into the log only if its contract does not hold it. Of several that come at once
 // with the same one, the first brings it while the others wait.
-func (s *Server) enrol(ctx context.Context, open state.OpenSession) (state.Result, error) {
+func (s *sessionService) enrol(ctx context.Context, open state.OpenSession) (state.Result, error) {
 	if err := s.rates.TakeProposal(open.Node); err != nil {
 		return state.Result{}, err
 	}

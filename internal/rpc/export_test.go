@@ -45,7 +45,7 @@ func OwnErrors() []error {
 func RatesOf(s *Server) *quota.Rates { return s.rates }
 
 // Charged returns what the calls that are served now have taken, in bytes.
-func Charged(s *Server) int64 { return s.budget.Used() }
+func Charged(s *Server) int64 { return s.entrance.budget.Used() }
 
 // ChargedToNodes returns what small calls with a node's token have taken, in bytes.
-func ChargedToNodes(s *Server) int64 { return s.perNode.Used() }
+func ChargedToNodes(s *Server) int64 { return s.entrance.perNode.Used() }

@@ -12,7 +12,7 @@ import (
 )
 
 // RecordFetch has the ledger note that the calling node lets a model out.
-func (s *Server) RecordFetch(ctx context.Context, req *connect.Request[swarmv1.RecordFetchRequest]) (*connect.Response[swarmv1.RecordFetchResponse], error) {
+func (s *modelService) RecordFetch(ctx context.Context, req *connect.Request[swarmv1.RecordFetchRequest]) (*connect.Response[swarmv1.RecordFetchResponse], error) {
 	m := req.Msg
 	node := speaker(ctx)
 	_, err := s.proposeFor(ctx, node, state.RecordFetch{
@@ -26,7 +26,7 @@ func (s *Server) RecordFetch(ctx context.Context, req *connect.Request[swarmv1.R
 }
 
 // vetFetch holds on the leader what a node is said to let out to its signature.
-func (s *Server) vetFetch(c state.RecordFetch) error {
+func (s *orders) vetFetch(c state.RecordFetch) error {
 	view := s.cfg.Core.View()
 	n := view.Nodes[c.Node]
 	if n == nil {

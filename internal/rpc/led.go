@@ -20,7 +20,8 @@ import (
 )
 
 // led has the leader answer a call, which is this SN or gets the same bytes.
-func (s *Server) led(w http.ResponseWriter, r *http.Request, caller Caller, rule Access, here http.Handler) {
+func (s *Server) led(w http.ResponseWriter, r *http.Request, caller Caller, rule Access) {
+	here := s.services
 	body, err := io.ReadAll(r.Body)
 	if err != nil { // it says of it what it would have said
 		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
@@ -45,7 +46,7 @@ func (s *Server) led(w http.ResponseWriter, r *http.Request, caller Caller, rule
 		return
 	}
 	err = cause(r.Context(), err)
-	s.guard().trace(ctx, r.URL.Path, s.cfg.Now(), err)
+	s.entrance.guard().trace(ctx, r.URL.Path, s.cfg.Now(), err)
 	_ = connect.NewErrorWriter().Write(w, r, toConnect(err)) // the client is gone: nobody to tell
 }
 
@@ -125,9 +126,8 @@ func (s *Server) passedOn(r *http.Request) (Caller, error) {
 
 // Between returns the API as this SN answers it to other SNs while it leads, for consensus.Group.ServeAPI.
 func (s *Server) Between() http.Handler {
-	mux := s.services()
-	return s.authenticate(s.passedOn, func(w http.ResponseWriter, r *http.Request, _ Caller, rule Access) {
-		answer, err := proxy.Record(mux, r)
+	return s.entrance.authenticate(s.passedOn, func(w http.ResponseWriter, r *http.Request, _ Caller, rule Access) {
+		answer, err := proxy.Record(s.services, r)
 		if errors.Is(err, consensus.ErrNotLeader) {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return

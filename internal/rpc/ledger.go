@@ -23,8 +23,11 @@ type Ledger interface {
 
 var _ Ledger = (*consensus.Group)(nil)
 
+// ledgerService copies the ledger.
+type ledgerService struct{ *shared }
+
 // ReadLedger streams this SN's ledger from an offset to where it ended when the call began, or a little further.
-func (s *Server) ReadLedger(ctx context.Context, req *connect.Request[swarmv1.ReadLedgerRequest], stream *connect.ServerStream[swarmv1.LedgerChunk]) error {
+func (s *ledgerService) ReadLedger(ctx context.Context, req *connect.Request[swarmv1.ReadLedgerRequest], stream *connect.ServerStream[swarmv1.LedgerChunk]) error {
 	if s.cfg.Ledger == nil {
 		return connect.NewError(connect.CodeUnimplemented, errors.New("this SN keeps no ledger"))
 	}

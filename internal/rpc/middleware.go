@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
+	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
@@ -31,10 +33,33 @@ const MaxMessage = 4 << 20
 // bodyTime is how long a request may take to arrive: who sends one byte at a time keeps memory for nothing.
 const bodyTime = 30 * time.Second
 
+// entrance is what a call passes before a service hears of it.
+type entrance struct {
+	*shared
+
+	budget  *quota.Memory
+	perNode *quota.Memory // of small calls that carry a token, by SPIFFE ID and node
+	crowd   *identity.Crowd
+}
+
+func newEntrance(all *shared) *entrance {
+	limits := all.cfg.Limits
+	return &entrance{
+		shared:  all,
+		budget:  quota.NewMemory(cmp.Or(limits.Memory, memoryInAll), cmp.Or(limits.MemoryPerID, memoryPerID), 0),
+		perNode: quota.NewMemory(cmp.Or(limits.MemoryNodes, memoryNodes), cmp.Or(limits.MemoryPerNode, memoryPerNode), timesFree),
+		crowd:   identity.NewCrowd(limits.Conns, all.cfg.Log),
+	}
+}
+
+func (s *entrance) guard() *guard {
+	return &guard{core: s.cfg.Core, lost: s.lost, table: AccessTable(), stray: s.cfg.Stray, log: s.cfg.Log}
+}
+
 // authenticate lets in whoever the connection proves to be somebody, answers /is_up, and ends what outlives the
 // caller's SVID: requests are cut when it expires, and shortly before the connection is asked to be made anew. Nothing
 // is read from a caller who may not call the method, or for whose message there is no memory.
-func (s *Server) authenticate(who CallerFunc, serve func(w http.ResponseWriter, r *http.Request, caller Caller, rule Access)) http.Handler {
+func (s *entrance) authenticate(who CallerFunc, serve func(w http.ResponseWriter, r *http.Request, caller Caller, rule Access)) http.Handler {
 	refuse, guard, table := connect.NewErrorWriter(), s.guard(), AccessTable()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := who(r)
@@ -90,7 +115,7 @@ func (s *Server) authenticate(who CallerFunc, serve func(w http.ResponseWriter, 
 }
 
 // letIn checks what a call's headers carry and takes the memory that it may need; give returns that.
-func (s *Server) letIn(ctx context.Context, g *guard, rule Access, r *http.Request) (inner context.Context, give func(), err error) {
+func (s *entrance) letIn(ctx context.Context, g *guard, rule Access, r *http.Request) (inner context.Context, give func(), err error) {
 	start := time.Now()
 	inner, err = g.admit(ctx, r.URL.Path, r.Header)
 	if err == nil {

@@ -15,8 +15,11 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
+// modelService tells who holds models, and has the ledger note who lets them out.
+type modelService struct{ *shared }
+
 // ListModels tells on the leader, who alone hears what nodes hold, which models there are.
-func (s *Server) ListModels(_ context.Context, req *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
+func (s *modelService) ListModels(_ context.Context, req *connect.Request[swarmv1.ListModelsRequest]) (*connect.Response[swarmv1.ListModelsResponse], error) {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return nil, badContractName(name)

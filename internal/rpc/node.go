@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
+
 	"connectrpc.com/connect"
 	p2pcrypto "github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -15,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/nonce"
 )
 
 const (
@@ -24,15 +27,24 @@ const (
 	maxSignatureBytes = 1024
 )
 
+// nodeService registers nodes, lists them, and does to them what operators ask for.
+type nodeService struct {
+	*shared
+
+	orders  *orders
+	healths *nodehealth.Memory
+	nonces  *nonce.Table // of registrations, by the SN that passes them on or else by caller
+}
+
 // Challenge gives a nonce for one registration, or for one order of an operator.
-func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
+func (s *nodeService) Challenge(ctx context.Context, _ *connect.Request[swarmv1.ChallengeRequest]) (*connect.Response[swarmv1.ChallengeResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case caller.ID.Role() == identity.RoleSWCI:
-		return connect.NewResponse(s.challengeOperator(caller)), nil
+		return connect.NewResponse(s.orders.challengeOperator(caller)), nil
 	case caller.via != "":
 		return connect.NewResponse(&swarmv1.ChallengeResponse{Nonce: s.nonces.IssueFor(caller.via, caller.key())}), nil
 	}
@@ -40,7 +52,7 @@ func (s *Server) Challenge(ctx context.Context, _ *connect.Request[swarmv1.Chall
 }
 
 // Register checks everything that proves who the node is, then commits it.
-func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.RegisterRequest]) (*connect.Response[swarmv1.RegisterResponse], error) {
+func (s *nodeService) Register(ctx context.Context, req *connect.Request[swarmv1.RegisterRequest]) (*connect.Response[swarmv1.RegisterResponse], error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +85,7 @@ func (s *Server) Register(ctx context.Context, req *connect.Request[swarmv1.Regi
 
 // prove returns the node that a registration proves: the nonce is ours and fresh, the node key signs nonce and
 // connection, the SVID's key signs for the node key, and the SVID may bear this role and name.
-func (s *Server) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, error) {
+func (s *nodeService) prove(caller Caller, m *swarmv1.RegisterRequest) (state.Node, error) {
 	if len(m.GetNodePublicKey()) > maxKeyBytes || len(m.GetNodeSignature()) > maxSignatureBytes || len(m.GetSvidSignature()) > maxSignatureBytes {
 		return state.Node{}, fmt.Errorf("%w: key or signature too long", ErrBadRequest)
 	}
@@ -125,7 +137,7 @@ func mayBear(id identity.ID, node state.Node) error {
 }
 
 // ListNodes returns all nodes, sorted by role and name, all bans, and the SNs that have not joined.
-func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
+func (s *nodeService) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListNodesRequest]) (*connect.Response[swarmv1.ListNodesResponse], error) {
 	view := s.cfg.Core.View()
 	known := s.askNodes(ctx, view)
 	out := &swarmv1.ListNodesResponse{Nodes: s.nodes(view, ""), Bans: bans(view), Candidates: candidates(view, known.asking), NoQuorum: s.noQuorum(s.lost(ctx))}
@@ -136,8 +148,8 @@ func (s *Server) ListNodes(ctx context.Context, _ *connect.Request[swarmv1.ListN
 }
 
 // ForgetNode frees a dead node's name.
-func (s *Server) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
-	if _, err := s.order(ctx, req.Msg); err != nil {
+func (s *nodeService) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.ForgetNodeRequest]) (*connect.Response[swarmv1.ForgetNodeResponse], error) {
+	if _, err := s.orders.order(ctx, req.Msg); err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil
@@ -145,7 +157,7 @@ func (s *Server) ForgetNode(ctx context.Context, req *connect.Request[swarmv1.Fo
 
 // LeaveNode takes a node's goodbye. That of a token which is not the node's newest changes nothing: a later life of the node
 // has registered since.
-func (s *Server) LeaveNode(ctx context.Context, req *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
+func (s *nodeService) LeaveNode(ctx context.Context, req *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
 	who := spokesmanFrom(ctx)
 	reason := strings.TrimSpace(spoken(req.Msg.GetReason(), state.MaxLeaveReason))
 	if reason == "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/nonce"
 )
 
 // asking is a request that changes the swarm.
@@ -42,23 +43,31 @@ func methodOf(m proto.Message) string {
 	return strings.TrimSuffix(string(m.ProtoReflect().Descriptor().Name()), "Request")
 }
 
+// orders carries out what operators sign.
+type orders struct {
+	*shared
+
+	nonces  *nonce.Table // by the SN that passes them on
+	carried carriedOrders
+}
+
 // challengeOperator gives an operator a nonce. An SN that asks without end pushes out only those that it has asked for, and an
 // operator only its own among them.
-func (s *Server) challengeOperator(operator Caller) *swarmv1.ChallengeResponse {
+func (s *orders) challengeOperator(operator Caller) *swarmv1.ChallengeResponse {
 	head := s.cfg.Core.View().LedgerHead()
 	return &swarmv1.ChallengeResponse{
-		Nonce: s.orders.IssueAt(operator.via, operator.ID.String(), head), LedgerLength: head.Length, LedgerHead: head.Hash,
+		Nonce: s.nonces.IssueAt(operator.via, operator.ID.String(), head), LedgerLength: head.Length, LedgerHead: head.Hash,
 	}
 }
 
 // order carries out what an operator asks for, after a look at its form. Whether it is genuine Vet finds out.
-func (s *Server) order(ctx context.Context, m asking) (state.Result, error) {
+func (s *orders) order(ctx context.Context, m asking) (state.Result, error) {
 	return s.orderBy(ctx, m, s.propose)
 }
 
 // orderBy is order by another way than to propose. An order that was carried out is no failure, though the leader could not say
 // so before it lost its leadership, and a second try finds its nonce used up or nothing left to do.
-func (s *Server) orderBy(
+func (s *orders) orderBy(
 	ctx context.Context, m asking, propose func(context.Context, state.Command) (state.Result, error),
 ) (state.Result, error) {
 	signed, o, err := readOrder(m)
@@ -153,9 +162,7 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 		return state.DeleteContract{Contract: m.GetContract(), Run: m.GetRun(), Force: m.GetForce(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.ForgetNodeRequest:
 		if view.Nodes[m.GetName()] == nil && !admittedAs(view, m.GetName()) {
-			return nil, &state.Error{
-				Reason: state.ReasonNodeUnknown, Message: fmt.Sprintf("no node %.64q", m.GetName()), Remedy: "see: swarmctl list nodes",
-			}
+			return nil, unknownNode(m.GetName())
 		}
 		return state.ForgetNode{Node: m.GetName(), AtMS: atMS, Order: o}, nil
 	case *swarmv1.BanNodeRequest:
@@ -170,9 +177,12 @@ func commandOf(view *state.State, m asking, o *ledger.Order, atMS int64) (state.
 	return nil, fmt.Errorf("%w: nobody signs for %s", ErrBadRequest, methodOf(m))
 }
 
-// Vet judges on the leader what is to be proposed, for consensus.Config: what only an operator may ask for is made anew from
+// Vet is for consensus.Config: see orders.vet.
+func (s *Server) Vet(c state.Command) (state.Command, error) { return s.orders.vet(c) }
+
+// vet judges on the leader what is to be proposed: what only an operator may ask for is made anew from
 // the operator's own words, so that the SN that passes it on can change nothing of it.
-func (s *Server) Vet(c state.Command) (state.Command, error) {
+func (s *orders) vet(c state.Command) (state.Command, error) {
 	if fetch, ok := c.(state.RecordFetch); ok {
 		return c, s.vetFetch(fetch)
 	}
@@ -183,7 +193,7 @@ func (s *Server) Vet(c state.Command) (state.Command, error) {
 	return s.vetOrder(ordered)
 }
 
-func (s *Server) vetOrder(c state.Ordered) (state.Command, error) {
+func (s *orders) vetOrder(c state.Ordered) (state.Command, error) {
 	if c.OrderOf() == nil {
 		return nil, fmt.Errorf("%w: %s", ErrOrderMissing, c.Type())
 	}
@@ -196,7 +206,7 @@ func (s *Server) vetOrder(c state.Ordered) (state.Command, error) {
 	if o.By, err = s.proveOrder(view.SwarmID, &o); err != nil {
 		return nil, err
 	}
-	given, ok := s.orders.Take(o.Nonce)
+	given, ok := s.nonces.Take(o.Nonce)
 	if !ok || given.Head.Length != o.Witnessed.Length || given.Head.Hash != o.Witnessed.Hash {
 		return nil, ErrNonceRefused
 	}
@@ -204,7 +214,7 @@ func (s *Server) vetOrder(c state.Ordered) (state.Command, error) {
 }
 
 // proveOrder returns the SPIFFE ID of the operator whose SVID, as this SN's trust bundle has it now, signed the order.
-func (s *Server) proveOrder(swarmID string, o *ledger.Order) (string, error) {
+func (s *orders) proveOrder(swarmID string, o *ledger.Order) (string, error) {
 	if s.cfg.Source == nil || len(o.Chain) == 0 {
 		return "", fmt.Errorf("%w: no certificate to check it by", ErrOrderRefused)
 	}

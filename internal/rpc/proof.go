@@ -18,7 +18,7 @@ const (
 )
 
 // GetProofs returns the proofs of nodes' registrations. What is in them stands in the ledger too.
-func (s *Server) GetProofs(_ context.Context, req *connect.Request[swarmv1.GetProofsRequest]) (*connect.Response[swarmv1.GetProofsResponse], error) {
+func (s *nodeService) GetProofs(_ context.Context, req *connect.Request[swarmv1.GetProofsRequest]) (*connect.Response[swarmv1.GetProofsResponse], error) {
 	if n := len(req.Msg.GetNames()); n > maxProofs {
 		return nil, fmt.Errorf("%w: proofs of %d nodes, at most %d", ErrBadRequest, n, maxProofs)
 	}

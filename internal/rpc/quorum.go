@@ -10,7 +10,7 @@ import (
 )
 
 // lost says that too few SNs answer this one, or is nil. It blocks for some seconds at most, and not while there is a leader.
-func (s *Server) lost(ctx context.Context) *quorum.Error {
+func (s *shared) lost(ctx context.Context) *quorum.Error {
 	if s.cfg.Quorum == nil {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (s *Server) lost(ctx context.Context) *quorum.Error {
 }
 
 // leaderless is the error of a call that needs what a leader alone could tell, while there is none.
-func (s *Server) leaderless(ctx context.Context) error {
+func (s *shared) leaderless(ctx context.Context) error {
 	if e := s.lost(ctx); e != nil {
 		return e
 	}
@@ -27,7 +27,7 @@ func (s *Server) leaderless(ctx context.Context) error {
 }
 
 // noQuorum goes with an answer from this SN's own copy of the state; nil: the copy is as good as any.
-func (s *Server) noQuorum(e *quorum.Error) *swarmv1.NoQuorum {
+func (s *shared) noQuorum(e *quorum.Error) *swarmv1.NoQuorum {
 	if e == nil {
 		return nil
 	}

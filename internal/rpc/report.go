@@ -35,7 +35,7 @@ const reportTimeout = 3 * time.Second
 // Report takes a node's heartbeat on the leader. What another SN has passed on of a session counts only if the session's node signed
 // it; what came to this SN itself the node has proven by its connection and token. A Done has a signature of its own, for the
 // ledger: a report with a bad one counts but for that.
-func (s *Server) Report(ctx context.Context, req *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
+func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv1.ReportRequest]) (*connect.Response[swarmv1.ReportResponse], error) {
 	if err := checkReport(req.Msg); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ type bringer struct {
 	passed bool // it is not this one
 }
 
-func (s *Server) broughtBy(ctx context.Context, view *state.State) (bringer, error) {
+func (s *sessionService) broughtBy(ctx context.Context, view *state.State) (bringer, error) {
 	key := via(ctx)
 	if key == "" {
 		return bringer{sn: s.cfg.Name}, nil
@@ -117,9 +117,9 @@ func checkReport(m *swarmv1.ReportRequest) error {
 }
 
 // take records a report, and returns the attempts of which all is to be said.
-func (s *Server) take(ctx context.Context, view *state.State, node *state.Node, m *swarmv1.ReportRequest, by bringer) (asks []*swarmv1.AttemptAsked, bad error) {
+func (s *sessionService) take(ctx context.Context, view *state.State, node *state.Node, m *swarmv1.ReportRequest, by bringer) (asks []*swarmv1.AttemptAsked, bad error) {
 	s.cfg.Lead.Touch(node.Name)
-	s.healths.take(view, node, m.GetHealth(), by.sn, s.cfg.Now())
+	s.healths.Take(view, node, m.GetHealth(), by.sn, s.cfg.Now())
 	for _, x := range m.GetSessions() {
 		c := view.Contracts[x.GetContract()]
 		if c == nil || c.Sessions[x.GetSession()] == nil {

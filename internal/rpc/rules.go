@@ -30,7 +30,7 @@ func checkMethod(text string) (least uint32, err error) {
 
 // checkEnough refuses terms with fewer peers than their method needs, with the formula that the number comes from. The state
 // holds it too, but knows no formulas.
-func (s *Server) checkEnough(contract string, t state.Terms) error {
+func (s *sessionService) checkEnough(contract string, t state.Terms) error {
 	if c := s.cfg.Core.View().Contracts[contract]; c != nil && c.Rules != nil {
 		if t.Method == "" {
 			t.Method, t.Least = c.Rules.Method, c.Rules.Least

@@ -92,7 +92,7 @@ func (s *Server) watchConn() func(net.Conn, http.ConnState) {
 			tlsState := t.ConnectionState()
 			caller, err := s.cfg.Caller(&http.Request{TLS: &tlsState})
 			if err == nil { // who is nobody is refused at the first request
-				known[c] = s.crowd.Enter(caller.ID, c.RemoteAddr(), func() { _ = c.Close() })
+				known[c] = s.entrance.crowd.Enter(caller.ID, c.RemoteAddr(), func() { _ = c.Close() })
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,8 +18,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/internal/delta"
 	"github.com/swarmd/swarmd/internal/nonce"
+	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 	"github.com/swarmd/swarmd/internal/rpc/quota"
 )
 
@@ -101,36 +100,25 @@ type Limits struct {
 
 // Server serves the API of one SN. Use Handler with an HTTP server of one's own, or Serve.
 type Server struct {
-	cfg     Config
-	nonces  *nonce.Table // of registrations, by the SN that passes them on or else by caller
-	orders  *nonce.Table // of operators' orders, by the SN that passes them on
-	carried carriedOrders
-	healths healths
-	budget  *quota.Memory
-	perNode *quota.Memory   // of small calls that carry a token, by SPIFFE ID and node
-	crowd   *identity.Crowd // connections
-	// bringing are contracts and digests of layouts that are being proposed.
-	bringing turns
-	rates    *quota.Rates
-	seals    seals
-	backups  chan struct{} // capacity 1: taken by the one that is being made
-	feeds    delta.Feeds   // of watched contracts
+	*shared
+
+	entrance *entrance
+	orders   *orders
+	services *http.ServeMux
 
 	stop     sync.Once
 	stopping chan struct{}
 }
 
+// shared is what several services need: this SN's view, and the way to change what all agree on.
+type shared struct {
+	cfg   Config
+	rates *quota.Rates
+}
+
 var (
 	_ Core = (*consensus.Group)(nil)
 	_ Lead = (*planner.Planner)(nil)
-
-	_ swarmv1connect.SwarmServiceHandler    = (*Server)(nil)
-	_ swarmv1connect.NodeServiceHandler     = (*Server)(nil)
-	_ swarmv1connect.SessionServiceHandler  = (*Server)(nil)
-	_ swarmv1connect.ContractServiceHandler = (*Server)(nil)
-	_ swarmv1connect.ModelServiceHandler    = (*Server)(nil)
-	_ swarmv1connect.LedgerServiceHandler   = (*Server)(nil)
-	_ swarmv1connect.BackupServiceHandler   = (*Server)(nil)
 )
 
 // New makes a server. It opens nothing.
@@ -144,12 +132,13 @@ func New(cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = bodyTime
 	}
-	return &Server{
-		cfg: cfg, nonces: nonce.New(cfg.Now), orders: nonce.New(cfg.Now), rates: quota.NewRates(cfg.Now), stopping: make(chan struct{}), backups: make(chan struct{}, 1),
-		budget:  quota.NewMemory(cmp.Or(cfg.Limits.Memory, memoryInAll), cmp.Or(cfg.Limits.MemoryPerID, memoryPerID), 0),
-		perNode: quota.NewMemory(cmp.Or(cfg.Limits.MemoryNodes, memoryNodes), cmp.Or(cfg.Limits.MemoryPerNode, memoryPerNode), timesFree),
-		crowd:   identity.NewCrowd(cfg.Limits.Conns, cfg.Log),
-	}, nil
+	all := &shared{cfg: cfg, rates: quota.NewRates(cfg.Now)}
+	s := &Server{
+		shared: all, stopping: make(chan struct{}), entrance: newEntrance(all),
+		orders: &orders{shared: all, nonces: nonce.New(cfg.Now)},
+	}
+	s.services = s.newServices()
+	return s, nil
 }
 
 // Stop ends all streams with the reason STOPPING, so that clients move on. Calls that run are not ended.
@@ -161,20 +150,19 @@ const compressFrom = 8 << 10
 
 // Handler returns the whole API with everything that guards it.
 func (s *Server) Handler() http.Handler {
-	mux := s.services()
-	return s.authenticate(s.cfg.Caller, func(w http.ResponseWriter, r *http.Request, caller Caller, rule Access) {
+	return s.entrance.authenticate(s.cfg.Caller, func(w http.ResponseWriter, r *http.Request, caller Caller, rule Access) {
 		if rule.Leader {
-			s.led(w, r, caller, rule, mux)
+			s.led(w, r, caller, rule)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		s.services.ServeHTTP(w, r)
 	})
 }
 
-func (s *Server) services() *http.ServeMux {
-	table := AccessTable()
+func (s *Server) newServices() *http.ServeMux {
+	table, healths := AccessTable(), &nodehealth.Memory{}
 	opts := []connect.HandlerOption{
-		connect.WithInterceptors(s.guard()),
+		connect.WithInterceptors(s.entrance.guard()),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(int(table[spec.Procedure].maxMessage()))}
 		}),
@@ -182,35 +170,31 @@ func (s *Server) services() *http.ServeMux {
 		recoverPanic(s.cfg.Log),
 	}
 	mux := http.NewServeMux()
-	mux.Handle(swarmv1connect.NewSwarmServiceHandler(s, opts...))
-	mux.Handle(swarmv1connect.NewNodeServiceHandler(s, opts...))
-	mux.Handle(swarmv1connect.NewSessionServiceHandler(s, opts...))
-	mux.Handle(swarmv1connect.NewContractServiceHandler(s, opts...))
-	mux.Handle(swarmv1connect.NewModelServiceHandler(s, opts...))
-	mux.Handle(swarmv1connect.NewLedgerServiceHandler(s, opts...))
-	mux.Handle(swarmv1connect.NewBackupServiceHandler(s, opts...))
+	mux.Handle(swarmv1connect.NewSwarmServiceHandler(&swarmService{shared: s.shared, healths: healths}, opts...))
+	mux.Handle(swarmv1connect.NewNodeServiceHandler(&nodeService{shared: s.shared, orders: s.orders, healths: healths, nonces: nonce.New(s.cfg.Now)}, opts...))
+	mux.Handle(swarmv1connect.NewSessionServiceHandler(&sessionService{shared: s.shared, healths: healths, stopping: s.stopping}, opts...))
+	mux.Handle(swarmv1connect.NewContractServiceHandler(&contractService{shared: s.shared, orders: s.orders, healths: healths}, opts...))
+	mux.Handle(swarmv1connect.NewModelServiceHandler(&modelService{s.shared}, opts...))
+	mux.Handle(swarmv1connect.NewLedgerServiceHandler(&ledgerService{s.shared}, opts...))
+	mux.Handle(swarmv1connect.NewBackupServiceHandler(&backupService{shared: s.shared, busy: make(chan struct{}, 1)}, opts...))
 	return mux
-}
-
-func (s *Server) guard() *guard {
-	return &guard{core: s.cfg.Core, lost: s.lost, table: AccessTable(), stray: s.cfg.Stray, log: s.cfg.Log}
 }
 
 // proposeTimeout is shorter than the clients' patience with one SN, so that they hear why.
 const proposeTimeout = 8 * time.Second
 
-func (s *Server) propose(ctx context.Context, c state.Command) (state.Result, error) {
+func (s *shared) propose(ctx context.Context, c state.Command) (state.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	return s.cfg.Core.Propose(ctx, c)
 }
 
 // proposeFor is propose for a node, which may ask for only so many.
-func (s *Server) proposeFor(ctx context.Context, node string, c state.Command) (state.Result, error) {
+func (s *shared) proposeFor(ctx context.Context, node string, c state.Command) (state.Result, error) {
 	if err := s.rates.TakeProposal(node); err != nil {
 		return state.Result{}, err
 	}
 	return s.propose(ctx, c)
 }
 
-func (s *Server) nowMS() int64 { return s.cfg.Now().UnixMilli() }
+func (s *shared) nowMS() int64 { return s.cfg.Now().UnixMilli() }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
+
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -22,8 +24,20 @@ const (
 	seeWithin = 2 * time.Second
 )
 
+// sessionService is what SLs call for the sessions of their programs.
+type sessionService struct {
+	*shared
+
+	healths *nodehealth.Memory
+	// bringing are contracts and digests of layouts that are being proposed.
+	bringing turns
+	seals    seals
+	feeds    delta.Feeds     // of watched contracts
+	stopping <-chan struct{} // closed when this SN stops
+}
+
 // OpenSession enrols a session of the calling node.
-func (s *Server) OpenSession(ctx context.Context, req *connect.Request[swarmv1.OpenSessionRequest]) (*connect.Response[swarmv1.OpenSessionResponse], error) {
+func (s *sessionService) OpenSession(ctx context.Context, req *connect.Request[swarmv1.OpenSessionRequest]) (*connect.Response[swarmv1.OpenSessionResponse], error) {
 	m := req.Msg
 	terms, err := termsFromProto(m.GetTerms())
 	if err != nil {
@@ -68,7 +82,7 @@ func endedAtOnce(session, reason string) error {
 }
 
 // explainTerms adds the first difference of the layouts to a mismatch of terms; other errors pass.
-func (s *Server) explainTerms(contract string, mine state.Terms, err error) error {
+func (s *sessionService) explainTerms(contract string, mine state.Terms, err error) error {
 	refusal, ok := errors.AsType[*state.Error](err)
 	if !ok || refusal.Reason != state.ReasonTermsMismatch {
 		return err
@@ -86,7 +100,7 @@ func (s *Server) explainTerms(contract string, mine state.Terms, err error) erro
 }
 
 // CloseSession commits that a session's training ended.
-func (s *Server) CloseSession(ctx context.Context, req *connect.Request[swarmv1.CloseSessionRequest]) (*connect.Response[swarmv1.CloseSessionResponse], error) {
+func (s *sessionService) CloseSession(ctx context.Context, req *connect.Request[swarmv1.CloseSessionRequest]) (*connect.Response[swarmv1.CloseSessionResponse], error) {
 	m := req.Msg
 	if err := s.ownSession(ctx, m.GetContract(), m.GetSession()); err != nil {
 		return nil, err
@@ -106,7 +120,7 @@ func (s *Server) CloseSession(ctx context.Context, req *connect.Request[swarmv1.
 }
 
 // EndSession commits that a session is gone.
-func (s *Server) EndSession(ctx context.Context, req *connect.Request[swarmv1.EndSessionRequest]) (*connect.Response[swarmv1.EndSessionResponse], error) {
+func (s *sessionService) EndSession(ctx context.Context, req *connect.Request[swarmv1.EndSessionRequest]) (*connect.Response[swarmv1.EndSessionResponse], error) {
 	m := req.Msg
 	if err := s.ownSession(ctx, m.GetContract(), m.GetSession()); err != nil {
 		return nil, err
@@ -133,7 +147,7 @@ func ownReason(said string) string {
 }
 
 // ownSession refuses to speak for another node's session.
-func (s *Server) ownSession(ctx context.Context, contract, session string) error {
+func (s *sessionService) ownSession(ctx context.Context, contract, session string) error {
 	node, c := speaker(ctx), s.cfg.Core.View().Contracts[contract]
 	if c == nil || c.Sessions[session] == nil {
 		return &state.Error{
@@ -148,7 +162,7 @@ func (s *Server) ownSession(ctx context.Context, contract, session string) error
 }
 
 // seen returns a contract's view.
-func (s *Server) seen(contract string) (*swarmv1.ContractView, error) {
+func (s *shared) seen(contract string) (*swarmv1.ContractView, error) {
 	view, index := s.viewAt()
 	c := view.Contracts[contract]
 	if c == nil {
@@ -158,7 +172,7 @@ func (s *Server) seen(contract string) (*swarmv1.ContractView, error) {
 }
 
 // see waits, not for long, until the view fulfils cond.
-func (s *Server) see(ctx context.Context, cond func(view *state.State, index uint64) bool) error {
+func (s *shared) see(ctx context.Context, cond func(view *state.State, index uint64) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, seeWithin)
 	defer cancel()
 	for {
@@ -176,10 +190,10 @@ func (s *Server) see(ctx context.Context, cond func(view *state.State, index uin
 
 // viewAt returns the view and the index that it shows, no higher and no lower: clients drop a view whose index is below
 // one that they have seen, and would miss what a view with too high a one hides.
-func (s *Server) viewAt() (*state.State, uint64) {
+func (s *shared) viewAt() (*state.State, uint64) {
 	for {
 		index, view := s.cfg.Core.Index(), s.cfg.Core.View()
-		if s.cfg.Core.Index() == index {
+		if s.cfg.Core.Index() == index { // it grows with each view
 			return view, index
 		}
 	}
@@ -187,7 +201,7 @@ func (s *Server) viewAt() (*state.State, uint64) {
 
 // WatchContract streams the view whenever it changes, until the client goes, its SVID expires, its node is banned or this
 // SN stops.
-func (s *Server) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
+func (s *sessionService) WatchContract(ctx context.Context, req *connect.Request[swarmv1.WatchContractRequest], stream *connect.ServerStream[swarmv1.ContractView]) error {
 	name := req.Msg.GetContract()
 	if !naming.ValidContract(name) {
 		return badContractName(name)

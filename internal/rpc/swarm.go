@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
+
 	"connectrpc.com/connect"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
@@ -13,8 +15,15 @@ import (
 	"github.com/swarmd/swarmd/internal/epoch"
 )
 
+// swarmService tells who and how well the SNs and nodes are.
+type swarmService struct {
+	*shared
+
+	healths *nodehealth.Memory
+}
+
 // GetSwarm tells which swarm this is, its SNs and its leader.
-func (s *Server) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
+func (s *swarmService) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequest]) (*connect.Response[swarmv1.GetSwarmResponse], error) {
 	view := s.cfg.Core.View()
 	leader, _, _ := s.cfg.Core.Leader()
 	out := &swarmv1.GetSwarmResponse{SwarmId: view.SwarmID, Sns: s.nodes(view, naming.RoleSN), Leader: leader, Epoch: pinOf(view).String()}
@@ -32,7 +41,7 @@ func (s *Server) GetSwarm(context.Context, *connect.Request[swarmv1.GetSwarmRequ
 func pinOf(view *state.State) epoch.Pin { return epoch.Of(view.SwarmID, view.Recoveries) }
 
 // nodes shows the nodes of a role that are not banned, or all for "", sorted by role and name.
-func (s *Server) nodes(view *state.State, role string) []*swarmv1.Node {
+func (s *shared) nodes(view *state.State, role string) []*swarmv1.Node {
 	roles := []string{naming.RoleSL, naming.RoleSN, naming.RoleSWOP}
 	if role != "" {
 		roles = []string{role}

@@ -23,16 +23,16 @@ type ledNodes struct {
 }
 
 // ownNodes is what this SN knows of nodes as the leader.
-func (s *Server) ownNodes(view *state.State) ledNodes {
+func (s *nodeService) ownNodes(view *state.State) ledNodes {
 	out := ledNodes{via: map[string]string{}, asking: s.cfg.Core.Candidates()}
 	for _, n := range reporters(view) {
-		out.via[n.Name] = s.healths.via(n.Name)
+		out.via[n.Name] = s.healths.Via(n.Name)
 	}
 	return out
 }
 
 // askNodes returns what the leader knows of nodes, as far as it tells.
-func (s *Server) askNodes(ctx context.Context, view *state.State) ledNodes {
+func (s *nodeService) askNodes(ctx context.Context, view *state.State) ledNodes {
 	if _, _, led := s.cfg.Core.Leader(); !led {
 		return ledNodes{}
 	}
@@ -47,7 +47,7 @@ func (s *Server) askNodes(ctx context.Context, view *state.State) ledNodes {
 			out = s.ownNodes(view)
 			return nil
 		}
-		res, err := swarmv1connect.NewNodeServiceClient(&http.Client{Transport: way}, toLeader).ListNodes(ctx, asSN(s, &swarmv1.ListNodesRequest{}))
+		res, err := swarmv1connect.NewNodeServiceClient(&http.Client{Transport: way}, toLeader).ListNodes(ctx, asSN(s.shared, &swarmv1.ListNodesRequest{}))
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *Server) askNodes(ctx context.Context, view *state.State) ledNodes {
 const toLeader = "http://sn"
 
 // asSN is a call of this SN's own to the leader.
-func asSN[T any](s *Server, m *T) *connect.Request[T] {
+func asSN[T any](s *shared, m *T) *connect.Request[T] {
 	r := connect.NewRequest(m)
 	r.Header().Set(HeaderSwarmID, pinOf(s.cfg.Core.View()).String())
 	return r
