@@ -36,7 +36,13 @@ const (
 )
 
 // Roles lists all roles in a fixed order. The caller owns the slice.
-func Roles() []Role { return []Role{RoleSN, RoleSL, RoleSWOP, RoleSWCI} }
+func Roles() []Role {
+	var all []Role
+	for _, r := range naming.Roles() {
+		all = append(all, Role(r.Name))
+	}
+	return all
+}
 
 // ParseRole returns the role with this name.
 func ParseRole(s string) (Role, error) {
@@ -45,7 +51,11 @@ func ParseRole(s string) (Role, error) {
 			return r, nil
 		}
 	}
-	return "", fmt.Errorf("parse role: %q is none of sn, sl, swop, swci", s)
+	var names []string
+	for _, r := range Roles() {
+		names = append(names, string(r))
+	}
+	return "", fmt.Errorf("parse role: %q is none of %s", s, strings.Join(names, ", "))
 }
 
 // ID is a SPIFFE ID of the swarm: /swarm/<role> or /swarm/<role>/<name>. The zero value is no identity.

@@ -175,7 +175,7 @@ func (c RegisterNode) check() error {
 	switch {
 	case !naming.ValidNode(n.Name):
 		return reject(ReasonBadCommand, "use 1 to 63 of A-Z a-z 0-9 . _ -", "bad node name %q", clip(n.Name, 80))
-	case n.Role != naming.RoleSN && n.Role != naming.RoleSL && n.Role != naming.RoleSWOP:
+	case !naming.RoleOf(n.Role).Node:
 		return reject(ReasonBadCommand, "", "bad role %q of node %s", clip(n.Role, 80), n.Name)
 	case !validPeerID(n.PeerID):
 		return reject(ReasonBadCommand, "", "bad peer ID of node %s", n.Name)

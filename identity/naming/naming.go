@@ -12,6 +12,35 @@ const (
 	RoleSWCI = "swci" // a user's command shell, swarmctl
 )
 
+// Role is what other parts derive from a role.
+type Role struct {
+	Name  string // in SPIFFE IDs, the API, the state, labels, and options of swarmctl stop
+	Title string // in words
+	DNS   string // DNS name in the SVIDs of SPIRE; empty: none, as it serves nothing
+	Node  bool   // nodes of it are registered, and others see them
+	Beats bool   // its nodes register with an SN and send heartbeats to the leader
+}
+
+// Roles lists all roles: who is used before who uses it. Two of the DNS names are the original's.
+func Roles() []Role {
+	return []Role{
+		{Name: RoleSN, Title: "SN", DNS: "swarm-network-node", Node: true},
+		{Name: RoleSL, Title: "SL", DNS: "swarm-learning-node", Node: true, Beats: true},
+		{Name: RoleSWOP, Title: "SWOP", DNS: "swarm-operator-node", Node: true, Beats: true},
+		{Name: RoleSWCI, Title: "SWCI"},
+	}
+}
+
+// RoleOf returns the role of a name, or the zero value.
+func RoleOf(name string) Role {
+	for _, r := range Roles() {
+		if r.Name == name {
+			return r
+		}
+	}
+	return Role{}
+}
+
 // Bounds of names, in bytes.
 const (
 	MaxNode     = 63 // it must fit a DNS label and a SPIFFE path segment

@@ -44,16 +44,10 @@ func ParseNode(s string) (identity.Role, string, error) {
 	return role, name, nil
 }
 
-// roleDNS are the DNS names in the SVIDs of a role: two are the original's, a SWOP's is made after them, and a SWCI serves
-// nothing that would need one.
+// roleDNS are the DNS names in the SVIDs of a role.
 func roleDNS(role identity.Role) []string {
-	switch role {
-	case identity.RoleSL:
-		return []string{"swarm-learning-node"}
-	case identity.RoleSN:
-		return []string{"swarm-network-node"}
-	case identity.RoleSWOP:
-		return []string{"swarm-operator-node"}
+	if name := naming.RoleOf(string(role)).DNS; name != "" {
+		return []string{name}
 	}
 	return nil
 }

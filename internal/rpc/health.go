@@ -110,7 +110,13 @@ func tellLeft(h *swarmv1.NodeHealth, n *state.Node) {
 
 // reporters are the nodes that send heartbeats to the leader, sorted by role and name.
 func reporters(view *state.State) []*state.Node {
-	return append(view.NodesByRole(naming.RoleSL), view.NodesByRole(naming.RoleSWOP)...)
+	var out []*state.Node
+	for _, r := range naming.Roles() {
+		if r.Beats {
+			out = append(out, view.NodesByRole(r.Name)...)
+		}
+	}
+	return out
 }
 
 // warnings are what the nodes of a contract's open sessions, and this SN, warn of.

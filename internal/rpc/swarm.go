@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/swarmd/swarmd/internal/rpc/nodehealth"
 
@@ -42,9 +43,15 @@ func pinOf(view *state.State) epoch.Pin { return epoch.Of(view.SwarmID, view.Rec
 
 // nodes shows the nodes of a role that are not banned, or all for "", sorted by role and name.
 func (s *shared) nodes(view *state.State, role string) []*swarmv1.Node {
-	roles := []string{naming.RoleSL, naming.RoleSN, naming.RoleSWOP}
-	if role != "" {
-		roles = []string{role}
+	roles := []string{role}
+	if role == "" {
+		roles = nil
+		for _, r := range naming.Roles() {
+			if r.Node {
+				roles = append(roles, r.Name)
+			}
+		}
+		slices.Sort(roles)
 	}
 	leader, _, _ := s.cfg.Core.Leader()
 	var out []*swarmv1.Node

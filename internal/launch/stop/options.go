@@ -4,7 +4,9 @@
 package stop
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/swarmd/swarmd/identity/naming"
@@ -42,9 +44,9 @@ Stops the components that run on this host, as containers and as processes, then
 // Parse reads the options. Its error is for the user as it stands.
 func Parse(args []string) (Options, error) {
 	var o Options
-	flags := map[string]*bool{
-		"--all": &o.All, "--apls": &o.APLS, "--spire-server": &o.SpireServer, "--sl": &o.SL, "--sl-pyt": &o.SLPYT, "--sl-tf": &o.SLTF,
-		"--sn": &o.SN, "--swop": &o.SWOP, "--swci": &o.SWCI, "--keep": &o.Keep, "--sudo": &o.Sudo, "--help": &o.Help, "-h": &o.Help,
+	flags := map[string]*bool{"--sudo": &o.Sudo, "--help": &o.Help, "-h": &o.Help}
+	for _, f := range o.selectors() {
+		flags[f.name] = f.set
 	}
 	for _, arg := range args {
 		set := flags[arg]
@@ -59,26 +61,43 @@ func Parse(args []string) (Options, error) {
 // Args are the options as typed, without --sudo.
 func (o Options) Args() []string {
 	var args []string
-	for _, f := range []struct {
-		set  bool
-		name string
-	}{
-		{o.All, "--all"},
-		{o.APLS, "--apls"},
-		{o.SpireServer, "--spire-server"},
-		{o.SL, "--sl"},
-		{o.SLPYT, "--sl-pyt"},
-		{o.SLTF, "--sl-tf"},
-		{o.SN, "--sn"},
-		{o.SWOP, "--swop"},
-		{o.SWCI, "--swci"},
-		{o.Keep, "--keep"},
-	} {
-		if f.set {
+	for _, f := range o.selectors() {
+		if *f.set {
 			args = append(args, f.name)
 		}
 	}
 	return args
+}
+
+// selector is an option that says what is to be stopped, or how.
+type selector struct {
+	name string
+	set  *bool
+}
+
+func (o *Options) selectors() []selector {
+	out := []selector{{"--all", &o.All}, {"--apls", &o.APLS}, {"--" + engine.RoleSpireServer, &o.SpireServer}, {"--sl-pyt", &o.SLPYT}, {"--sl-tf", &o.SLTF}}
+	for _, r := range naming.Roles() {
+		out = append(out, selector{"--" + r.Name, o.of(r.Name)})
+	}
+	return append(out, selector{"--keep", &o.Keep})
+}
+
+// of is the selector of all components of a role.
+func (o *Options) of(role string) *bool {
+	switch role {
+	case naming.RoleSWCI:
+		return &o.SWCI
+	case naming.RoleSWOP:
+		return &o.SWOP
+	case naming.RoleSL:
+		return &o.SL
+	case naming.RoleSN:
+		return &o.SN
+	case engine.RoleSpireServer:
+		return &o.SpireServer
+	}
+	return new(bool)
 }
 
 // Everything tells whether no part was selected.
@@ -92,37 +111,28 @@ func (o Options) Wants(role, platform string) bool {
 	if o.Everything() {
 		return role != ""
 	}
-	switch role {
-	case naming.RoleSWCI:
-		return o.SWCI
-	case naming.RoleSWOP:
-		return o.SWOP
-	case naming.RoleSL, engine.RoleML, engine.RoleProbe:
-		return o.SL || o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")
-	case naming.RoleSN:
-		return o.SN
-	case engine.RoleSpireServer:
-		return o.SpireServer
+	if role == engine.RoleML || role == engine.RoleProbe {
+		role = naming.RoleSL
 	}
-	return false
+	if role == naming.RoleSL && (o.SLPYT && strings.EqualFold(platform, "PYT") || o.SLTF && strings.EqualFold(platform, "TF")) {
+		return true
+	}
+	return *o.of(role)
 }
 
 // order is that in which roles are stopped: first who uses, then who is used.
 func order() []string {
-	return []string{naming.RoleSWCI, naming.RoleSWOP, naming.RoleSL, naming.RoleSN, engine.RoleSpireServer}
+	out := []string{engine.RoleSpireServer}
+	for _, r := range naming.Roles() {
+		out = append(out, r.Name)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // title is a role in words.
 func title(role string) string {
 	switch role {
-	case naming.RoleSWCI:
-		return "SWCI"
-	case naming.RoleSWOP:
-		return "SWOP"
-	case naming.RoleSL:
-		return "SL"
-	case naming.RoleSN:
-		return "SN"
 	case engine.RoleSpireServer:
 		return "SPIRE server"
 	case engine.RoleML:
@@ -130,7 +140,7 @@ func title(role string) string {
 	case engine.RoleProbe:
 		return "probe"
 	}
-	return role
+	return cmp.Or(naming.RoleOf(role).Title, role)
 }
 
 // selected names the selected parts in words, in the order in which they are stopped.
