@@ -79,7 +79,7 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*round.Done, *r
 		slots.Spool = func(bytes int64) (exchange.Spool, error) { return job.Spool(bytes) }
 	}
 	if job.Stash != nil {
-		slots.Stash = func(bytes int64) (exchange.Spool, error) { return job.Stash(bytes) }
+		slots.Spill = func(bytes int64) (exchange.Spool, error) { return job.Stash(bytes) }
 	}
 	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int, bulk bool) (exchange.Stream, error) {
 		return x.Network.OpenMerge(ctx, p.Participants[i], bulk)

@@ -24,8 +24,6 @@ var large = map[string]struct {
 }{
 	"consensus/state.State":     {52, 13, "pure: its methods are the questions that others ask about the replicated state"},
 	"consensus/state.Contract":  {41, 23, "pure: its methods are the questions that others ask about a contract"},
-	"merge/exchange.run":        {114, 47, "is being split"},
-	"merge/exchange.progress":   {4, 19, "is being split"},
 	"consensus.Group":           {93, 37, "is being split"},
 	"consensus/planner.decider": {86, 6, "is being split"},
 	"consensus/planner.Memory":  {10, 36, "is being split"},

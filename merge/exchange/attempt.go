@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafio"
 	"github.com/swarmd/swarmd/merge/exchange/leafset"
 	"github.com/swarmd/swarmd/merge/exchange/scratch"
 	"github.com/swarmd/swarmd/merge/exchange/wire"
@@ -88,16 +89,19 @@ type Slots struct {
 	// as leaves come in. It is called at most once per round and set of
 	// participants, and the hub closes what it returned. The file must not count
 	// as private memory. An error says that it does not fit; nil: there is no room.
-	// The hub writes nothing to it, or to what Stash makes, but ciphertext under a
+	// The hub writes nothing to it, or to what Spill makes, but ciphertext under a
 	// key that is in memory alone.
 	Spool func(bytes int64) (Spool, error)
-	// Stash is as Spool, for an owner that can merge as leaves come in, and must
+	// Spill is as Spool, for an owner that can merge as leaves come in, and must
 	// hold back some contributors while another stalls: what they send meanwhile
 	// goes there. It is called when the first such leaf comes, and little of the
 	// file may ever be written, so it should be sparse. An error, also of a later
 	// write, and nil cost traffic only: what is not kept is sent again.
-	Stash func(bytes int64) (Spool, error)
+	Spill func(bytes int64) (Spool, error)
 }
+
+// Lender is a slot whose bytes can be used where they lie.
+type Lender = leafio.Lender
 
 // Spool is a scratch file. Close removes it.
 type Spool = scratch.File
@@ -151,7 +155,7 @@ type Config struct {
 	// Sign signs a message by this node's key, and Verify holds a signature to the key that a stream to the participant has proven.
 	Sign     func(msg []byte) ([]byte, error)
 	Verify   func(node string, msg, sig []byte) error
-	Patience time.Duration // how long a contributor is held back for another before Slots.Stash is used; 250 ms
+	Patience time.Duration // how long a contributor is held back for another before Slots.Spill is used; 250 ms
 }
 
 func (c Config) withDefaults() Config {
@@ -171,7 +175,7 @@ func (c Config) withDefaults() Config {
 }
 
 // check validates what Run relies on and returns the method.
-func (a *Attempt) check() (*merge.Method, error) {
+func (a Attempt) check() (*merge.Method, error) {
 	if a.Contract == "" || len(a.Contract) > wire.MaxContract {
 		return nil, fmt.Errorf("%w: contract name has %d bytes, want 1 to %d", ErrPlan, len(a.Contract), wire.MaxContract)
 	}
@@ -219,7 +223,7 @@ func (a *Attempt) check() (*merge.Method, error) {
 }
 
 // checkMethod validates what the method asks of the participants.
-func (a *Attempt) checkMethod(m *merge.Method, contributors, owners int) error {
+func (a Attempt) checkMethod(m *merge.Method, contributors, owners int) error {
 	if least := m.LeastContributors(); contributors < least {
 		return fmt.Errorf("%w: %s needs %d participants of weight above 0, there are %d", ErrPlan, m, least, contributors)
 	}
@@ -249,12 +253,12 @@ func before(run, round, number, run2, round2, number2 uint64) bool {
 
 // planDigest covers everything that participants must agree on but the
 // attempt's number: two attempts with equal digests may resume one another.
-func (a *Attempt) planDigest() merge.Digest {
+func (a Attempt) planDigest() merge.Digest {
 	return a.Planned().Digest()
 }
 
 // Planned returns what all attempts of the round with these participants have in common.
-func (a *Attempt) Planned() Planned {
+func (a Attempt) Planned() Planned {
 	return Planned{
 		Contract: a.Contract, Run: a.Run, Round: a.Round, Method: a.Method, Layout: a.Layout.Digest(), Participants: a.Participants,
 		Epoch: a.Epoch, Witnesses: a.Witnesses,

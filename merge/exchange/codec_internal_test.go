@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/leafio"
 	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
@@ -95,7 +96,7 @@ func (d *duel) sealOfDiffs(t *testing.T, code uint16) []byte {
 	}
 	return d.seal(func(i int) []byte {
 		b := make([]byte, d.a.Layout.LeafLen(i))
-		if err := readLeaf(d.slots.Base, d.a.Layout, i, b); err != nil {
+		if err := leafio.Read(d.slots.Base, d.a.Layout, i, b); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.NewCodec(d.a.Layout).Decode(i, b, d.diff(i, code)[wire.HeaderSize:]); err != nil {

@@ -11,8 +11,8 @@ func (h *Hub) RunByOtherWeights(ctx context.Context, a Attempt, slots Slots, dia
 	if err != nil {
 		return Result{}, err
 	}
-	for s := range r.weights {
-		r.weights[s] = uint32(1 + 1000*s)
+	for s := range r.plan.weights {
+		r.plan.weights[s] = uint32(1 + 1000*s)
 	}
 	return h.carryOut(ctx, r)
 }

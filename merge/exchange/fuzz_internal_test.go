@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math"
 	"runtime"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/merge"
-	"github.com/swarmd/swarmd/merge/exchange/dialing"
-	"github.com/swarmd/swarmd/merge/exchange/leafset"
 	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
@@ -84,6 +81,19 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
+// prepared is an attempt that nobody runs.
+func prepared(t *testing.T, hub *Hub, d *duel) *run {
+	t.Helper()
+	r, err := newRun(hub, d.a, d.slots, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.life = newLifetime(t.Context(), r.plan, hub.cfg.Grace)
+	t.Cleanup(func() { r.life.cancel(nil) })
+	r.prepare(newProgress(r.plan, ""))
+	return r
+}
+
 // FuzzTake gives an owner what must be one leaf of a contributor, without an attempt around it: a thousand times as many
 // executions as FuzzFrames. It takes exactly that leaf, and blames nobody but who said it, or says who did.
 func FuzzTake(f *testing.F) {
@@ -103,25 +113,19 @@ func FuzzTake(f *testing.F) {
 	f.Cleanup(hub.Close)
 	f.Fuzz(func(t *testing.T, how uint8, said []byte) {
 		d := duels[int(how)%len(duels)]
-		r, err := newRun(hub, d.a, d.slots, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.ctx, r.cancel = context.WithCancelCause(context.Background())
-		defer r.cancel(nil)
-		r.conns, r.inbound, r.late = map[*wire.Conn]int{}, []*inbound{nil, newInbound(leafset.NewBitmap(hostileLeaves), minRing)}, dialing.NewClock(time.Second, 2)
-		in := bytes.NewReader(said)
+		r := prepared(t, hub, d)
+		in, codec := bytes.NewReader(said), r.servers[1].receive.codec
 		buf := make([]byte, d.a.Layout.LeafLen(last))
-		err = r.slice(1, wire.NewConn(heard{in}, time.Second), last, buf)
-		if want := r.leafHeader(last); err == nil {
+		err := r.servers[1].receive.leaf(wire.NewConn(heard{in}, time.Second), last, buf)
+		if want := codec.Header(last); err == nil {
 			if !bytes.HasPrefix(said, want.Append(nil)) || len(said)-in.Len() != wire.HeaderSize+int(want.Length) {
 				t.Errorf("%d of %d bytes were taken for a leaf", len(said)-in.Len(), len(said))
 			}
-			if r.codec == nil && !bytes.Equal(buf, said[wire.HeaderSize:wire.HeaderSize+len(buf)]) {
+			if !codec.Shortens() && !bytes.Equal(buf, said[wire.HeaderSize:wire.HeaderSize+len(buf)]) {
 				t.Error("the leaf is not what was said")
 			}
 		}
-		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+		if failure := r.life.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
 		}
 	})
@@ -142,32 +146,24 @@ func FuzzSeal(f *testing.F) {
 	hub := NewHub(keyed(Config{Grace: time.Nanosecond}))
 	f.Cleanup(hub.Close)
 	f.Fuzz(func(t *testing.T, said []byte) {
-		r, err := newRun(hub, d.a, d.slots, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.ctx, r.cancel = context.WithCancelCause(context.Background())
-		defer r.cancel(nil)
-		r.conns, r.inbound, r.late = map[*wire.Conn]int{}, make([]*inbound, 2), dialing.NewClock(time.Second, 2)
-		r.progress = newProgress(r.plan, "", hostileLeaves)
+		r := prepared(t, hub, d)
 		for i := range hostileLeaves {
-			r.progress.add(i, merge.Sum(d.model[:d.a.Layout.LeafLen(i)]))
+			r.progress.merged.Add(i, merge.Sum(d.model[:d.a.Layout.LeafLen(i)]))
 		}
 		in := bytes.NewReader(said)
-		v := &visitor{run: r, j: 1, c: wire.NewConn(heard{in}, time.Second)}
-		err = v.takeSeal()
+		err := r.clients[0].fetch.seal(&clientStream{Conn: wire.NewConn(heard{in}, time.Second), j: 1})
 		taken := said[:len(said)-in.Len()]
-		if (err == nil) != (r.seals[1] != nil) {
+		if (err == nil) != r.sealing.given(1) {
 			t.Errorf("%d bytes were taken for a seal: %v", len(taken), err)
 		}
 		// Whether the owner has signed it is found out when that is asked for.
-		if err == nil && (r.checkSeal(1, r.progress.shard(1, r.owned[1]), r.seals[1]) == nil) != bytes.HasSuffix(taken, good) {
+		if err == nil && (r.sealing.verify(1) == nil) != bytes.HasSuffix(taken, good) {
 			t.Errorf("%d bytes were taken for the owner's word, or its word was not", len(taken))
 		}
-		if held, _ := r.progress.holds(r.owned[1]); !held && !errors.Is(err, errSeal) || held && errors.Is(err, errSeal) {
+		if held, _ := r.progress.merged.HasShard(r.plan.owned[1]); !held && !errors.Is(err, errSeal) || held && errors.Is(err, errSeal) {
 			t.Errorf("leaves are kept: %v, after %v", held, err)
 		}
-		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+		if failure := r.life.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
 		}
 	})
@@ -207,23 +203,17 @@ func FuzzInputs(f *testing.F) {
 	hub := NewHub(keyed(Config{Grace: time.Nanosecond}))
 	f.Cleanup(hub.Close)
 	f.Fuzz(func(t *testing.T, said []byte) {
-		r, err := newRun(hub, d.a, d.slots, nil)
-		if err != nil {
-			t.Fatal(err)
+		r := prepared(t, hub, d)
+		for i := range came {
+			r.progress.record.Came(1, i, []byte{byte(i)})
 		}
-		r.ctx, r.cancel = context.WithCancelCause(context.Background())
-		defer r.cancel(nil)
-		r.conns, r.inbound, r.late = map[*wire.Conn]int{}, make([]*inbound, 2), dialing.NewClock(time.Second, 2)
-		r.progress = newProgress(r.plan, "", hostileLeaves)
-		r.keep(r.progress)
-		copy(r.progress.record.inputs[1], came)
 		in := bytes.NewReader(said)
-		err = r.takeInputs(1, wire.NewConn(heard{in}, time.Second))
+		err := r.servers[1].receive.inputs(wire.NewConn(heard{in}, time.Second))
 		taken := said[:len(said)-in.Len()]
-		if (err == nil) != (r.progress.input(0, 1).Signature != nil && r.progress.input(1, 1).Signature != nil) || err == nil && !bytes.HasSuffix(taken, good) {
+		if (err == nil) != (r.progress.record.Input(0, 1).Signature != nil && r.progress.record.Input(1, 1).Signature != nil) || err == nil && !bytes.HasSuffix(taken, good) {
 			t.Errorf("%d bytes were taken for a word: %v", len(taken), err)
 		}
-		if failure := r.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+		if failure := r.life.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
 		}
 	})

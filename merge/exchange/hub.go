@@ -16,7 +16,6 @@ import (
 const (
 	maxParked     = 1024 // incoming streams that wait for their plan
 	maxParkedEach = 16   // of one node: it needs one per contract
-	maxIdle       = 4    // streams kept per node between attempts
 
 	// BulkBytes is from how many bytes each way on a stream is for bulk: it earns the handshake of a connection for itself, which costs as
 	// much as some hundred KiB on one that is shared. Among a hundred nodes the shares of a model are small, and handshakes are many.
@@ -33,22 +32,16 @@ var ErrNotReady = errors.New("no such attempt is planned here yet")
 // Dial opens a stream to a participant. It must end with its context. A stream for bulk carries [BulkBytes] or more each way.
 type Dial func(ctx context.Context, participant int, bulk bool) (wire.Stream, error)
 
-// line is what idle streams are kept by: one that shares a connection is not for bulk.
-type line struct {
-	node string
-	bulk bool
-}
-
 // Hub joins incoming streams with the attempts of this node and keeps what
 // must outlive an attempt: progress and idle streams. It is safe for
 // concurrent use; contracts are independent of each other.
 type Hub struct {
 	cfg     Config
 	opening *dialing.Limiter
+	idle    idleStreams
 
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
-	idle      map[line][]*wire.Conn
 	parked    map[string]int // by node; no entry is 0
 	waiting   int            // sum of parked
 	closed    bool
@@ -74,7 +67,7 @@ const maxAttempts = 4096
 // mayCome reports whether an attempt of the newest one's round may begin here although its number is not higher: an SN may have made up
 // the newest one, and must not make this node deaf to the attempts that there are.
 func (k *contract) mayCome(run, round uint64, b begun) bool {
-	return k.run.Run == run && k.run.Round == round && !k.ran[b] && len(k.ran) < maxAttempts
+	return k.run.plan.Run == run && k.run.plan.Round == round && !k.ran[b] && len(k.ran) < maxAttempts
 }
 
 // NewHub returns an empty hub.
@@ -84,7 +77,6 @@ func NewHub(cfg Config) *Hub {
 		cfg:       cfg,
 		opening:   dialing.NewLimiter(cfg.StallTimeout),
 		contracts: make(map[string]*contract),
-		idle:      make(map[line][]*wire.Conn),
 		parked:    make(map[string]int),
 		changed:   make(chan struct{}),
 	}
@@ -94,19 +86,14 @@ func NewHub(cfg Config) *Hub {
 // with their contexts, and an attempt's scratch file with it.
 func (h *Hub) Close() {
 	h.mu.Lock()
-	idle := h.idle
-	h.idle, h.closed = make(map[line][]*wire.Conn), true
+	h.closed = true
 	for _, k := range h.contracts {
-		if k.run.over() {
+		if k.run.life.over() {
 			k.progress.release()
 		}
 	}
 	h.mu.Unlock()
-	for _, conns := range idle {
-		for _, c := range conns {
-			c.Close()
-		}
-	}
+	h.idle.close()
 }
 
 // Forget drops what is kept about a contract that no attempt runs for, scratch
@@ -114,7 +101,7 @@ func (h *Hub) Close() {
 func (h *Hub) Forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if k := h.contracts[name]; k != nil && k.run.over() {
+	if k := h.contracts[name]; k != nil && k.run.life.over() {
 		k.progress.release()
 		delete(h.contracts, name)
 	}
@@ -136,13 +123,13 @@ func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (Resul
 
 // carryOut runs an attempt that was checked.
 func (h *Hub) carryOut(ctx context.Context, r *run) (Result, error) {
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	defer r.cancel(nil)
+	r.life = newLifetime(ctx, r.plan, h.cfg.Grace)
+	defer r.life.cancel(nil)
 	if err := h.begin(r); err != nil {
-		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.Number, r.Round, err)
+		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, err)
 	}
 	defer h.finish(r)
-	stop := context.AfterFunc(ctx, r.abort)
+	stop := context.AfterFunc(ctx, r.life.abort)
 	defer stop()
 	return r.run(ctx)
 }
@@ -151,7 +138,7 @@ func (h *Hub) carryOut(ctx context.Context, r *run) (Result, error) {
 func (h *Hub) finish(r *run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	close(r.done)
+	close(r.life.done)
 	if h.closed {
 		r.progress.release()
 	}
@@ -161,34 +148,33 @@ func (h *Hub) finish(r *run) {
 func (h *Hub) begin(r *run) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := h.contracts[r.Contract]
+	k := h.contracts[r.plan.Contract]
 	if k == nil {
 		k = &contract{}
-		h.contracts[r.Contract] = k
+		h.contracts[r.plan.Contract] = k
 	} else {
 		o := k.run
-		if !before(o.Run, o.Round, o.Number, r.Run, r.Round, r.Number) && !k.mayCome(r.Run, r.Round, begun{r.Number, r.plan}) {
-			return fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, o.Number, o.Round)
+		if !before(o.plan.Run, o.plan.Round, o.plan.Number, r.plan.Run, r.plan.Round, r.plan.Number) && !k.mayCome(r.plan.Run, r.plan.Round, begun{r.plan.Number, r.plan.digest}) {
+			return fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, o.plan.Number, o.plan.Round)
 		}
-		if !o.over() {
-			return fmt.Errorf("%w: attempt %d of round %d has not returned yet", ErrPlan, o.Number, o.Round)
+		if !o.life.over() {
+			return fmt.Errorf("%w: attempt %d of round %d has not returned yet", ErrPlan, o.plan.Number, o.plan.Round)
 		}
-		if o.Run != r.Run || o.Round != r.Round {
+		if o.plan.Run != r.plan.Run || o.plan.Round != r.plan.Round {
 			k.ran = nil
 		}
 	}
 	if k.run = r; k.ran == nil {
 		k.ran = map[begun]bool{}
 	}
-	k.ran[begun{r.Number, r.plan}] = true
+	k.ran[begun{r.plan.Number, r.plan.digest}] = true
 	// The first attempt of a round starts from nothing on every node, which is
 	// why nobody has to wait for an owner's bitmap in it.
-	if p := k.progress; p == nil || r.Number == 1 || !p.serves(r.plan, r.slots.Name) {
+	if p := k.progress; p == nil || r.plan.Number == 1 || !p.serves(r.plan.digest, r.slots.Name) {
 		if p != nil {
 			p.release()
 		}
-		k.progress = newProgress(r.plan, r.slots.Name, r.Layout.Leaves())
-		r.keep(k.progress)
+		k.progress = newProgress(r.plan, r.slots.Name)
 	}
 	r.prepare(k.progress)
 	close(h.changed)
@@ -213,45 +199,45 @@ func (h *Hub) Serve(ctx context.Context, s wire.Stream, from string) error {
 		if err != nil {
 			return fmt.Errorf("serve %s: %w", from, err)
 		}
-		r, hi, err2 := h.greet(ctx, c, head, from)
+		s, err2 := h.greet(ctx, c, head, from)
 		if err2 != nil {
 			return fmt.Errorf("serve %s: %w", from, err2)
 		}
-		if err2 = r.serve(hi.Sender, c); err2 != nil {
+		if err2 = s.serve(c); err2 != nil {
 			return fmt.Errorf("serve %s: %w", from, err2)
 		}
-		head, err = r.linger(hi.Sender, c)
+		head, err = s.linger(c)
 	}
 }
 
-// greet reads the rest of a Hello and finds its attempt, or says why not.
-func (h *Hub) greet(ctx context.Context, c *wire.Conn, head wire.Header, from string) (*run, wire.Hello, error) {
+// greet reads the rest of a Hello and binds the stream to its attempt, or says why not.
+func (h *Hub) greet(ctx context.Context, c *wire.Conn, head wire.Header, from string) (*serverStream, error) {
 	if head.Kind != wire.KindHello {
 		c.Reset()
-		return nil, wire.Hello{}, fmt.Errorf("%w: kind %d instead of a hello", wire.ErrFrame, head.Kind)
+		return nil, fmt.Errorf("%w: kind %d instead of a hello", wire.ErrFrame, head.Kind)
 	}
 	b, err := c.Payload(head, wire.MaxHello)
 	if err != nil {
 		c.Reset()
-		return nil, wire.Hello{}, err
+		return nil, err
 	}
 	hi, err := wire.DecodeHello(head.Arg, b)
 	if err != nil {
 		c.Reset()
-		return nil, wire.Hello{}, err
+		return nil, err
 	}
 	c.NoDeadline()
 	r, err := h.match(ctx, hi, from)
-	if err == nil && !r.claim(hi.Sender, c) {
+	if err == nil {
+		if s := r.servers[hi.Sender]; s != nil && s.claim(c) {
+			return s, nil
+		}
 		err = fmt.Errorf("%w: a second stream of one attempt, or one that is over", ErrSuperseded)
 	}
-	if err != nil {
-		c.EndWithin(h.cfg.Grace)
-		c.CloseWith(refusal(r, err))
-		c.Drain()
-		return nil, wire.Hello{}, err
-	}
-	return r, hi, nil
+	c.EndWithin(h.cfg.Grace)
+	c.CloseWith(refusal(r, err))
+	c.Drain()
+	return nil, err
 }
 
 // refusal is what a refused sender is told. Of an attempt that failed it
@@ -264,7 +250,7 @@ func refusal(r *run, err error) wire.Fail {
 	case errors.Is(err, ErrDenied):
 		f.Code = wire.CodeDenied
 	case r != nil:
-		if cause := r.failed(); cause != nil {
+		if cause := r.life.failed(); cause != nil {
 			return cause.frame()
 		}
 	}
@@ -325,49 +311,24 @@ func (h *Hub) findLocked(hi wire.Hello, from string) (*run, error) {
 		return nil, nil
 	}
 	r := k.run
-	if before(r.Run, r.Round, r.Number, hi.Run, hi.Round, hi.Number) {
+	if before(r.plan.Run, r.plan.Round, r.plan.Number, hi.Run, hi.Round, hi.Number) {
 		return nil, nil
 	}
-	older := before(hi.Run, hi.Round, hi.Number, r.Run, r.Round, r.Number)
-	if (older || hi.Plan != r.plan) && r.over() && k.mayCome(hi.Run, hi.Round, begun{hi.Number, hi.Plan}) {
+	older := before(hi.Run, hi.Round, hi.Number, r.plan.Run, r.plan.Round, r.plan.Number)
+	if (older || hi.Plan != r.plan.digest) && r.life.over() && k.mayCome(hi.Run, hi.Round, begun{hi.Number, hi.Plan}) {
 		return nil, nil
 	}
 	if older {
-		return nil, fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, r.Number, r.Round)
+		return nil, fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, r.plan.Number, r.plan.Round)
 	}
-	if hi.Sender >= len(r.Participants) || r.Participants[hi.Sender].Node != from || hi.Sender == r.Self {
+	if hi.Sender >= len(r.plan.Participants) || r.plan.Participants[hi.Sender].Node != from || hi.Sender == r.plan.Self {
 		return nil, fmt.Errorf("%w: %s is not participant %d", ErrDenied, from, hi.Sender)
 	}
-	if hi.Plan != r.plan {
+	if hi.Plan != r.plan.digest {
 		return nil, fmt.Errorf("%w: plans differ: participants, weights, shards, layout or method are not the same", ErrDenied)
 	}
-	if r.Participants[r.Self].Shard.Leaves == 0 {
+	if r.plan.Participants[r.plan.Self].Shard.Leaves == 0 {
 		return nil, fmt.Errorf("%w: this node owns no leaves", ErrDenied)
 	}
 	return r, nil
-}
-
-// takeIdle returns a stream that is kept open, or nil.
-func (h *Hub) takeIdle(to line) *wire.Conn {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	conns := h.idle[to]
-	if len(conns) == 0 {
-		return nil
-	}
-	c := conns[len(conns)-1]
-	h.idle[to] = conns[:len(conns)-1]
-	return c
-}
-
-func (h *Hub) putIdle(to line, c *wire.Conn) {
-	h.mu.Lock()
-	keep := !h.closed && len(h.idle[to]) < maxIdle
-	if keep {
-		h.idle[to] = append(h.idle[to], c)
-	}
-	h.mu.Unlock()
-	if !keep {
-		c.Close()
-	}
 }

@@ -1,94 +1,54 @@
 package exchange
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/swarmd/swarmd/merge"
+	"github.com/swarmd/swarmd/merge/exchange/inventory"
+	"github.com/swarmd/swarmd/merge/exchange/leafio"
 	"github.com/swarmd/swarmd/merge/exchange/leafset"
+	"github.com/swarmd/swarmd/merge/exchange/scratch"
+	"github.com/swarmd/swarmd/merge/exchange/spill"
 	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
-// progress is which leaves of the merged slot hold merged bytes, for one round
-// with one set of participants. It outlives a failed attempt.
+// progress is what outlives a failed attempt, for one round with one set of participants. Means and squares belong to the goroutine
+// that merges the own shard; hub and receivers touch the means only when that is through, or behind a leaf that it has marked.
 type progress struct {
-	plan merge.Digest
-	slot string
+	plan      merge.Digest
+	slot      string
+	changed   *inventory.Signal
+	merged    *inventory.Leaves
+	spill     *spill.File
+	distances *inventory.Distances // nil: the method needs none
+	record    *inventory.Record    // nil: shards have no witnesses
+	means     *means               // an optimiser's input for the leaves of the own shard; nil: not made
+	squares   []float64            // by participant, of its update over the merged leaves of the own shard; nil: the method bounds no updates
 
-	mu      sync.Mutex // guards all below
-	have    []bool
-	digests []merge.Digest
-	changed chan struct{} // closed and replaced when something is known that this node's own goroutines wait for
-	spoiled bool          // what is held may be wrong
-
-	kept
+	mu      sync.Mutex // guards what is below
+	spoiled bool       // what is held may be wrong
 }
 
-func newProgress(plan merge.Digest, slot string, leaves int) *progress {
-	return &progress{
-		plan: plan, slot: slot,
-		have: make([]bool, leaves), digests: make([]merge.Digest, leaves),
-		changed: make(chan struct{}),
+// newProgress prepares a new round's for its method.
+func newProgress(plan *assignment, slot string) *progress {
+	p := &progress{plan: plan.digest, slot: slot, changed: inventory.NewSignal()}
+	p.merged = inventory.NewLeaves(plan.Layout.Leaves(), p.changed)
+	p.spill = spill.New(plan.Layout, plan.task(), len(plan.Participants), plan.others())
+	if plan.witnessed() {
+		p.record = inventory.NewRecord(plan.owned, plan.task(), plan.shards[plan.Self], plan.others(), plan.Layout.Leaves(), p.changed)
 	}
-}
-
-// add tells that another owner's leaf is in the slot. Nobody waits for that but who has read it: with many peers most leaves are others', and
-// each would wake all that wait for one of the own.
-func (p *progress) add(leaf int, d merge.Digest) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.have[leaf], p.digests[leaf] = true, d
-}
-
-// ready returns whether a leaf of the own shard is there, and else a channel that is closed
-// when one is added.
-func (p *progress) ready(leaf int) (bool, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.have[leaf], p.changed
-}
-
-// held returns the bitmap of a shard.
-func (p *progress) held(s leafset.Runs) leafset.Bitmap {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m := leafset.NewBitmap(s.Count())
-	for i, leaf := range s.All() {
-		if p.have[leaf] {
-			m.Set(i)
-		}
+	if plan.method.Distances() {
+		p.distances = inventory.NewDistances(len(plan.Participants), plan.Layout.Leaves(), p.changed)
 	}
-	return m
-}
-
-// result computes the digests once every leaf is there.
-func (p *progress) result(owned []leafset.Runs) Result {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := Result{ModelDigest: merge.Combine(p.digests), Leaves: slices.Clone(p.digests), ShardDigests: make([]merge.Digest, len(owned))}
-	for i, s := range owned {
-		r.ShardDigests[i] = p.shardLocked(i, s)
+	if plan.stepping() {
+		p.merged.WithStates()
 	}
-	return r
-}
-
-// shard returns the digest of an owner's shard all of whose leaves are there.
-func (p *progress) shard(owner int, s leafset.Runs) merge.Digest {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.shardLocked(owner, s)
-}
-
-// holds returns whether all leaves of the own shard are there, and else a channel that is closed when one is added.
-func (p *progress) holds(s leafset.Runs) (bool, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, leaf := range s.All() {
-		if !p.have[leaf] {
-			return false, p.changed
-		}
+	if plan.method.Bounds() && plan.own().Count() > 0 {
+		p.squares = make([]float64, len(plan.Participants))
 	}
-	return true, p.changed
+	return p
 }
 
 // spoil makes another attempt begin with nothing.
@@ -98,37 +58,158 @@ func (p *progress) spoil() {
 	p.spoiled = true
 }
 
-// serves tells whether an attempt can go on from here.
+// serves reports whether an attempt can go on from here.
 func (p *progress) serves(plan merge.Digest, slot string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.plan == plan && p.slot == slot && !p.spoiled
 }
 
-// drop takes a shard's leaves back.
-func (p *progress) drop(s leafset.Runs) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, leaf := range s.All() {
-		p.have[leaf] = false
+// release closes and thereby removes the scratch files.
+func (p *progress) release() {
+	p.spill.Release()
+	if p.means != nil {
+		_ = p.means.file.Close() // It is scratch, and nobody could do anything about an error.
+		p.means = nil
 	}
 }
 
-// shardLocked returns the digest of what an owner tells everybody: merged leaves and, with a method that needs distances, its
-// share of them, so that its seal covers that too.
-func (p *progress) shardLocked(owner int, s leafset.Runs) merge.Digest {
-	digests := make([]merge.Digest, 0, s.Count())
-	for _, leaf := range s.All() {
-		digests = append(digests, p.digests[leaf])
+// add tells that this node has merged a leaf of its task. It wakes who waits when a bundle of the own shard is whole, or the task is.
+func (p *progress) add(plan *assignment, leaf int, d merge.Digest) {
+	wake := false
+	if plan.mine(leaf) {
+		p.merged.Add(leaf, d)
+		wake = p.merged.HasAll(plan.own().Bundle(leaf, leafio.PerBundle(plan.Layout)))
 	}
-	d := merge.Combine(digests)
-	if len(p.shares) == 0 || p.shares[owner] == nil {
+	if p.record != nil {
+		wake = p.record.Merge(leaf, d) || wake
+	}
+	if wake {
+		p.changed.Wake()
+	}
+}
+
+// has reports whether this node has merged a leaf of its task.
+func (p *progress) has(leaf int) bool {
+	if p.record == nil {
+		return p.merged.Has(leaf)
+	}
+	return p.record.Has(leaf)
+}
+
+// merges returns the bitmap of the leaves of the task that this node has merged.
+func (p *progress) merges(task leafset.Runs) leafset.Bitmap {
+	if p.record == nil {
+		return p.merged.Held(task)
+	}
+	return p.record.Bitmap()
+}
+
+// finished returns whether the whole task is merged, and else a channel that is closed when another leaf is.
+func (p *progress) finished(task leafset.Runs) (bool, <-chan struct{}) {
+	if p.record == nil {
+		return p.merged.HasShard(task)
+	}
+	return p.record.Finished()
+}
+
+// received returns the bitmap of the leaves of the task that participant i need not send: merged, or in the spill.
+func (p *progress) received(i int, task leafset.Runs) leafset.Bitmap {
+	return p.spill.Held(i, p.merges(task))
+}
+
+// keep spills a leaf that participant i sent, unless it is not needed any more.
+func (p *progress) keep(i, leaf int, b []byte) {
+	if !p.has(leaf) && !p.spill.Has(i, leaf) {
+		_ = p.spill.Put(i, leaf, b) // Else it is sent again.
+	}
+}
+
+// shard returns the digest of what an owner tells everybody: merged leaves, all of which are there, and, with a method that needs
+// distances, its share of them, so that its seal covers that too.
+func (p *progress) shard(owner int, s leafset.Runs) merge.Digest {
+	d := p.merged.Digest(s)
+	if p.distances == nil {
 		return d
 	}
-	return withShare(d, *p.shares[owner])
+	share, _ := p.distances.ShareOf(owner)
+	if share == nil {
+		return d
+	}
+	return withShare(d, *share)
 }
 
 // withShare is the digest of a shard's leaves and of its owner's share of the distances.
 func withShare(leaves merge.Digest, s wire.Share) merge.Digest {
 	return Claim{Merged: leaves, Sums: s.Digest()}.Shard()
 }
+
+// shards returns all owners' digests.
+func (p *progress) shards(owned []leafset.Runs) []merge.Digest {
+	digests := make([]merge.Digest, len(owned))
+	for i, s := range owned {
+		digests[i] = p.shard(i, s)
+	}
+	return digests
+}
+
+// result computes the digests once every leaf is there.
+func (p *progress) result(owned []leafset.Runs) Result {
+	leaves, state := p.merged.Digests()
+	return Result{
+		ModelDigest: merge.Combine(leaves), Leaves: leaves, ShardDigests: p.shards(owned), StateDigest: state,
+		UpdateSquares: slices.Clone(p.squares),
+	}
+}
+
+// useFiles sets how scratch files are made in this attempt.
+func (p *progress) useFiles(s *Slots) {
+	if p.distances != nil {
+		p.spill.Use(s.Spool)
+	} else {
+		p.spill.Use(s.Spill)
+	}
+}
+
+// openFiles makes the scratch files without which the method can't be carried out, unless the round has them.
+func (p *progress) openFiles(plan *assignment, spool func(int64) (Spool, error)) error {
+	noRoom := func(size int64, err error) error {
+		return fmt.Errorf("%s needs %d bytes of scratch space for what this node merges: %w", plan.method.Name(), size, err)
+	}
+	if p.distances != nil {
+		if err := p.spill.Ensure(); err != nil {
+			size, _ := p.spill.Bytes()
+			return noRoom(size, err)
+		}
+	}
+	if !plan.stepping() || p.means != nil {
+		return nil
+	}
+	size := plan.own().Bytes(plan.Layout)
+	if spool == nil {
+		return noRoom(size, spill.ErrNoRoom)
+	}
+	f, err := scratch.Encrypted(spool)(size)
+	if err != nil {
+		return noRoom(size, err)
+	}
+	p.means = &means{f, plan.own(), plan.Layout}
+	return nil
+}
+
+// means are merged leaves of the own shard, at their offsets in the flat vector, as if they were a slot. One that is read or
+// written is whole.
+type means struct {
+	file   Spool
+	own    leafset.Runs
+	layout *merge.Layout
+}
+
+// at returns where the file has what lies at an offset in the flat vector.
+func (m *means) at(off int64) int64 {
+	return m.own.Offset(m.layout, m.own.Index(m.layout.LeafAt(off)))
+}
+
+func (m *means) ReadAt(b []byte, off int64) (int, error) { return m.file.ReadAt(b, m.at(off)) }
+
+func (m *means) WriteAt(b []byte, off int64) (int, error) { return m.file.WriteAt(b, m.at(off)) }

@@ -106,14 +106,14 @@ func (f *spoolFile) Close() error {
 
 // training is what all nodes of a swarm merge, round after round, by one method.
 type training struct {
-	t       testing.TB
-	method  *merge.Method
-	layout  *merge.Layout
-	local   []*slot
-	merged  []*slot // model and state of the round
-	base    []*slot // of the round before; nil: none
-	spools  []*spools
-	stashes []*spools // may be empty: none are given
+	t      testing.TB
+	method *merge.Method
+	layout *merge.Layout
+	local  []*slot
+	merged []*slot // model and state of the round
+	base   []*slot // of the round before; nil: none
+	spools []*spools
+	spills []*spools // may be empty: none are given
 }
 
 // newTraining has n nodes; if based, there is a committed model with a state that some round has left.
@@ -133,7 +133,7 @@ func newTraining(t testing.TB, m *merge.Method, l *merge.Layout, n int, based bo
 		tr.merged = append(tr.merged, tr.slot())
 		tr.base = append(tr.base, base)
 		tr.spools = append(tr.spools, new(spools))
-		tr.stashes = append(tr.stashes, new(spools))
+		tr.spills = append(tr.spills, new(spools))
 	}
 	return tr
 }
@@ -157,8 +157,8 @@ func clearPadding(l *merge.Layout, b []byte) {
 func (tr *training) join(s *swarm) *swarm {
 	s.extend = func(hub int, slots *exchange.Slots) {
 		slots.Spool = tr.spools[hub].make
-		if len(tr.stashes) > 0 {
-			slots.Stash = tr.stashes[hub].make
+		if len(tr.spills) > 0 {
+			slots.Spill = tr.spills[hub].make
 		}
 		if tr.base[hub] != nil {
 			slots.Base = tr.base[hub]
@@ -342,8 +342,8 @@ func (tr *training) verify(a exchange.Attempt, out []outcome) {
 			}
 		}
 		tr.verifySquares(a, i, o.res.UpdateSquares)
-		if len(tr.stashes) > 0 && len(tr.stashes[i].wrong) > 0 {
-			tr.t.Errorf("participant %d: stash: %v", i, tr.stashes[i].wrong)
+		if len(tr.spills) > 0 && len(tr.spills[i].wrong) > 0 {
+			tr.t.Errorf("participant %d: spill: %v", i, tr.spills[i].wrong)
 		}
 		if s := tr.spools[i]; len(s.wrong) > 0 {
 			tr.t.Errorf("%s: participant %d: scratch file: %v", tr.method, i, s.wrong)

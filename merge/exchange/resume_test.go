@@ -143,7 +143,7 @@ func (tr *training) contributions(i int) *spools {
 	if tr.method.Distances() {
 		return tr.spools[i]
 	}
-	return tr.stashes[i]
+	return tr.spills[i]
 }
 
 // once holds that nothing was written twice to any slot or scratch file of one set of nodes.
@@ -155,7 +155,7 @@ func (tr *training) once() {
 				tr.t.Errorf("participant %d wrote at %d of its slot %d times", i, off, k)
 			}
 		}
-		for _, sp := range []*spools{tr.spools[i], tr.stashes[i]} {
+		for _, sp := range []*spools{tr.spools[i], tr.spills[i]} {
 			if sp.opened > 1 {
 				tr.t.Errorf("participant %d made %d scratch files of one kind", i, sp.opened)
 			}
@@ -235,7 +235,7 @@ func TestASmallerSetStartsOver(t *testing.T) {
 				rest := *tr
 				rest.local, rest.merged = without(tr.local), without(tr.merged)
 				rest.spools = append(tr.spools[:victim:victim], tr.spools[victim+1:]...)
-				rest.stashes = append(tr.stashes[:victim:victim], tr.stashes[victim+1:]...)
+				rest.spills = append(tr.spills[:victim:victim], tr.spills[victim+1:]...)
 				for _, m := range rest.merged {
 					clear(m.b)
 				}
@@ -332,9 +332,9 @@ func TestNoScratchFileIsLeftBehind(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tr, s, a, _, _ := broken(t, k)
 					end(t, tr, s, a)
-					for i, sp := range tr.stashes {
+					for i, sp := range tr.spills {
 						if sp.open != 0 || sp.opened > 1 || len(sp.wrong) > 0 {
-							t.Errorf("participant %d: %d stashes made, %d open; %v", i, sp.opened, sp.open, sp.wrong)
+							t.Errorf("participant %d: %d spills made, %d open; %v", i, sp.opened, sp.open, sp.wrong)
 						}
 					}
 					for i, sp := range tr.spools {

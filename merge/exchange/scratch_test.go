@@ -17,7 +17,7 @@ func TestScratchFilesDoNotShowContributions(t *testing.T) {
 				tr.verify(a, s.runAll(t.Context(), a, tr.local, tr.merged))
 				files := 0
 				for i := range tr.spools {
-					for _, f := range []*spoolFile{tr.spools[i].last, tr.stashes[i].last} {
+					for _, f := range []*spoolFile{tr.spools[i].last, tr.spills[i].last} {
 						if f == nil || len(f.writes) == 0 {
 							continue
 						}

@@ -104,7 +104,7 @@ func TestWhatWasNotWrittenWholeIsNotRead(t *testing.T) {
 	unread("half was written", 1)
 }
 
-// BenchmarkEncrypted writes and reads a leaf as the stash does, in memory, encrypted and plain.
+// BenchmarkEncrypted writes and reads a leaf as the spill does, in memory, encrypted and plain.
 func BenchmarkEncrypted(b *testing.B) {
 	const leaves = 64
 	leaf, got := make([]byte, piece), make([]byte, piece)

@@ -1,4 +1,4 @@
-package exchange
+package leafio
 
 import (
 	"testing"
@@ -15,13 +15,13 @@ func TestBuffersAreAsLongAsTheModelsLeaves(t *testing.T) {
 	for size := merge.MinLeafSize; size <= merge.MaxLeafSize; size *= 2 {
 		l := small.WithLeafSize(size)
 		for range 3 { // from Go's memory and from what was put back
-			b, f := getLeaf(l), getFrame(l)
+			b, f := Room(l), FrameRoom(l)
 			if len(b) != size || len(*f) != 0 || cap(*f) != wire.HeaderSize+size {
 				t.Errorf("leaves of %d bytes: room of %d, frame of %d with room for %d", size, len(b), len(*f), cap(*f))
 			}
 			*f = (*f)[:wire.HeaderSize+1]
-			putLeaf(b)
-			putFrame(f)
+			Free(b)
+			FreeFrame(f)
 		}
 	}
 }

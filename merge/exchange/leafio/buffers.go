@@ -1,4 +1,4 @@
-package exchange
+package leafio
 
 import (
 	"math/bits"
@@ -28,17 +28,18 @@ func (p *pools) get(size, more int) *[]byte {
 
 func (p *pools) put(b *[]byte, more int) { p[bits.Len(uint(cap(*b)-more))].Put(b) }
 
-// getLeaf returns room for any leaf of the layout, with any content.
-func getLeaf(l *merge.Layout) []byte { return *leafPools.get(l.LeafSize(), 0) }
+// Room returns room for any leaf of the layout, with any content.
+func Room(l *merge.Layout) []byte { return *leafPools.get(l.LeafSize(), 0) }
 
-// putLeaf takes back what getLeaf returned, all of it.
-func putLeaf(b []byte) { leafPools.put(&b, 0) }
+// Free takes back what Room returned, all of it.
+func Free(b []byte) { leafPools.put(&b, 0) }
 
-// getFrame returns room for the frame of any leaf of the layout. Its length is 0.
-func getFrame(l *merge.Layout) *[]byte {
+// FrameRoom returns room for the frame of any leaf of the layout. Its length is 0.
+func FrameRoom(l *merge.Layout) *[]byte {
 	b := framePools.get(l.LeafSize(), wire.HeaderSize)
 	*b = (*b)[:0]
 	return b
 }
 
-func putFrame(b *[]byte) { framePools.put(b, wire.HeaderSize) }
+// FreeFrame takes back what FrameRoom returned.
+func FreeFrame(b *[]byte) { framePools.put(b, wire.HeaderSize) }

@@ -28,9 +28,9 @@ func TestOldFailuresAreNoAnswer(t *testing.T) {
 		b := f.Append(nil)
 		c := wire.NewConn(said{Reader: bytes.NewReader(b[wire.HeaderSize:])}, time.Second)
 		c.CountIn(new(wire.Counters))
-		r := &run{Attempt: Attempt{Participants: make([]Participant, 3)}}
-		v := &visitor{run: r, j: 1, c: c, reused: true}
-		if again, err := v.refused(wire.DecodeHeader([wire.HeaderSize]byte(b))); !again || err != nil {
+		f2 := &fetcher{plan: &assignment{Attempt: Attempt{Participants: make([]Participant, 3)}}}
+		s := &clientStream{Conn: c, j: 1, reused: true}
+		if again, err := f2.refused(s, wire.DecodeHeader([wire.HeaderSize]byte(b))); !again || err != nil {
 			t.Errorf("code %d: again %t, %v; want that the owner is asked again", code, again, err)
 		}
 	}
@@ -51,10 +51,10 @@ func TestNoLeafInTurnOnceOver(t *testing.T) {
 		"stream is gone":  {ctx: t.Context(), quit: closed, taken: schedule.Writers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &run{ctx: c.ctx, Attempt: Attempt{Participants: make([]Participant, 2)}, turns: schedule.New(time.Hour)}
+			r := &turns{plan: &assignment{Attempt: Attempt{Participants: make([]Participant, 2)}}, ctx: c.ctx, sched: schedule.New(time.Hour)}
 			var taken []*schedule.Turn
 			for range c.taken {
-				taken = append(taken, r.turns.Ask(schedule.Rank{}))
+				taken = append(taken, r.sched.Ask(schedule.Rank{}))
 			}
 			for range 100 {
 				err := r.inTurn(wire.NewConn(alwaysQueues{}, time.Second), 1, schedule.Rank{}, c.quit, func() error { t.Fatal("sent"); return nil })
@@ -63,11 +63,11 @@ func TestNoLeafInTurnOnceOver(t *testing.T) {
 				}
 			}
 			for _, x := range taken {
-				r.turns.End(x)
+				r.sched.End(x)
 			}
 			for range schedule.Writers { // If one of those above were left, it would be before these, or in their place.
 				select {
-				case <-r.turns.Ask(schedule.Rank{Merged: true, Share: 1}).Granted:
+				case <-r.sched.Ask(schedule.Rank{Merged: true, Share: 1}).Granted:
 				default:
 					t.Error("a turn was not given back")
 				}

@@ -30,7 +30,7 @@ func (d *disk) Close() error { return nil }
 func TestAnOwnerWhoseDiskHangsSaysSo(t *testing.T) {
 	const hung = 1
 	l, local, merged := floats(t, 30, 3)
-	for _, what := range []string{"merged weights", "stash", "spool"} {
+	for _, what := range []string{"merged weights", "spill", "spool"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSwarm(t, 3, exchange.Config{})
@@ -51,13 +51,13 @@ func TestAnOwnerWhoseDiskHangsSaysSo(t *testing.T) {
 					switch {
 					case what == "spool":
 						sl.Spool = open
-					case what == "stash":
-						sl.Stash = open
+					case what == "spill":
+						sl.Spill = open
 					case hub == hung:
 						sl.Merged = &disk{slot: merged[hung], from: l.LeafOffset(own.First), to: l.LeafOffset(own.End()), answers: answers}
 					}
 				}
-				if what == "stash" { // Only who is ahead of another is stashed.
+				if what == "spill" { // Only who is ahead of another is spilled.
 					s.through(newNetwork(func(from, to, _ int) verdict {
 						if from == 0 && to == hung {
 							time.Sleep(8 * time.Second)

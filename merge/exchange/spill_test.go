@@ -102,17 +102,17 @@ func (r *framer) see(b []byte) {
 }
 
 const (
-	stashNodes  = 3
-	stashLeaves = 36
+	spillNodes  = 3
+	spillLeaves = 36
 )
 
 // severed is a training whose link between nodes 1 and 2 does as the verdict says after so many bytes.
 func severed(t *testing.T, text string, v verdict, bytes int) (*training, *swarm, *network, *frames, exchange.Attempt) {
 	t.Helper()
-	l, local, _ := floats(t, stashLeaves, stashNodes)
-	tr := newTraining(t, canonical(t, text), l, stashNodes, true, rand.New(rand.NewPCG(1, 1)))
+	l, local, _ := floats(t, spillLeaves, spillNodes)
+	tr := newTraining(t, canonical(t, text), l, spillNodes, true, rand.New(rand.NewPCG(1, 1)))
 	tr.local = local
-	s := tr.join(newSwarm(t, stashNodes, exchange.Config{}))
+	s := tr.join(newSwarm(t, spillNodes, exchange.Config{}))
 	f := new(frames)
 	a := tr.plan(attempt(t, l, 1, 2, 1, 3))
 	judge := after(1, bytes, v)
@@ -162,9 +162,9 @@ func TestLivePeersSendNothingAgain(t *testing.T) {
 							t.Errorf("leaf %d was sent %d times from %d to %d", l.leaf, k, l.from, l.to)
 						}
 					}
-					for i, sp := range tr.stashes {
+					for i, sp := range tr.spills {
 						if sp.open != 0 {
-							t.Errorf("participant %d has its stash still", i)
+							t.Errorf("participant %d has its spill still", i)
 						}
 					}
 				})
@@ -195,20 +195,20 @@ func TestASlowContributorHoldsNobodyBack(t *testing.T) {
 			if used.opened != 1 || used.open != 0 || used.last.reads == 0 {
 				t.Errorf("%s: got %+v, want a file that was used and closed", text, used)
 			}
-			if tr.stashes[1].opened > 0 && text == "mean" && tr.stashes[1].last.reads > 0 {
-				t.Error("the slow one itself stashed, though it waits for nobody")
+			if tr.spills[1].opened > 0 && text == "mean" && tr.spills[1].last.reads > 0 {
+				t.Error("the slow one itself spilled, though it waits for nobody")
 			}
 		})
 	}
 }
 
-func TestNobodyStallsAndNothingIsStashed(t *testing.T) {
+func TestNobodyStallsAndNothingIsSpilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, s, _, _, a := severed(t, "mean", pass, 0)
 		tr.verify(a, s.runAll(t.Context(), a, tr.local, tr.merged))
-		for i, sp := range tr.stashes {
+		for i, sp := range tr.spills {
 			if sp.opened != 0 {
-				t.Errorf("participant %d made a stash", i)
+				t.Errorf("participant %d made a spill", i)
 			}
 		}
 	})
@@ -229,8 +229,8 @@ func (f *full) WriteAt(b []byte, off int64) (int, error) {
 	return f.Spool.WriteAt(b, off)
 }
 
-// TestWithoutRoomForAStash holds that the merge only costs more then.
-func TestWithoutRoomForAStash(t *testing.T) {
+// TestWithoutRoomForASpill holds that the merge only costs more then.
+func TestWithoutRoomForASpill(t *testing.T) {
 	kinds := map[string]func(*spools) func(int64) (exchange.Spool, error){
 		"not given": func(*spools) func(int64) (exchange.Spool, error) { return nil },
 		"not made": func(*spools) func(int64) (exchange.Spool, error) {
@@ -253,7 +253,7 @@ func TestWithoutRoomForAStash(t *testing.T) {
 				give := s.extend
 				s.extend = func(hub int, slots *exchange.Slots) {
 					give(hub, slots)
-					slots.Stash = kind(tr.stashes[hub])
+					slots.Spill = kind(tr.spills[hub])
 				}
 				net.set(behind)
 				tr.verify(a, s.runAll(t.Context(), a, tr.local, tr.merged))
@@ -262,7 +262,7 @@ func TestWithoutRoomForAStash(t *testing.T) {
 				give = s.extend
 				s.extend = func(hub int, slots *exchange.Slots) {
 					give(hub, slots)
-					slots.Stash = kind(tr.stashes[hub])
+					slots.Spill = kind(tr.spills[hub])
 				}
 				s.runAll(t.Context(), a, tr.local, tr.merged)
 				net.set(anyPass)
@@ -273,7 +273,7 @@ func TestWithoutRoomForAStash(t *testing.T) {
 	}
 }
 
-func TestNoStashIsLeftBehind(t *testing.T) {
+func TestNoSpillIsLeftBehind(t *testing.T) {
 	for name, end := range map[string]func(*training, *swarm, exchange.Attempt){
 		"forget": func(_ *training, s *swarm, a exchange.Attempt) {
 			for _, h := range s.hubs {
@@ -294,14 +294,14 @@ func TestNoStashIsLeftBehind(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, s, net, _, a := severed(t, "mean", stall, 1<<10)
 				s.runAll(t.Context(), a, tr.local, tr.merged)
-				if sp := tr.stashes[2]; sp.open != 1 || sp.bytes[0] != 2*int64(a.Participants[2].Shard.Leaves-1)*merge.MaxLeafSize+2*400 {
-					t.Fatalf("got %+v, want one stash of twice the shard", sp)
+				if sp := tr.spills[2]; sp.open != 1 || sp.bytes[0] != 2*int64(a.Participants[2].Shard.Leaves-1)*merge.MaxLeafSize+2*400 {
+					t.Fatalf("got %+v, want one spill of twice the shard", sp)
 				}
 				net.set(anyPass)
 				end(tr, s, a)
-				for i, sp := range tr.stashes {
+				for i, sp := range tr.spills {
 					if sp.open != 0 || sp.opened > 1 || len(sp.wrong) > 0 {
-						t.Errorf("participant %d: %d stashes made, %d open; %v", i, sp.opened, sp.open, sp.wrong)
+						t.Errorf("participant %d: %d spills made, %d open; %v", i, sp.opened, sp.open, sp.wrong)
 					}
 				}
 			})
