@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,7 +57,7 @@ func makeDir(dir string, mode fs.FileMode, keepSlots bool) (*os.File, error) {
 // Slots.Merged was told of it last. Nobody vouches for either: the file may hold a part of a newer model by now, and a program may have
 // written to it. Take closes nothing and keeps nothing open.
 func Sweep(dir, spill string, take func(note string, model *os.File)) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+	if !slices.ContainsFunc([]string{dir, privateDirs(dir)[0]}, there) {
 		return nil
 	}
 	lock, err := makeDir(dir, 0o700, true)
@@ -75,6 +76,11 @@ func Sweep(dir, spill string, take func(note string, model *os.File)) error {
 		err = errors.Join(err, rmErr)
 	}
 	return errors.Join(err, lock.Close())
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // existing is the lowest directory above and including dir that is there, or the link that is in its place.
@@ -117,10 +123,16 @@ func removeFiles(dir string, keepSlots bool) error {
 
 // removeSlots removes all weight files, those of a session that is merging too.
 func removeSlots(dir string) error {
-	return removeAll(
-		dir, wire.LocalName, wire.Merged0Name, wire.Merged1Name,
-		filepath.Join(privateName, wire.Merged0Name), filepath.Join(privateName, wire.Merged1Name), noteName(0), noteName(1), privateName,
-	)
+	err := removeAll(dir, fileNames[:]...)
+	for _, private := range privateDirs(dir) {
+		if info, statErr := os.Lstat(private); statErr == nil && info.IsDir() {
+			err = errors.Join(err, removeAll(private, wire.Merged0Name, wire.Merged1Name, noteName(0), noteName(1)))
+		}
+		if rmErr := os.Remove(private); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) && !errors.Is(rmErr, unix.ENOTEMPTY) {
+			err = errors.Join(err, rmErr)
+		}
+	}
+	return err
 }
 
 // removeAll removes what is there of these files and empty directories.

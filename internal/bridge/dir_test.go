@@ -97,10 +97,12 @@ func TestSweep(t *testing.T) {
 	dir, spill := filepath.Join(t.TempDir(), "sl"), t.TempDir()
 	files := []string{
 		filepath.Join(dir, "local"), filepath.Join(dir, "merged-0"), filepath.Join(dir, "private", "merged-1"), filepath.Join(dir, "bridge.sock"),
-		filepath.Join(spill, "merged-0"),
+		filepath.Join(spill, "merged-0"), filepath.Join(privateDir(dir), "merged-1"),
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "private"), 0o700); err != nil {
-		t.Fatal(err)
+	for _, private := range []string{privateDir(dir), filepath.Join(dir, "private")} {
+		if err := os.MkdirAll(private, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range files {
 		if err := os.WriteFile(name, make([]byte, 8), 0o600); err != nil {
@@ -128,7 +130,7 @@ func TestSweep(t *testing.T) {
 		if err := bridge.Sweep(dir, spill, func(string, *os.File) {}); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range append(files[:len(files):len(files)], dir) {
+		for _, name := range append(files[:len(files):len(files)], dir, privateDir(dir)) {
 			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s: %v, want it removed", name, err)
 			}
@@ -184,7 +186,7 @@ func TestSweepShowsWhatWasMerged(t *testing.T) {
 			if err != nil || !maps.Equal(got, tt.want) {
 				t.Errorf("shown %q, want %q, %v", got, tt.want, err)
 			}
-			if left, err := os.ReadDir(dir); !errors.Is(err, fs.ErrNotExist) {
+			if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})

@@ -15,13 +15,13 @@ import (
 // maxNote bounds a note in bytes.
 const maxNote = 4 << 10
 
-// noteName is the file, within the directory of the weight files, that says which model a merged one holds.
-func noteName(i int) string { return filepath.Join(privateName, fileNames[1+i]+".note") }
+// noteName is the file, in the private directory, that says which model a merged one holds.
+func noteName(i int) string { return fileNames[1+i] + ".note" }
 
 // openNotes opens the notes of both merged files, or makes them.
 func (s *Slots) openNotes() (err error) {
 	for i := range s.notes {
-		s.notes[i], err = os.OpenFile(filepath.Join(s.dir, noteName(i)), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		s.notes[i], err = os.OpenFile(filepath.Join(s.dir.private, noteName(i)), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return fmt.Errorf("open the note of a weight file: %w", err)
 		}
@@ -31,20 +31,22 @@ func (s *Slots) openNotes() (err error) {
 
 // salvage shows the merged files in dir that have a note.
 func salvage(dir string, take func(note string, model *os.File)) {
-	for i := range 2 {
-		note, err := readNote(filepath.Join(dir, noteName(i)))
-		if err != nil || note == "" {
-			continue
+	for _, private := range privateDirs(dir) {
+		for i := range 2 {
+			note, err := readNote(filepath.Join(private, noteName(i)))
+			if err != nil || note == "" {
+				continue
+			}
+			f, err := openLeft(filepath.Join(private, fileNames[1+i]))
+			if errors.Is(err, fs.ErrNotExist) {
+				f, err = openLeft(filepath.Join(dir, fileNames[1+i]))
+			}
+			if err != nil {
+				continue // it may be anything, or gone
+			}
+			take(note, f)
+			_ = f.Close()
 		}
-		f, err := openLeft(filepath.Join(dir, privateName, fileNames[1+i]))
-		if errors.Is(err, fs.ErrNotExist) {
-			f, err = openLeft(filepath.Join(dir, fileNames[1+i]))
-		}
-		if err != nil {
-			continue // it may be anything, or gone
-		}
-		take(note, f)
-		_ = f.Close()
 	}
 }
 

@@ -7,11 +7,18 @@ import (
 )
 
 // Owner is the user that a program runs as, when that is not the daemon's own: the socket and the file that it writes are given to
-// it, its group may read the merged ones, and the directories, which stay the daemon's, let it pass. Nil is the daemon's own user.
+// it, its group may read the merged ones, and the directories, which stay the daemon's, let it pass. Nil is a program of the daemon's
+// own user that nothing contains; with that user's number, a container does.
 type Owner struct{ UID, GID int }
 
 // foreign tells whether files must be given away.
 func (o *Owner) foreign() bool { return o != nil && o.UID != os.Geteuid() }
+
+// contained tells whether the program is kept from the daemon's files by nothing but its container.
+func (o *Owner) contained() bool { return o != nil && o.UID == os.Geteuid() }
+
+// owns tells whether merged files belong to the program's user, who can open them anew to write by a descriptor that was kept.
+func (o *Owner) owns() bool { return o != nil && (o.contained() || o.GID < 0) }
 
 // Check refuses an owner that this process can't give files to.
 func (o *Owner) Check() error {

@@ -13,9 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateName is the directory, within that of the weight files, for the one that is merged into. It is the daemon's alone: what
-// a program could change before the round is committed would be merged by others, with equal digests.
-const privateName = "private"
+// privateDirs are where the weight file may lie that is merged into: what a program could change before the round is committed
+// would be merged by others, with equal digests. The first is beside the directory of the others, which a container has mounted, under
+// a name that no node's directory has. The second, within it, keeps out users other than the daemon's.
+func privateDirs(dir string) [2]string {
+	return [2]string{filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".private"), filepath.Join(dir, "private")}
+}
 
 // mergedMode lets a program read what is committed, and write it only if it sets out to.
 const mergedMode = 0o400
@@ -23,12 +26,12 @@ const mergedMode = 0o400
 // publish gives the file the name under which the program reads it.
 func (s *Slot) publish() error {
 	s.alone.Store(false)
-	return s.moveTo(s.dir, false)
+	return s.moveTo(s.dir.public, false)
 }
 
 // withdraw takes the file out of the program's reach. It is false if it can't be merged into all the same.
 func (s *Slot) withdraw() bool {
-	if s.moveTo(filepath.Join(s.dir, privateName), true) != nil || !s.sound() {
+	if s.moveTo(s.dir.private, true) != nil || !s.sound() {
 		return false
 	}
 	s.alone.Store(true)
@@ -80,28 +83,69 @@ func (s *Slot) sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// makePrivate makes the directory for the file that is merged into.
-func makePrivate(dir string) error {
-	path := filepath.Join(dir, privateName)
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make directory for merging: %w", err)
-	}
-	info, err := os.Lstat(path)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory: remove it", path)
-	}
-	if err != nil {
-		return fmt.Errorf("make directory for merging: %w", err)
-	}
-	return os.Chmod(path, 0o700)
+// dirs are where the weight files of a session lie.
+type dirs struct {
+	public  string // what the program reaches
+	private string // see privateDirs
+	prefix  string // public as the program knows it; empty: the bridge directory
 }
 
-// takeBackLocked makes the file that is merged into next private. It is replaced if a program has changed it, or may yet.
+// makeDirs makes the directory for the file that is merged into. It lies beside dir, as a rule: a program in a container that has
+// the daemon's user could change what lies within. Where that can't be, as dir is a mount or what it lies in is another user's, it
+// lies within, if such a program is not to be expected.
+func (at Place) makeDirs(dir, prefix string) (dirs, error) {
+	d := dirs{dir, privateDirs(dir)[0], prefix}
+	err := makePrivate(d.private, dir)
+	if err == nil {
+		return d, nil
+	}
+	if at.Owner.contained() {
+		return d, &Error{
+			ReasonSlotLost, "a program that runs as the daemon's user could change what is merged: " + err.Error(),
+			"run it as another user with --ml-user, or name a directory below one of the daemon's with --bridge-dir",
+		}
+	}
+	d.private = privateDirs(dir)[1]
+	return d, makePrivate(d.private, dir)
+}
+
+// makePrivate makes a directory of the daemon's alone, from which files can be moved to dir.
+func makePrivate(path, dir string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make directory for merging: %w", err)
+		}
+	}()
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d: remove it", path, st.Uid)
+	}
+	// Of what is not there the kernel says first whether it could be moved.
+	if err := unix.Rename(filepath.Join(path, "none"), filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("no file can be moved from %s to %s: %w", path, dir, err), os.Remove(path))
+	}
+	return f.Chmod(0o700)
+}
+
+// takeBackLocked makes the file that is merged into next private. It is replaced if a program has changed it, or may yet: one that owns the
+// file may have kept a descriptor by which it opens it anew, wherever that was moved.
 func (s *Slots) takeBackLocked(i int) {
 	m := s.merged[i]
-	if m.broken.Load() == nil && (m.alone.Load() || m.withdraw()) {
+	if m.broken.Load() == nil && (m.alone.Load() || !s.owner.owns() && m.withdraw()) {
 		return
 	}
+	_ = m.close() // a program that has it open keeps it
 	fresh, err := s.make(m)
 	if err != nil {
 		why := lost(err)
@@ -115,7 +159,6 @@ func (s *Slots) takeBackLocked(i int) {
 		return
 	}
 	s.merged[i] = fresh
-	_ = m.free() // it is in nobody's way: a program that has it open keeps it
 }
 
 // lost says that a merged file can't be put where it belongs.
@@ -128,8 +171,8 @@ func lost(err error) *Error {
 
 // make makes the private file that takes the place of one which a program can still change.
 func (s *Slots) make(old *Slot) (*Slot, error) {
-	fresh := newSlot(s.dir, s.prefix, filepath.Base(old.name), old.size)
-	if err := errors.Join(makePrivate(s.dir), fresh.allocatePrivate(s.owner)); err != nil {
+	fresh := newSlot(s.dir, filepath.Base(old.name), old.size)
+	if err := errors.Join(makePrivate(s.dir.private, s.dir.public), fresh.allocatePrivate(s.owner)); err != nil {
 		return nil, err
 	}
 	return fresh, nil
@@ -137,7 +180,7 @@ func (s *Slots) make(old *Slot) (*Slot, error) {
 
 // allocatePrivate makes the slot's file in the private directory.
 func (s *Slot) allocatePrivate(owner *Owner) (err error) {
-	s.path, s.private = filepath.Join(s.dir, privateName, filepath.Base(s.name)), true
+	s.path, s.private = filepath.Join(s.dir.private, filepath.Base(s.name)), true
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -152,15 +195,20 @@ func (s *Slot) allocatePrivate(owner *Owner) (err error) {
 
 // openMerged opens a merged file of an earlier life of the daemon, wherever it was then.
 func (s *Slot) openMerged() (err error) {
-	s.path, s.private = filepath.Join(s.dir, privateName, filepath.Base(s.name)), true
+	s.path, s.private = filepath.Join(s.dir.private, filepath.Base(s.name)), true
 	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
-		s.path, s.private = filepath.Join(s.dir, filepath.Base(s.name)), false
+		s.path, s.private = filepath.Join(s.dir.public, filepath.Base(s.name)), false
 	}
 	s.file, err = openSlot(s.path)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	if err := os.Chmod(s.path, 0o600); err != nil { // ours, and its mode keeps writers out
+	ours, err := openLeft(s.path) // its mode keeps writers out
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	if err := ours.Chmod(0o600); err != nil {
 		return err
 	}
 	if s.file, err = openSlot(s.path); err != nil {

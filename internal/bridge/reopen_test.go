@@ -77,7 +77,7 @@ func TestSlotsThatAreNotThoseOfBefore(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.want)
 		}
 	}
-	if err := os.Remove(filepath.Join(at.Dir, "private", "merged-1")); err != nil {
+	if err := os.Remove(filepath.Join(privateDir(at.Dir), "merged-1")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bridge.OpenSlots(at, 8, "local", ""); !errors.Is(err, fs.ErrNotExist) {
@@ -157,13 +157,13 @@ func TestProgramOfAnotherUser(t *testing.T) {
 	t.Cleanup(func() { _ = slots.Close() })
 	checkOwner(t, dir, nil, 0o711)
 	checkOwner(t, spill, nil, 0o711)
-	checkOwner(t, filepath.Join(dir, "private"), nil, 0o700)
+	checkOwner(t, privateDir(dir), nil, 0o700)
 	slots.Commit()
 	for name, mode := range map[string]fs.FileMode{"bridge.sock": 0o600, "local": 0o600} {
 		checkOwner(t, filepath.Join(dir, name), owner, mode)
 	}
-	for _, name := range []string{"merged-0", "private/merged-1"} {
-		checkOwner(t, filepath.Join(dir, name), &bridge.Owner{UID: os.Geteuid(), GID: owner.GID}, 0o440)
+	for _, path := range []string{filepath.Join(dir, "merged-0"), filepath.Join(privateDir(dir), "merged-1")} {
+		checkOwner(t, path, &bridge.Owner{UID: os.Geteuid(), GID: owner.GID}, 0o440)
 	}
 }
 
@@ -205,6 +205,117 @@ func TestKeptDescriptor(t *testing.T) {
 	b := make([]byte, 16)
 	if _, err := merging.ReadAt(b, 0); err != nil || !bytes.Equal(b, make([]byte, 16)) {
 		t.Errorf("merges into %q: %v", b, err)
+	}
+}
+
+// TestContainedProgram: a program in a container runs as the daemon's user. It has the bridge directory mounted, and kept a descriptor of a
+// committed model.
+func TestContainedProgram(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sl")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	owner := &bridge.Owner{UID: os.Geteuid(), GID: os.Getegid()}
+	at := bridge.Place{Dir: dir, Owner: owner}
+	s, err := bridge.CreateSlots(at, 16, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	var kept []string
+	for range 4 {
+		merging := s.Merging()
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && filepath.Base(path) == merging.Name() {
+				kept = append(kept, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range kept {
+			_ = os.Chmod(path, 0o600)
+			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+				_, _ = f.WriteAt([]byte("garbage"), 0)
+				_ = f.Close()
+			}
+		}
+		b := make([]byte, 16)
+		if _, err := merging.ReadAt(b, 0); err != nil || !bytes.Equal(b, make([]byte, 16)) {
+			t.Fatalf("merges into %q: %v", b, err)
+		}
+		name := s.Commit()
+		fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		kept = append(kept, fmt.Sprintf("/proc/self/fd/%d", fd))
+	}
+	_, _ = s.Merging().WriteAt([]byte("merged"), 0)
+	again, err := bridge.OpenSlots(at, 16, s.Local().Name(), s.CommittedName()) // as the daemon's next life does
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 6)
+	if _, err := again.Merging().ReadAt(b, 0); err != nil || string(b) != "merged" {
+		t.Errorf("a new life finds %q: %v", b, err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestNothingApart: the bridge directory is a mount, so that nothing beside it is on its file system.
+func TestNothingApart(t *testing.T) {
+	dir := smallDir(t)
+	owner := &bridge.Owner{UID: os.Geteuid(), GID: os.Getegid()}
+	var why *bridge.Error
+	_, err := bridge.CreateSlots(bridge.Place{Dir: dir, Owner: owner}, 16, slog.New(slog.DiscardHandler))
+	if !errors.As(err, &why) || why.Code != "SLOT_LOST" || !strings.Contains(why.Message, dir) || !strings.Contains(why.Hint, "--ml-user") {
+		t.Errorf("a program of the daemon's user, in a container: %v", err)
+	}
+	s := createSlots(t, dir, 16)
+	s.Merging()
+	s.Commit()
+	if _, err := s.Merging().WriteAt([]byte("x"), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(privateDir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+}
+
+// TestPrivateDirectoryOfAnother: somebody made it before, where all may make directories.
+func TestPrivateDirectoryOfAnother(t *testing.T) {
+	dir, elsewhere := filepath.Join(t.TempDir(), "sl"), t.TempDir()
+	at := bridge.Place{Dir: dir, Owner: &bridge.Owner{UID: os.Geteuid(), GID: os.Getegid()}}
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Symlink(elsewhere, privateDir(dir))); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bridge.CreateSlots(at, 16, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err := os.ReadDir(elsewhere); err != nil || len(made) > 0 {
+		t.Errorf("made where a link leads: %v, %v", made, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 { // only root can give a directory away
+		return
+	}
+	if err := errors.Join(os.Mkdir(privateDir(dir), 0o777), os.WriteFile(filepath.Join(privateDir(dir), "x"), nil, 0o600), os.Chown(privateDir(dir), 4242, 4242)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bridge.CreateSlots(at, 16, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), privateDir(dir)+" belongs to user 4242") {
+		t.Errorf("a directory of another user: %v", err)
 	}
 }
 

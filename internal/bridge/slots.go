@@ -22,7 +22,7 @@ import (
 // fails. Length and offsets are in bytes.
 type Slot struct {
 	name string // as the program knows it
-	dir  string // of the place
+	dir  dirs
 	path string // where it lies now
 	size int64
 	file *os.File
@@ -135,6 +135,9 @@ func (s *Slot) copied(n int) (int, error) {
 // close removes the file if the name still leads to it: a newer session may have taken the name.
 func (s *Slot) close() error {
 	own, err := s.file.Stat()
+	if errors.Is(err, fs.ErrClosed) { // another one could not be made in its place
+		return nil
+	}
 	if err == nil {
 		if now, statErr := os.Lstat(s.path); statErr == nil && os.SameFile(own, now) {
 			err = os.Remove(s.path)
@@ -148,9 +151,9 @@ func (s *Slot) free() error { return errors.Join(s.view.close(), s.file.Close())
 
 // Slots are the three weight files of one session. Safe for concurrent use.
 type Slots struct {
-	local       *Slot
-	dir, prefix string // where they lie, and how the program knows that
-	owner       *Owner
+	local *Slot
+	dir   dirs
+	owner *Owner
 
 	mu        sync.Mutex
 	merged    [2]*Slot
@@ -168,7 +171,7 @@ type Place struct {
 	Dir     string // the bridge directory
 	Spill   string // takes the files when Dir's file system is too full; empty: none does
 	SpillAs string // Spill as the program knows it; empty: the same path
-	Owner   *Owner // nil: the daemon's user
+	Owner   *Owner // nil: the daemon's user, and no container
 	// MaxModel bounds the length of one file, as the node's owner says; 0: nothing does.
 	MaxModel int64
 	// Verify has committed models summed up for the program whatever their size.
@@ -229,12 +232,13 @@ func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
 	if err := space.Fits(dir, threefold(bytes)); err != nil {
 		return nil, err
 	}
-	if err := makePrivate(dir); err != nil {
+	where, err := at.makeDirs(dir, prefix)
+	if err != nil {
 		return nil, err
 	}
-	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner, verify: at.Verify || bytes <= smallModel}
+	s := &Slots{committed: -1, dir: where, owner: at.Owner, verify: at.Verify || bytes <= smallModel}
 	for i, into := range s.files() {
-		slot := newSlot(dir, prefix, fileNames[i], bytes)
+		slot := newSlot(where, fileNames[i], bytes)
 		allocate := slot.allocatePrivate
 		if into == &s.local {
 			allocate = slot.allocateLocal
@@ -250,8 +254,8 @@ func (at Place) create(dir, prefix string, bytes int64) (*Slots, error) {
 	return s, nil
 }
 
-func newSlot(dir, prefix, name string, bytes int64) *Slot {
-	return &Slot{name: filepath.Join(prefix, name), dir: dir, path: filepath.Join(dir, name), size: bytes}
+func newSlot(dir dirs, name string, bytes int64) *Slot {
+	return &Slot{name: filepath.Join(dir.prefix, name), dir: dir, path: filepath.Join(dir.public, name), size: bytes}
 }
 
 // allocateLocal makes the file that the program writes.
@@ -290,9 +294,13 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 	if local != filepath.Join(prefix, wire.LocalName) {
 		return nil, fmt.Errorf("open weight files: %s is not where they are kept now", local)
 	}
-	s := &Slots{committed: -1, dir: dir, prefix: prefix, owner: at.Owner, verify: at.Verify || bytes <= smallModel}
+	where, err := at.makeDirs(dir, prefix)
+	if err != nil {
+		return nil, err
+	}
+	s := &Slots{committed: -1, dir: where, owner: at.Owner, verify: at.Verify || bytes <= smallModel}
 	for i, into := range s.files() {
-		slot := newSlot(dir, prefix, fileNames[i], bytes)
+		slot := newSlot(where, fileNames[i], bytes)
 		var err error
 		if into == &s.local {
 			slot.file, err = openSlot(slot.path)
@@ -494,10 +502,10 @@ func (s *Slots) Close() error {
 	}
 	for i, f := range s.notes {
 		if f != nil {
-			errs = append(errs, removeAll(s.dir, noteName(i)), f.Close())
+			errs = append(errs, removeAll(s.dir.private, noteName(i)), f.Close())
 		}
 	}
-	if err := os.Remove(filepath.Join(s.dir, privateName)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+	if err := os.Remove(s.dir.private); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

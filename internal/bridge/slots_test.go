@@ -31,6 +31,11 @@ func createSlots(t *testing.T, dir string, size int64) *bridge.Slots {
 	return s
 }
 
+// privateDir is where the file lies that is merged into.
+func privateDir(dir string) string {
+	return filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".private")
+}
+
 func TestSlotsTakeTurns(t *testing.T) {
 	dir := t.TempDir()
 	s := createSlots(t, dir, 1<<20)
@@ -46,7 +51,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 		}
 	}
 	var stat unix.Stat_t
-	if err := unix.Stat(filepath.Join(dir, "private", "merged-1"), &stat); err != nil || stat.Blocks*512 < 1<<20 {
+	if err := unix.Stat(filepath.Join(privateDir(dir), "merged-1"), &stat); err != nil || stat.Blocks*512 < 1<<20 {
 		t.Errorf("only %d bytes are allocated, %v", stat.Blocks*512, err)
 	}
 }
@@ -180,7 +185,7 @@ func TestWhatIsInTheWayIsNamed(t *testing.T) {
 		s.Merging()
 		s.Commit()
 	}
-	private := filepath.Join(dir, "private")
+	private := privateDir(dir)
 	if err := errors.Join(os.RemoveAll(private), os.WriteFile(private, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

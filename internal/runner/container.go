@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -131,7 +132,7 @@ func (c *containers) owner() *bridge.Owner {
 	u, g, _ := strings.Cut(c.spec.User, ":")
 	uid, err := strconv.Atoi(u)
 	if err != nil {
-		return nil // the daemon's own; Check has refused everything else
+		return &bridge.Owner{UID: os.Geteuid(), GID: os.Getegid()} // Check has refused everything else
 	}
 	gid, err := strconv.Atoi(g)
 	if err != nil {

@@ -165,7 +165,7 @@ func (r *Runner) Journal() *session.Journal {
 }
 
 // Owner is the user that the program runs as, and spillAs the path by which it knows the directory of spilled weight files; nil and empty:
-// the daemon's own.
+// the daemon's own, in no container.
 func (r *Runner) Owner() (owner *bridge.Owner, spillAs string) {
 	if r.containers == nil {
 		return nil, ""
