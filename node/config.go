@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 )
@@ -56,15 +57,9 @@ func (c Common) validate() error {
 // SNConfig describes a Swarm Network node.
 type SNConfig struct {
 	Common
-	SentinelHost             string // equal to Host (after resolving): this node is the Sentinel
-	P2PPort, APIPort, FSPort int
-	SentinelFSPort           int
-	Admit                    bool          // a swarm that this node founds has operators admit its SNs
-	Join                     []string      // HOST[:PORT] of SNs' file servers to ask before bootstrapping
-	FoundAfter               time.Duration // before it founds a swarm this node listens so long for one that looks for it
-	QuorumWait               time.Duration // 0: the default of 30 s
-	StallGrace               time.Duration // 0: the default of 60 s
-	Version                  string        // of the program, for backups
+	membership.Options
+	QuorumWait time.Duration // 0: the default of 30 s
+	StallGrace time.Duration // 0: the default of 60 s
 }
 
 // SLConfig describes a Swarm Learning node.
@@ -78,11 +73,4 @@ type SLConfig struct {
 	AllowPeers pattern.List
 	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
 	Patience   session.Patience
-}
-
-func checkPort(flag string, port int) error {
-	if port < 1 || port > 65535 {
-		return fmt.Errorf("--%s %d: want a port from 1 to 65535", flag, port)
-	}
-	return nil
 }

@@ -1,3 +1,3 @@
-// Package node puts the parts of a role together, runs them and stops them in order. It holds no logic: what a part needs
-// of another is joined here by small adapters, each in a file of its own. RunSN and RunSL block for a node's life.
+// Package node composes the nodes of both roles: New(cfg, deps).Run(ctx) opens the parts of a node, runs them and stops them in order. What
+// a node does stands in the packages that it composes.
 package node

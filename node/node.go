@@ -8,18 +8,14 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/health"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
-	"github.com/swarmd/swarmd/merge/exchange"
 )
 
 // Config describes a node: an SNConfig or an SLConfig.
@@ -36,7 +32,7 @@ type Deps struct {
 	// Dial opens connections to APIs.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// OpenHost opens the node's end of the peer-to-peer network, which the node closes.
-	OpenHost func(cfg p2p.Config) (Host, error)
+	OpenHost func(cfg p2p.Config) (p2p.Network, error)
 	// OpenHealth begins to tell how the node fares.
 	OpenHealth func(ctx context.Context, cfg health.Config) (*health.Monitor, error)
 
@@ -48,29 +44,11 @@ type Deps struct {
 	// NewEngine makes an SL's engine.
 	NewEngine func(cfg session.Config) *session.Engine
 	// OpenBridge makes what an SL's program reaches its node by.
-	OpenBridge func(cfg bridge.Config) (Bridge, error)
+	OpenBridge func(cfg bridge.Config) (runner.Bridge, error)
 	// Containers opens what programs in containers run in.
 	Containers func(ctx context.Context, log *slog.Logger) (runner.Containers, error)
 	// StartProcess starts the program where it runs as a process, and stops it when ctx ends.
 	StartProcess func(ctx context.Context) (runner.Running, error)
-}
-
-// Host is a node's end of the peer-to-peer network; *p2p.Host has the methods' documentation.
-type Host interface {
-	Handle(protocol string, policy p2p.Policy, fn func(ctx context.Context, s Stream))
-	// Dial opens a stream; dedicated: on a connection of its own.
-	Dial(ctx context.Context, to p2p.Addr, protocol string, dedicated bool, fits func(p2p.Peer) error) (Stream, error)
-	Contact(ctx context.Context, hostport string, role identity.Role) (p2p.Peer, error)
-	Disconnect(id peer.ID)
-	Close() error
-}
-
-// Stream is a stream of a Host; *p2p.Stream has the methods' documentation.
-type Stream interface {
-	net.Conn
-	exchange.Stream
-	Peer() p2p.Peer
-	Disconnect() error
 }
 
 // API is an SN's API; *rpc.Server has the methods' documentation.
@@ -78,21 +56,6 @@ type API interface {
 	Between() http.Handler
 	Vet(c state.Command) (state.Command, error)
 	Serve(ctx context.Context, ln net.Listener, cfg *tls.Config) error
-}
-
-// Bridge is what an SL's program reaches its node by; *bridge.Server has the methods' documentation.
-type Bridge interface {
-	runner.Bridge
-	Slots
-	Run(ctx context.Context) error
-	Ready() <-chan struct{}
-	Release()
-}
-
-// Slots makes and finds the weight files of sessions.
-type Slots interface {
-	CreateSlots(bytes int64) (session.Slots, error)
-	OpenSlots(bytes int64, local, committed string) (session.Slots, error)
 }
 
 // Node is a node that is yet to run.
@@ -120,7 +83,7 @@ func (d Deps) orMachine() Deps {
 		d.Dial = new(net.Dialer).DialContext
 	}
 	if d.OpenHost == nil {
-		d.OpenHost = openLibp2p
+		d.OpenHost = p2p.Open
 	}
 	if d.OpenHealth == nil {
 		d.OpenHealth = health.Open
@@ -135,7 +98,7 @@ func (d Deps) orMachine() Deps {
 		d.NewEngine = session.New
 	}
 	if d.OpenBridge == nil {
-		d.OpenBridge = openBridge
+		d.OpenBridge = runner.OpenBridge
 	}
 	return d
 }

@@ -13,11 +13,11 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/recovery"
 	"github.com/swarmd/swarmd/consensus/restore"
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/epoch"
 	"github.com/swarmd/swarmd/internal/launch/start"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/userdirs"
-	"github.com/swarmd/swarmd/node"
 )
 
 func restoreCommand(e Env) *cli.Command {
@@ -45,7 +45,7 @@ func restoreSN(c *cli.Context, e Env) error {
 	if host == "" {
 		return errors.New("mandatory parameter --host-ip not specified; give the address under which other nodes will reach this SN")
 	}
-	if err := node.CheckHost("host-ip", host); err != nil {
+	if err := address.CheckHost("host-ip", host); err != nil {
 		return err
 	}
 	name, dir := c.String("name"), c.String("state-dir")

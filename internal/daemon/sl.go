@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/identity/pattern"
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/start"
@@ -170,7 +171,7 @@ func namedSNs(o *start.SL) ([]string, error) {
 			if sn = strings.TrimSpace(sn); sn == "" {
 				continue
 			}
-			addr, err := node.SNAddress(sn, int(o.APIPort.Or(start.APIPort)))
+			addr, err := address.API(sn, int(o.APIPort.Or(start.APIPort)))
 			if err != nil {
 				return nil, err
 			}

@@ -9,8 +9,10 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/address"
 	"github.com/swarmd/swarmd/internal/launch/component"
 	"github.com/swarmd/swarmd/internal/launch/start"
+	"github.com/swarmd/swarmd/internal/membership"
 	"github.com/swarmd/swarmd/node"
 )
 
@@ -68,21 +70,24 @@ func snNode(c *cli.Context, e Env, o *start.SN) (node.SNConfig, error) {
 	if err := o.Check(); err != nil {
 		return node.SNConfig{}, err
 	}
-	if err := node.CheckHost("sentinel-ip", o.SentinelHost); err != nil {
+	if err := address.CheckHost("sentinel-ip", o.SentinelHost); err != nil {
 		return node.SNConfig{}, err
 	}
 	if o.Admit != "" && o.Admit != state.AdmitOperator {
 		return node.SNConfig{}, fmt.Errorf("--admit %q: want operator, or leave it out: then nobody is asked", o.Admit)
 	}
 	for _, j := range o.Join {
-		if _, err := node.JoinAddress(j); err != nil {
+		if _, err := address.FileServer(j); err != nil {
 			return node.SNConfig{}, err
 		}
 	}
 	cfg := node.SNConfig{
-		Common: base, SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
-		FSPort: int(o.FSPort.Or(start.FSPort)), SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
-		Version: version(),
+		Common: base,
+		Options: membership.Options{
+			SentinelHost: o.SentinelHost, P2PPort: int(o.P2PPort.Or(start.P2PPort)), APIPort: int(o.APIPort.Or(start.APIPort)),
+			FSPort: int(o.FSPort.Or(start.FSPort)), SentinelFSPort: int(o.SentinelFSPort.Or(start.FSPort)), Join: o.Join, Admit: o.Admit != "",
+			Version: version(),
+		},
 	}
 	if !o.FoundAtOnce {
 		cfg.FoundAfter = listenBefore

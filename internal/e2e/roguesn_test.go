@@ -22,8 +22,8 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 	"github.com/swarmd/swarmd/internal/p2p"
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
+	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/merge"
-	"github.com/swarmd/swarmd/node"
 )
 
 // TestSLGivesARogueSNNothing has an SL begin at an SN that lies about the plan: it names itself, with a node key and an SVID
@@ -85,7 +85,7 @@ func startRogueSN(t *testing.T, w *swarm) *rogueSN {
 		Key: p2ptest.NewKey(t), Source: src, Domains: domains, ListenAddrs: []string{w.Addr(r.address) + ":0"},
 		SwarmID: func() string { return r.swarmID }, Log: slog.New(slog.DiscardHandler),
 	})
-	r.host.Handle(node.MergeProtocol, p2p.Policy{Roles: []identity.Role{identity.RoleSL}}, func(_ context.Context, s *p2p.Stream) {
+	r.host.Handle(peering.Protocol, p2p.Policy{Roles: []identity.Role{identity.RoleSL}}, func(_ context.Context, s *p2p.Stream) {
 		for buf := make([]byte, 4096); ; {
 			n, err := s.Read(buf)
 			r.stolen.Add(int64(n))

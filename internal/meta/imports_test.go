@@ -14,7 +14,7 @@ var ranks = []struct {
 }{
 	{"0-", []string{"consensus/ledger", "identity/naming", "identity/pattern", "internal/atomicfile", "internal/filelock", "internal/text", "merge/blake", "merge/exchange/dialing", "merge/exchange/schedule", "merge/exchange/scratch"}}, // the state counts its records and decides who may take part, a digest is a hash
 	{"0", []string{
-		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
+		"consensus/state", "identity", "merge", "api/swarm/v1", "python", "internal/bridge/wire", "internal/child", "internal/address", "internal/nearest", "internal/netns", "internal/nonce", "internal/pause", "internal/rpc/refused", "internal/session/begun", "internal/shellwords", "internal/space", "internal/terminal", "internal/userdirs",
 	}},
 	{"0a", []string{"internal/round"}},
 	{"0b", []string{"internal/round/onwire"}}, // rounds as the API carries them
@@ -29,7 +29,8 @@ var ranks = []struct {
 	{"1+", []string{"consensus/ledger/audit", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
 	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},           // verifies as the audit does
 	{"2", []string{"consensus/restore", "internal/rpc", "internal/client"}},                                                                            // the latter know the API, neither the other
-	{"2+", []string{"internal/runner"}},
+	{"2+", []string{"internal/runner", "internal/admission", "internal/membership"}},
+	{"2++", []string{"internal/peering"}},
 	{"3", []string{"node"}},
 	// Parts of swci; nobody else imports them (onlyFor).
 	{"4-a", []string{"internal/swci/exit", "internal/swci/metrics", "internal/swci/modelfile"}},

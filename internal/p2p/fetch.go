@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 )
 
@@ -36,14 +35,6 @@ type FetchRequest struct {
 	Offset int64 `json:"offset,omitempty"`
 }
 
-// FetchStream is a stream of FetchProtocol; *Stream fulfils it.
-type FetchStream interface {
-	net.Conn
-	CloseWrite() error
-	Reset() error
-	Peer() Peer
-}
-
 // Opener gives the content from the request's Offset on: a reader, which ServeFetch closes, of exactly size bytes. Its
 // error is told to the peer, so it must be fit to read; the opener decides whether this peer may have it.
 type Opener func(ctx context.Context, peer Peer, req FetchRequest) (content io.ReadCloser, size int64, err error)
@@ -54,7 +45,7 @@ type fetchReply struct {
 }
 
 // ServeFetch answers one stream of FetchProtocol and ends it. An error says why the fetch was not answered, which a refusal is not.
-func ServeFetch(ctx context.Context, s FetchStream, open Opener) error {
+func ServeFetch(ctx context.Context, s Conn, open Opener) error {
 	if err := serveFetch(ctx, s, open); err != nil {
 		_ = s.Reset()
 		return err
@@ -63,7 +54,7 @@ func ServeFetch(ctx context.Context, s FetchStream, open Opener) error {
 	return nil
 }
 
-func serveFetch(ctx context.Context, s FetchStream, open Opener) error {
+func serveFetch(ctx context.Context, s Conn, open Opener) error {
 	_ = s.SetDeadline(time.Now().Add(fetchStall))
 	var req FetchRequest
 	if err := ReadMessage(s, maxFetchHead, &req); err != nil {
@@ -97,7 +88,7 @@ func Fetch(ctx context.Context, h *Host, from Addr, req FetchRequest, maxSize in
 
 // FetchOver is Fetch over a stream of FetchProtocol that the caller has opened, to see first who answers. It closes the
 // stream.
-func FetchOver(ctx context.Context, s FetchStream, req FetchRequest, maxSize int64, dst io.Writer) error {
+func FetchOver(ctx context.Context, s Conn, req FetchRequest, maxSize int64, dst io.Writer) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if err := fetch(s, req, maxSize, dst); err != nil {
@@ -111,7 +102,7 @@ func FetchOver(ctx context.Context, s FetchStream, req FetchRequest, maxSize int
 	return nil
 }
 
-func fetch(s FetchStream, req FetchRequest, maxSize int64, dst io.Writer) error {
+func fetch(s Conn, req FetchRequest, maxSize int64, dst io.Writer) error {
 	_ = s.SetDeadline(time.Now().Add(fetchStall))
 	if err := WriteMessage(s, req); err != nil {
 		return err

@@ -80,10 +80,20 @@ type Swarm interface {
 	EndSession(ctx context.Context, req *swarmv1.EndSessionRequest) error
 }
 
-// Bridge is the program's way to its node. *bridge.Server fulfils it.
+// Bridge is the program's way to its node: OpenBridge's in production. *bridge.Server has the methods' documentation.
 type Bridge interface {
 	Claim(keep bool) error
 	Resume(session, layout string, weight int)
+	Run(ctx context.Context) error
+	Ready() <-chan struct{}
+	Release()
+	Slots
+}
+
+// Slots makes and finds the weight files of sessions.
+type Slots interface {
+	CreateSlots(bytes int64) (session.Slots, error)
+	OpenSlots(bytes int64, local, committed string) (session.Slots, error)
 }
 
 // runtime starts an SL's program.
@@ -151,9 +161,6 @@ func (r *Runner) Isolation() string {
 	}
 	return r.how.isolation()
 }
-
-// Keeps reports whether the weight files and the session of an earlier run of the daemon may be needed.
-func (r *Runner) Keeps() bool { return r.containers != nil && r.containers.kept }
 
 // Journal opens the record by which the next run of the daemon resumes the program's session; nil: the program dies with the daemon.
 func (r *Runner) Journal() *session.Journal {

@@ -22,6 +22,7 @@ func TestBanOfAnSL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 60}
 			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
+				enrolled(s, 3)
 				slowly(s, 50*time.Millisecond)
 				for _, sn := range []string{"sn-0", "sn-1", "sn-2"} {
 					s.Slow("sl-0", sn, 200*time.Millisecond) // its Done comes late

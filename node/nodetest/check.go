@@ -20,8 +20,11 @@ func (s *Swarm) close() {
 		s.End()
 	}
 	for _, n := range s.sls {
-		n.end(true)
-		n.container.kill()
+		n.end()
+		n.contained().kill()
+	}
+	for _, n := range s.sls {
+		n.tasks.Wait()
 	}
 	for _, n := range s.order {
 		n.end(true)
@@ -31,8 +34,8 @@ func (s *Swarm) close() {
 			n.tasks.Wait()
 		}
 	}
-	for _, t := range s.transports {
-		t.CloseIdleConnections()
+	for _, c := range s.clients {
+		_ = c.Close() // idle connections; never fails
 	}
 	s.Network.snap(errLeft, func(*stream) bool { return true })
 	s.Network.serving.Wait()

@@ -3,161 +3,104 @@ package nodetest
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"sync"
+	"time"
 
-	"github.com/swarmd/swarmd/internal/bridge"
-	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/launch"
+	"github.com/swarmd/swarmd/internal/launch/container"
+	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
-	"github.com/swarmd/swarmd/node"
 )
 
-// container keeps a program running while its daemons come and go. It is the bridge.Handler that the program knows: a call
-// that no daemon has answered is repeated at the next one, as the Python package does.
-type container struct {
+// program keeps running in its container while daemons come and go.
+type program struct {
 	run   *Run
+	life  string
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
-
-	mu      sync.Mutex // guards what follows
-	daemon  *daemon    // nil: none serves
-	changed chan struct{}
+	began time.Time
+	ended time.Time // set before run is done
 }
 
-// daemon is one life's bridge.
-type daemon struct {
-	bridge.Handler
-	gone context.Context // the daemon's life
+// kill ends the program; a nil one has ended.
+func (p *program) kill() {
+	if p != nil {
+		p.stop()
+		p.tasks.Wait()
+	}
 }
 
-var _ bridge.Handler = (*container)(nil)
+// containers are runner.Containers in memory, of which an SL has one at most, as one run of the daemon knows them.
+type containers struct {
+	sl  *sl
+	run *Run // to be started; nil: none
+}
 
-func newContainer(run *Run) *container {
-	ctx, stop := context.WithCancel(context.Background())
-	c := &container{run: run, stop: stop, changed: make(chan struct{})}
-	c.tasks.Go(func() {
-		err := run.train(ctx, c)
-		run.finish(err)
+var _ runner.Containers = containers{}
+
+// Check implements runner.Containers.
+func (c containers) Check(context.Context, container.Spec) error { return nil }
+
+// Close implements runner.Containers.
+func (c containers) Close() error { return nil }
+
+// Find implements runner.Containers.
+func (c containers) Find(_ context.Context, node, scope string) ([]container.Found, error) {
+	p := c.sl.contained()
+	if p == nil {
+		return nil, nil
+	}
+	f := container.Found{ID: "memory", Name: "memory", Node: node, Scope: scope, Life: p.life, State: "running", Started: p.began}
+	if p.run.isDone() {
+		f.State, f.Finished, f.ExitCode = "exited", p.ended, exitOf(p.run.Err()).ExitCode
+	}
+	return []container.Found{f}, nil
+}
+
+// Start implements runner.Containers.
+func (c containers) Start(ctx context.Context, spec container.Spec) (runner.Running, error) {
+	if c.run == nil {
+		return nil, errors.New("the program of before was to be adopted")
+	}
+	inside, stop := context.WithCancel(context.Background())
+	p := &program{run: c.run, life: spec.Life, stop: stop, began: time.Now()}
+	c.sl.contain(p)
+	p.tasks.Go(func() {
+		err := p.run.train(inside, &c.sl.entry)
+		p.ended = time.Now()
+		p.run.finish(err)
 	})
-	return c
+	return c.watch(ctx, p), nil
 }
 
-// kill ends the program; a nil container has none.
-func (c *container) kill() {
-	if c != nil {
-		c.stop()
-		c.tasks.Wait()
-	}
+// Adopt implements runner.Containers.
+func (c containers) Adopt(ctx context.Context, _ container.Found, _ container.Spec) (runner.Running, error) {
+	return c.watch(ctx, c.sl.contained()), nil
 }
 
-// serve lets a daemon answer the program from when its train is called until its context ends or the program does.
-func (c *container) serve(h node.BridgeHandler) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		c.put(&daemon{h, ctx})
-		defer c.put(nil)
+// watch sees the program end. It lives on when ctx ends, which is the daemon's crash.
+func (c containers) watch(ctx context.Context, p *program) *running {
+	r := &running{id: "memory", done: make(chan struct{}), stop: p.stop}
+	c.sl.tasks.Go(func() {
+		defer close(r.done)
 		select {
+		case <-p.run.Done():
+			r.exit = exitOf(p.run.Err())
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.run.Done():
-			return c.run.Err()
+			r.exit = launch.Exit{ExitCode: -1, Reason: "nobody waits for it"}
 		}
-	}
+	})
+	return r
 }
 
-func (c *container) put(d *daemon) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.daemon = d
-	close(c.changed)
-	c.changed = make(chan struct{})
+// Remove implements runner.Containers.
+func (c containers) Remove(context.Context, container.Found) error {
+	c.sl.contained().kill()
+	c.sl.contain(nil)
+	return nil
 }
 
-// call repeats a call until a daemon that lives has answered it.
-func call[T any](ctx context.Context, c *container, fn func(h bridge.Handler) (T, error)) (T, error) {
-	for {
-		c.mu.Lock()
-		d, changed := c.daemon, c.changed
-		c.mu.Unlock()
-		if d != nil {
-			v, err := fn(d)
-			var stopped *session.Error
-			if d.gone.Err() == nil && (!errors.As(err, &stopped) || stopped.Code != "DAEMON_STOPPED") {
-				return v, err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			var none T
-			return none, ctx.Err()
-		case <-changed:
-		}
-	}
-}
-
-// Open implements bridge.Handler.
-func (c *container) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
-	return call(ctx, c, func(h bridge.Handler) (bridge.OpenResult, error) { return h.Open(ctx, req) })
-}
-
-// Sync implements bridge.Handler.
-func (c *container) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncResult, error) {
-	return c.poll(ctx, func(h bridge.Handler) (bridge.SyncResult, error) { return h.Sync(ctx, req) })
-}
-
-// Close implements bridge.Handler.
-func (c *container) Close(ctx context.Context, req wire.CloseRequest) (bridge.SyncResult, error) {
-	return c.poll(ctx, func(h bridge.Handler) (bridge.SyncResult, error) { return h.Close(ctx, req) })
-}
-
-// poll is call for the two that block: no daemon in time means to ask again.
-func (c *container) poll(ctx context.Context, fn func(h bridge.Handler) (bridge.SyncResult, error)) (bridge.SyncResult, error) {
-	res, err := call(ctx, c, fn)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = &bridge.PendingError{Waiting: "waiting for the swarm daemon to return"}
-	}
-	return res, err
-}
-
-// Report implements bridge.Handler.
-func (c *container) Report(ctx context.Context, req wire.ReportRequest) error {
-	_, err := call(ctx, c, func(h bridge.Handler) (any, error) { return nil, h.Report(ctx, req) })
-	return err
-}
-
-// Abort implements bridge.Handler.
-func (c *container) Abort(ctx context.Context, req wire.AbortRequest) error {
-	_, err := call(ctx, c, func(h bridge.Handler) (any, error) { return nil, h.Abort(ctx, req) })
-	return err
-}
-
-// openJournal opens what an SL's earlier life left, nil if programs die with their daemons.
-func (n *sl) openJournal(log *slog.Logger) *session.Journal {
-	if !n.swarm.cfg.Containers {
-		return nil
-	}
-	if n.journal == "" {
-		n.journal = filepath.Join(n.swarm.t.TempDir(), "session.json")
-	}
-	n.record = session.OpenJournal(n.journal, log)
-	return n.record
-}
-
-// takeUp has a new life go on with the session of a program that lives on, and forget any other.
-func (n *sl) takeUp(engine *session.Engine) {
-	if n.record == nil {
-		return
-	}
-	saved := n.record.Record().Session
-	switch {
-	case n.container == nil || n.container.run.isDone():
-		n.record.Forget()
-	case saved != nil:
-		engine.Resume(saved)
-	}
-}
-
-// openSlots gives a new life the weight files of the one before.
+// openSlots gives a new run of the daemon the weight files of the one before.
 func (n *sl) openSlots(_ int64, local, committed string) (session.Slots, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

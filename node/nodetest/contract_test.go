@@ -146,7 +146,7 @@ func TestCompletedContractRefusesSessions(t *testing.T) {
 func TestKilledAtTheVeryEnd(t *testing.T) {
 	history(t, nodetest.Config{SNs: 1, SLs: 3, Steps: 1}, func(t *testing.T, s *nodetest.Swarm) {
 		s.Until("a round", func() bool { return s.Round() >= 1 })
-		s.Slow("sn-0", "sl-1", time.Second) // It hears late that training is over.
+		s.Slow("sn-0", "sl-1", 500*time.Millisecond) // It hears late that training is over.
 		s.Until("training to be over", func() bool { return s.View(nodetest.Contract).Over })
 		s.Crash("sl-1")
 		s.Slow("sn-0", "sl-1", 0)

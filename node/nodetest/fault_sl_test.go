@@ -42,6 +42,7 @@ func united(all ...string) func(s *nodetest.Swarm) {
 
 // late makes the word of sl-0 take a while, so that the others' is in before.
 func late(s *nodetest.Swarm) {
+	enrolled(s, 3)
 	slowly(s, 50*time.Millisecond)
 	for _, sn := range []string{"sn-0", "sn-1", "sn-2"} {
 		s.Slow("sl-0", sn, 200*time.Millisecond)

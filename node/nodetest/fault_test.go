@@ -153,6 +153,11 @@ func names(r nodetest.Round) []string {
 	return list
 }
 
+// enrolled waits until this many SLs have a session: on slow links it takes seconds to get there.
+func enrolled(s *nodetest.Swarm, n int) {
+	s.Until("sessions", func() bool { c := s.View(nodetest.Contract); return c != nil && len(c.Sessions) == n })
+}
+
 // slowly makes exchanges take a while, so that something can happen during one.
 func slowly(s *nodetest.Swarm, d time.Duration) {
 	s.Slow("sl-0", "sl-1", d)

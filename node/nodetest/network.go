@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/p2p"
 )
 
 // keepalive is how long a stream over a cut link stays open on both sides, as with yamux's keep-alives.
@@ -54,11 +56,18 @@ type host struct {
 	name     string
 	peerID   string
 	role     string
-	spiffe   string // guarded by Network.mu, as all that follows
+	spiffe   string
+	swarmID  func() string // guarded by Network.mu, as all that follows; nil: none
 	refuses  func(peerID string) error
 	gone     bool
 	expired  bool
-	services map[string]func(*conn)
+	services map[string]service
+}
+
+// service answers the streams of a protocol.
+type service struct {
+	admits func(from *host) error // nil: all
+	fn     func(*conn)
 }
 
 func newNetwork() *Network {
@@ -69,11 +78,11 @@ func newNetwork() *Network {
 }
 
 // attach begins a life of a node.
-func (n *Network) attach(id nodeID, role string) *host {
+func (n *Network) attach(id nodeID) *host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := &host{
-		network: n, name: id.name, peerID: id.peerID, role: role, spiffe: id.spiffe, services: map[string]func(*conn){},
+		network: n, name: id.name, peerID: id.peerID, role: id.role, spiffe: id.spiffe, services: map[string]service{},
 		refuses: func(string) error { return nil },
 	}
 	n.hosts[id.name] = h
@@ -213,20 +222,6 @@ func (h *host) expire() {
 	h.network.snap(errExpired, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
 }
 
-// spiffeID is what the host's SVID says.
-func (h *host) spiffeID() string {
-	h.network.mu.Lock()
-	defer h.network.mu.Unlock()
-	return h.spiffe
-}
-
-// refuse has the host refuse all connections but those to its API with the peers for whom fn gives a reason.
-func (h *host) refuse(fn func(peerID string) error) {
-	h.network.mu.Lock()
-	defer h.network.mu.Unlock()
-	h.refuses = fn
-}
-
 // cutOff ends all streams with a peer but those to the API, where nobody shows a node key.
 func (h *host) cutOff(peerID string) {
 	h.network.snap(syscall.ECONNRESET, func(w *stream) bool {
@@ -240,12 +235,6 @@ func (h *host) renew() {
 	h.expired = false
 }
 
-func (h *host) hasExpired() bool {
-	h.network.mu.Lock()
-	defer h.network.mu.Unlock()
-	return h.expired
-}
-
 func (h *host) isGone() bool {
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()
@@ -253,10 +242,12 @@ func (h *host) isGone() bool {
 }
 
 // handle sets what answers streams of a service. fn owns the stream.
-func (h *host) handle(service string, fn func(*conn)) {
+func (h *host) handle(name string, fn func(*conn)) { h.serve(name, service{fn: fn}) }
+
+func (h *host) serve(name string, s service) {
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()
-	h.services[service] = fn
+	h.services[name] = s
 }
 
 // dial opens a stream; to a host behind a cut link it takes until the link heals or ctx ends. A peer ID, if given, must
@@ -299,7 +290,7 @@ func (n *Network) connect(h *host, name, peerID, service string) (*conn, error) 
 	switch {
 	case h.gone:
 		return nil, net.ErrClosed
-	case to == nil || to.gone || to.services[service] == nil:
+	case to == nil || to.gone || to.services[service].fn == nil:
 		return nil, fmt.Errorf("dial %s: %w", name, syscall.ECONNREFUSED)
 	case h.expired || to.expired:
 		return nil, fmt.Errorf("dial %s: handshake: %w", name, errExpired)
@@ -311,9 +302,14 @@ func (n *Network) connect(h *host, name, peerID, service string) (*conn, error) 
 			return nil, fmt.Errorf("dial %s: %w", name, err)
 		}
 	}
+	if admits := to.services[service].admits; admits != nil {
+		if err := admits(h); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", name, &p2p.RefusedError{Reason: err.Error()})
+		}
+	}
 	w := newStream(n, h, to, service)
 	n.wires[w] = struct{}{}
-	fn := to.services[service]
+	fn := to.services[service].fn
 	n.serving.Go(func() { fn(&conn{wire: w, side: 1}) })
 	return &conn{wire: w}, nil
 }
@@ -322,12 +318,18 @@ func (n *Network) connect(h *host, name, peerID, service string) (*conn, error) 
 type listener struct {
 	name    string
 	streams chan *conn
+	forget  func() // nil: nobody knows the listener
 	once    sync.Once
 	done    chan struct{}
 }
 
-func (h *host) listen(service string) *listener {
-	l := &listener{name: h.name, streams: make(chan *conn), done: make(chan struct{})}
+// answer has a listener accept the streams of a service until it is closed.
+func (h *host) answer(service string, l *listener) {
+	l.forget = func() {
+		h.network.mu.Lock()
+		defer h.network.mu.Unlock()
+		delete(h.services, service)
+	}
 	h.handle(service, func(c *conn) {
 		select {
 		case l.streams <- c:
@@ -335,7 +337,6 @@ func (h *host) listen(service string) *listener {
 			_ = c.Reset()
 		}
 	})
-	return l
 }
 
 // Accept implements net.Listener.
@@ -350,7 +351,12 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // Close implements net.Listener.
 func (l *listener) Close() error {
-	l.once.Do(func() { close(l.done) })
+	l.once.Do(func() {
+		close(l.done)
+		if l.forget != nil {
+			l.forget()
+		}
+	})
 	return nil
 }
 

@@ -2,11 +2,11 @@ package nodetest
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -72,29 +72,34 @@ func (c Config) withDefaults() Config {
 // nodeID is who a node is, whatever life it is in.
 type nodeID struct {
 	name   string
+	role   string
 	index  int
+	dir    string // of its files
 	key    crypto.PrivKey
 	peerID string
 	spiffe string
-	source *rpctest.Source
+	source *provider
 }
+
+// identities are those of a swarm, by name.
+type identities map[string]nodeID
 
 // Swarm is a running swarm. Its methods are for the test's goroutine only.
 type Swarm struct {
 	Network *Network
 
-	t          testing.TB
-	cfg        Config
-	log        *slog.Logger
-	authority  *rpctest.Authority
-	ids        map[string]nodeID
-	order      []*sn // sn-0 first
-	sls        []*sl
-	operator   *client.Client
-	transports []*http.Transport
-	taps       *taps
-	gone       []Round // committed in logs that were replaced by older ones since
-	ended      bool
+	t         testing.TB
+	dir       string
+	cfg       Config
+	log       *slog.Logger
+	authority *rpctest.Authority
+	ids       identities
+	order     []*sn // sn-0 first
+	sls       []*sl
+	clients   []*client.Client // the operator's first
+	taps      *taps
+	gone      []Round // committed in logs that were replaced by older ones since
+	ended     bool
 }
 
 // New starts a swarm, within a synctest bubble: SNs, then the SLs that are not late with their programs. It returns when
@@ -106,7 +111,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Swarm{Network: newNetwork(), t: t, cfg: cfg, log: testLog(), authority: authority, ids: map[string]nodeID{}}
+	s := &Swarm{Network: newNetwork(), t: t, dir: t.TempDir(), cfg: cfg, log: testLog(), authority: authority, ids: identities{}}
 	s.taps = newTaps(func(name string) contribution { return s.sl(name).last().last() })
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
@@ -116,7 +121,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(naming.RoleSL, i), disk: new(disk)})
 	}
 	for i, n := range s.order {
-		s.must(n.start(i == 0))
+		s.must(n.start())
 		if i == 0 {
 			s.Until("the swarm to be founded", func() bool { return n.group.View().Nodes["sn-0"] != nil })
 		}
@@ -130,9 +135,9 @@ func New(t testing.TB, cfg Config) *Swarm {
 		return true
 	})
 	op := s.identity("swci", 0)
-	s.operator, err = s.client(op, s.Network.attach(op, "swci"))
+	operator, err := s.client(op, s.Network.attach(op))
 	s.must(err)
-	_, err = s.operator.GetSwarm(context.Background()) // so that it knows all SNs
+	_, err = operator.GetSwarm(context.Background()) // so that it knows all SNs
 	s.must(err)
 	time.Sleep(cfg.Calm)
 	for _, n := range s.sls {
@@ -159,18 +164,29 @@ func (s *Swarm) must(err error) {
 
 func (s *Swarm) identity(role string, i int) nodeID {
 	s.t.Helper()
-	id := nodeID{name: fmt.Sprintf("%s-%d", role, i), index: i}
+	id := nodeID{name: fmt.Sprintf("%s-%d", role, i), role: role, index: i}
+	id.dir = filepath.Join(s.dir, id.name)
+	s.must(os.Mkdir(id.dir, 0o700))
 	var err error
-	id.key, _, err = crypto.GenerateEd25519Key(rand.Reader)
+	id.key, err = identity.LoadOrCreateNodeKey(filepath.Join(id.dir, "state"))
 	s.must(err)
 	peerID, err := identity.PeerID(id.key)
 	s.must(err)
-	path := "/swarm/" + role + "/" + id.name
-	id.source, err = s.authority.Issue(path, 24*time.Hour)
-	s.must(err)
-	id.peerID, id.spiffe = peerID.String(), "spiffe://swarm.test"+path
+	id.peerID = peerID.String()
+	id.source = issue(s, "/swarm/"+role+"/"+id.name)
+	id.spiffe = id.source.id.String()
 	s.ids[id.name] = id
 	return id
+}
+
+// issue returns a source with an SVID of this path.
+func issue(s *Swarm, path string) *provider {
+	s.t.Helper()
+	source, err := s.authority.Issue(path, 24*time.Hour)
+	s.must(err)
+	id, err := identity.ParseIDString("spiffe://swarm.test" + path)
+	s.must(err)
+	return &provider{Source: source, id: id, changed: make(chan struct{})}
 }
 
 // program is what the SL with this index runs.
@@ -263,7 +279,7 @@ func (s *Swarm) Crash(names ...string) {
 		if n := s.sn(name); n != nil {
 			n.end(true)
 		} else {
-			s.sl(name).end(true)
+			s.sl(name).end()
 		}
 	}
 }
@@ -277,11 +293,11 @@ func (s *Swarm) Restart(name string) {
 		if n.tasks != nil {
 			n.tasks.Wait()
 		}
-		s.must(n.start(false))
+		s.must(n.start())
 		return
 	}
 	n := s.sl(name)
-	n.end(true)
+	n.end()
 	s.must(n.start())
 }
 
@@ -291,7 +307,7 @@ func (s *Swarm) JoinSN(via string) string {
 	n := newSN(s, s.identity(naming.RoleSN, len(s.order)))
 	n.via = s.sn(via)
 	s.order = append(s.order, n)
-	s.must(n.start(false))
+	s.must(n.start())
 	return n.id.name
 }
 
@@ -375,7 +391,7 @@ func (s *Swarm) Describe() string {
 		leader, _, _ := n.group.Leader()
 		fmt.Fprintf(&b, "%s: index %d, leader %q, leads %v", n.id.name, n.group.Index(), leader, n.group.IsLeader())
 		if c := n.group.View().Contracts[Contract]; c != nil {
-			fmt.Fprintf(&b, ", phase %s, round %d, plan %+v, over %v; %s", c.Phase(), c.Round(), c.Plan, c.Over, n.leader.Status(Contract).Waiting)
+			fmt.Fprintf(&b, ", phase %s, round %d, plan %+v, over %v; %s", c.Phase(), c.Round(), c.Plan, c.Over, n.status(Contract).Waiting)
 		}
 		b.WriteByte('\n')
 	}
@@ -386,8 +402,8 @@ func (s *Swarm) Describe() string {
 		}
 		h := r.Handed()
 		fmt.Fprintf(&b, "%s: up %v, %d models, waits %q, err %v", n.id.name, n.up(), len(h), r.Waits(), r.Err())
-		if n.engine != nil {
-			fmt.Fprintf(&b, ", %v", n.engine.Status())
+		if e := n.engineNow(); e != nil {
+			fmt.Fprintf(&b, ", %v", e.Status())
 		}
 		b.WriteByte('\n')
 	}
@@ -458,7 +474,7 @@ func (s *Swarm) Planned(round uint64) bool {
 // Waiting returns the leader's reason why no round is planned or committed.
 func (s *Swarm) Waiting() string {
 	if n := s.sn(s.leading()); n != nil {
-		return n.leader.Status(Contract).Waiting.String()
+		return n.status(Contract).Waiting.String()
 	}
 	return "no leader"
 }
@@ -505,4 +521,4 @@ func (s *Swarm) Wait(names ...string) {
 }
 
 // Operator is a client with the role of swarmctl.
-func (s *Swarm) Operator() client.Operator { return client.Operator{Client: s.operator} }
+func (s *Swarm) Operator() client.Operator { return client.Operator{Client: s.clients[0]} }

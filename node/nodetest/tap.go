@@ -11,11 +11,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
-	"github.com/swarmd/swarmd/node"
 )
 
 // The header of a frame of merge/exchange: kind, argument (of a leaf its index), length of the payload.
@@ -262,39 +262,41 @@ func (t *tapped) spoil(f *frames, b []byte) {
 
 // deceiver is an exchange that reports other digests than it came to.
 type deceiver struct {
-	*node.Exchanger
+	session.Exchange
 	taps *taps
+	name string
+	key  crypto.PrivKey
 }
 
 // Merge implements session.Exchange.
 func (d deceiver) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	d.taps.mu.Lock()
-	d.taps.jobs[d.Peer] = job.Plan
+	d.taps.jobs[d.name] = job.Plan
 	d.taps.mu.Unlock()
-	done, failed := d.Exchanger.Merge(ctx, job)
+	done, failed := d.Exchange.Merge(ctx, job)
 	if done == nil {
 		return done, failed
 	}
 	lied := false
 	done.Claims = slices.Clone(done.Claims) // the hub has them too
 	for i, p := range job.Plan.Participants {
-		if d.taps.lies(d.taps.mishear, d.Peer, p.Node) {
+		if d.taps.lies(d.taps.mishear, d.name, p.Node) {
 			done.ShardDigests[i], lied = otherDigest(done.ShardDigests[i]), true
 		}
 	}
 	if lied {
 		done.ModelDigest = otherDigest(done.ModelDigest)
 	}
-	if d.taps.mergesWrongly(d.Peer) {
+	if d.taps.mergesWrongly(d.name) {
 		lied = d.agreeWithItself(job, done) || lied
 	}
 	for i, c := range done.Claims {
-		if d.taps.lies(d.taps.witness, d.Peer, job.Plan.Participants[c.Owner].Node) {
+		if d.taps.lies(d.taps.witness, d.name, job.Plan.Participants[c.Owner].Node) {
 			done.Claims[i].Merged, lied = merge.Sum(c.Merged[:]), true
 		}
 	}
 	if lied {
-		_ = node.SignDone(d.Key, d.Peer, job, done) // An Ed25519 key never fails, and the digests are some.
+		_ = peering.SignDone(d.key, d.name, job, done) // An Ed25519 key never fails, and the digests are some.
 	}
 	return done, nil
 }
@@ -315,7 +317,7 @@ func (t *taps) mergesWrongly(name string) bool {
 // has told nobody anything.
 func (d deceiver) agreeWithItself(job session.Job, done *round.Done) bool {
 	d.taps.mu.Lock()
-	told, known := d.taps.sealed[d.Peer]
+	told, known := d.taps.sealed[d.name]
 	d.taps.mu.Unlock()
 	if !known {
 		return false

@@ -2,13 +2,14 @@ package nodetest
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/swarmd/swarmd/identity"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/p2p"
 )
 
 // Thief holds the node key of an SL and an SVID of its own. Its methods are for the test's goroutine only.
@@ -23,14 +24,11 @@ func (s *Swarm) Thief(of, path string) *Thief {
 	s.t.Helper()
 	id := s.ids[of]
 	id.name = "thief"
-	var err error
-	id.source, err = s.authority.Issue(path, 24*time.Hour)
-	s.must(err)
-	id.spiffe = "spiffe://swarm.test" + path
-	s.Network.mu.Lock()
-	s.ids[id.name] = id
-	s.Network.mu.Unlock()
-	return &Thief{swarm: s, id: id, host: s.Network.attach(id, "sl")}
+	id.source = issue(s, path)
+	id.spiffe = id.source.id.String()
+	h := s.Network.attach(id)
+	h.swarmID = func() string { return SwarmID }
+	return &Thief{swarm: s, id: id, host: h}
 }
 
 // Register tries to register under a name and returns why it may not.
@@ -47,48 +45,76 @@ func (t *Thief) Register(name string) error {
 	})
 }
 
-// Merge opens a merge stream at an SL and returns why it is refused there.
-func (t *Thief) Merge(at string) error { return t.knock(at, serviceMerge) }
-
-// Fetch asks an SL for its committed model and returns why it is refused there.
-func (t *Thief) Fetch(at string) error { return t.knock(at, serviceFetch) }
-
-// knock waits until the SL has refused the stream, for a minute at most; then it is taken for let in.
-func (t *Thief) knock(at, service string) error {
+// Merge opens a merge stream at an SL and returns why it is refused there: it waits for a minute at most, then it is taken for let in.
+func (t *Thief) Merge(at string) error {
 	n := t.swarm.sl(at)
 	before := len(n.refusals())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := t.host.dial(ctx, at, n.id.peerID, service)
+	c, err := t.host.dial(ctx, at, n.id.peerID, serviceMerge)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Reset() }()
-	if service == serviceFetch {
-		if err := json.NewEncoder(c).Encode(round.Ref{}); err != nil {
-			return err
-		}
-	}
 	for ctx.Err() == nil {
 		if all := n.refusals(); len(all) > before {
-			return all[len(all)-1]
+			return errors.New(all[len(all)-1])
 		}
 		_ = sleep(ctx, 10*time.Millisecond)
 	}
 	return nil
 }
 
-// refusals returns why this node turned streams away, oldest first.
-func (n *sl) refusals() []error {
+// Fetch asks an SL for its committed model and returns why it is refused there.
+func (t *Thief) Fetch(at string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := t.host.dial(ctx, at, t.swarm.sl(at).id.peerID, serviceFetch)
+	if err != nil {
+		return err
+	}
+	return p2p.FetchOver(ctx, c, p2p.FetchRequest{Kind: "model", Contract: Contract}, 1<<20, io.Discard)
+}
+
+// refusals returns why this node turned merge streams away, oldest first.
+func (n *sl) refusals() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.refused
 }
 
-func (n *sl) noteRefusal(from *conn, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.refused = append(n.refused[:len(n.refused):len(n.refused)], fmt.Errorf("%s: %w", from.remote().name, err))
+// refusalLog is a node's log that notes which merge streams it turned away.
+type refusalLog struct {
+	slog.Handler
+	sl *sl
+}
+
+// Handle implements slog.Handler.
+func (l refusalLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "merge stream refused" {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "err" {
+				l.sl.mu.Lock()
+				defer l.sl.mu.Unlock()
+				l.sl.refused = append(l.sl.refused[:len(l.sl.refused):len(l.sl.refused)], a.Value.String())
+			}
+			return true
+		})
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// Enabled implements slog.Handler.
+func (l refusalLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs implements slog.Handler.
+func (l refusalLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return refusalLog{l.Handler.WithAttrs(attrs), l.sl}
+}
+
+// WithGroup implements slog.Handler.
+func (l refusalLog) WithGroup(name string) slog.Handler {
+	return refusalLog{l.Handler.WithGroup(name), l.sl}
 }
 
 // Member tells whether an SN is in the raft configuration, as a running SN sees it that was not banned.

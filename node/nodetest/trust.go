@@ -10,7 +10,7 @@ import (
 // Rotate gives a node a new SVID.
 func (s *Swarm) Rotate(name string) {
 	s.t.Helper()
-	s.must(s.ids[name].source.Rotate(24 * time.Hour))
+	s.must(s.ids[name].source.rotate(24 * time.Hour))
 }
 
 // Node returns a node as the leader's state has it; nil if there is none.

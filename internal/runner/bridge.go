@@ -1,0 +1,126 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swarmd/swarmd/internal/bridge"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session"
+)
+
+// explainTime bounds a question that only makes a waiting program's log nicer.
+const explainTime = 2 * time.Second
+
+// Handler gives the bridge its session engine.
+type Handler struct {
+	Engine *session.Engine
+	Peer   string // this node's name
+}
+
+var _ bridge.Handler = Handler{}
+
+// Open implements bridge.Handler.
+func (h Handler) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
+	opened, err := h.Engine.Open(ctx, round.Open{
+		Contract: req.Contract, Terms: round.Terms{MinPeers: uint32(req.MinPeers), Method: req.Method}, CheckinMode: req.CheckinMode, //nolint:gosec // bounded by the bridge
+		SyncFrequency: uint32(req.SyncFrequency), Adaptive: req.Adaptive, Weight: uint32(req.Weight), TotalEpochs: uint32(req.TotalEpochs), //nolint:gosec // likewise
+	}, req.Layout)
+	if err != nil {
+		return bridge.OpenResult{}, err
+	}
+	return bridge.OpenResult{Session: opened.Session, Local: opened.Slots.LocalName(), Peer: h.Peer}, nil
+}
+
+// Sync implements bridge.Handler.
+func (h Handler) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncResult, error) {
+	r, err := h.Engine.Sync(ctx, req.Session, req.Seq, uint32(req.Weight)) //nolint:gosec // bounded by the bridge
+	return h.result(r, err)
+}
+
+// Report implements bridge.Handler.
+func (h Handler) Report(_ context.Context, req wire.ReportRequest) error {
+	p := round.Progress{Round: req.Round, EpochsDone: uint32(req.EpochsDone), TotalEpochs: uint32(req.TotalEpochs)} //nolint:gosec // bounded by the bridge
+	if req.Loss != nil {
+		p.Loss, p.HasLoss = *req.Loss, true
+	}
+	if req.Metric != nil {
+		p.Metric, p.HasMetric = *req.Metric, true
+	}
+	return h.Engine.Report(req.Session, p)
+}
+
+// Close implements bridge.Handler.
+func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (bridge.SyncResult, error) {
+	r, err := h.Engine.Close(ctx, req.Session, req.Mode)
+	return h.result(r, err)
+}
+
+// Abort implements bridge.Handler.
+func (h Handler) Abort(ctx context.Context, req wire.AbortRequest) error {
+	return h.Engine.Abort(ctx, req.Session, req.Reason)
+}
+
+func (h Handler) result(r *session.Result, err error) (bridge.SyncResult, error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithTimeout(context.Background(), explainTime)
+		defer cancel()
+		return bridge.SyncResult{}, &bridge.PendingError{Waiting: h.Engine.Waiting(ctx)}
+	}
+	if err != nil {
+		return bridge.SyncResult{}, err
+	}
+	return bridge.SyncResult{
+		Round: r.Round, Slot: r.Slot, Interval: int(r.Interval), TrainingOver: r.TrainingOver, Contributed: r.Contributed,
+		Skipped: r.Skipped, Digest: r.Digest, Participants: r.Participants,
+	}, nil
+}
+
+// server is the Bridge of this machine.
+type server struct{ *bridge.Server }
+
+// OpenBridge makes the socket by which a program reaches this node.
+func OpenBridge(cfg bridge.Config) (Bridge, error) {
+	s, err := bridge.NewServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return server{s}, nil
+}
+
+// CreateSlots implements Bridge.
+func (s server) CreateSlots(bytes int64) (session.Slots, error) {
+	slots, err := s.Server.CreateSlots(bytes)
+	if err != nil {
+		return nil, err // never a nil *bridge.Slots in an interface
+	}
+	return bridgeSlots{slots}, nil
+}
+
+// OpenSlots implements Bridge.
+func (s server) OpenSlots(bytes int64, local, committed string) (session.Slots, error) {
+	slots, err := s.Server.OpenSlots(bytes, local, committed)
+	if err != nil {
+		return nil, err // the same
+	}
+	return bridgeSlots{slots}, nil
+}
+
+// bridgeSlots adapts the bridge's weight files to the engine.
+type bridgeSlots struct{ *bridge.Slots }
+
+var _ session.Slots = bridgeSlots{}
+
+// Local implements session.Slots.
+func (s bridgeSlots) Local() session.Slot { return s.Slots.Local() }
+
+// LocalName implements session.Slots.
+func (s bridgeSlots) LocalName() string { return s.Slots.Local().Name() }
+
+// Merging implements session.Slots.
+func (s bridgeSlots) Merging() session.Slot { return s.Slots.Merging() }
+
+// Committed implements session.Slots; the engine asks only when something was committed.
+func (s bridgeSlots) Committed() session.Slot { return s.Slots.Committed() }

@@ -1,0 +1,194 @@
+package nodetest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/swarmd/swarmd/identity"
+	"github.com/swarmd/swarmd/internal/p2p"
+	"github.com/swarmd/swarmd/internal/peering"
+)
+
+const (
+	serviceMerge = peering.Protocol
+	serviceFetch = p2p.FetchProtocol
+	// serviceContact is what a host that is up answers everybody.
+	serviceContact = "contact"
+)
+
+// dialTimeout is that of a p2p.Host.
+const dialTimeout = 10 * time.Second
+
+// peerHost is p2p.Network in memory.
+type peerHost struct {
+	*host
+	taps *taps
+	key  crypto.PrivKey
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	serving sync.WaitGroup
+}
+
+var _ p2p.Network = (*peerHost)(nil)
+
+// open is node.Deps.OpenHost.
+func (h *host) open(cfg p2p.Config, taps *taps) p2p.Network {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &peerHost{host: h, taps: taps, key: cfg.Key, ctx: ctx, cancel: cancel}
+	h.network.mu.Lock()
+	h.swarmID = cfg.SwarmID
+	h.refuses = func(peerID string) error {
+		id, err := peer.Decode(peerID)
+		if err != nil {
+			return err
+		}
+		return cfg.Refuse(id)
+	}
+	h.network.mu.Unlock()
+	h.handle(serviceContact, func(c *conn) { _ = c.Close() })
+	return p
+}
+
+// Handle implements p2p.Network.
+func (p *peerHost) Handle(protocol string, policy p2p.Policy, fn func(ctx context.Context, s p2p.Conn)) {
+	p.serve(protocol, service{
+		admits: func(from *host) error {
+			theirs := from.peer()
+			if !slices.Contains(policy.Roles, theirs.Identity.Role()) {
+				return fmt.Errorf("%w: role %s may not use %s", identity.ErrNotAuthorized, theirs.Identity.Role(), protocol)
+			}
+			if mine := p.swarm(); !policy.AllowNoSwarm && (mine == "" || mine != theirs.SwarmID) {
+				return fmt.Errorf("%w: %s needs both sides to belong to the swarm (yours: %q, mine: %q)", identity.ErrNotAuthorized, protocol, theirs.SwarmID, mine)
+			}
+			return nil
+		},
+		fn: func(c *conn) {
+			p.serving.Add(1)
+			defer p.serving.Done()
+			var s p2p.Conn = c
+			if protocol == serviceMerge {
+				s = &tapped{conn: c, taps: p.taps, owner: true, key: p.key}
+			}
+			fn(p.ctx, s)
+		},
+	})
+}
+
+// Dial implements p2p.Network.
+func (p *peerHost) Dial(ctx context.Context, to p2p.Addr, protocol string, _ bool, fits func(p2p.Peer) error) (p2p.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := p.dial(ctx, to.Host, to.PeerID.String(), protocol)
+	if err != nil { // never a nil *conn in an interface
+		return nil, err
+	}
+	if err := fits(c.Peer()); err != nil {
+		_ = c.Reset()
+		return nil, err
+	}
+	if protocol == serviceMerge {
+		return &tapped{conn: c, taps: p.taps, key: p.key}, nil
+	}
+	return c, nil
+}
+
+// Contact implements p2p.Network.
+func (p *peerHost) Contact(ctx context.Context, hostport string, role identity.Role) (p2p.Peer, error) {
+	name, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return p2p.Peer{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := p.dial(ctx, name, "", serviceContact)
+	if err != nil {
+		return p2p.Peer{}, err
+	}
+	defer func() { _ = c.Close() }()
+	if who := c.Peer(); who.Identity.Role() != role {
+		return p2p.Peer{}, fmt.Errorf("%w: it has the role %s", identity.ErrNotAuthorized, who.Identity.Role())
+	}
+	return c.Peer(), nil
+}
+
+// Disconnect implements p2p.Network.
+func (p *peerHost) Disconnect(id peer.ID) { p.cutOff(id.String()) }
+
+// Close implements p2p.Network.
+func (p *peerHost) Close() error {
+	p.cancel()
+	p.detach()
+	p.serving.Wait()
+	return nil
+}
+
+// peer is who the host is, as a handshake proves it.
+func (h *host) peer() p2p.Peer {
+	pid, err := peer.Decode(h.peerID)
+	if err != nil {
+		panic(err) // made by this package
+	}
+	id, err := identity.ParseIDString(h.spiffe)
+	if err != nil {
+		panic(err) // the same
+	}
+	return p2p.Peer{ID: pid, Identity: id, SwarmID: h.swarm()}
+}
+
+// swarm is the swarm that the host says it belongs to.
+func (h *host) swarm() string {
+	if h.swarmID == nil {
+		return ""
+	}
+	return h.swarmID()
+}
+
+// Peer implements p2p.Conn.
+func (c *conn) Peer() p2p.Peer { return c.remote().peer() }
+
+// Disconnect implements p2p.Conn.
+func (c *conn) Disconnect() error { return c.Reset() }
+
+// listen is node.Deps.Listen: the API's listener, or one that is only opened to see that the port is free.
+func (h *host) listenAt(_ context.Context, _, address string) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{name: h.name, streams: make(chan *conn), done: make(chan struct{})}
+	if port == strconv.Itoa(portAPI) {
+		h.answer(serviceAPI, l)
+	}
+	return l, nil
+}
+
+// dialAPI is node.Deps.Dial.
+func (h *host) dialAPI(ctx context.Context, _, address string) (net.Conn, error) {
+	name, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.dial(ctx, name, "", serviceAPI)
+	if err != nil { // never a nil *conn in an interface
+		return nil, err
+	}
+	return c, nil
+}
+
+// lookup is node.Deps.Lookup: addresses that no machine has.
+func (all identities) lookup(_ context.Context, _, host string) ([]net.IP, error) {
+	id, ok := all[host]
+	if !ok {
+		return nil, fmt.Errorf("no host %s", host)
+	}
+	return []net.IP{net.IPv4(240, id.role[1], 0, byte(id.index))}, nil
+}
