@@ -159,9 +159,6 @@ func (g *Group) ServeAPI(h http.Handler) { g.api.Store(&h) }
 // PeerOf returns the SN that sent a request, as the network has proven it; nobody for the context of another request.
 func PeerOf(ctx context.Context) Peer { return snlink.PeerOf(ctx) }
 
-// WithPeer is the context of a request that an SN has sent.
-func WithPeer(ctx context.Context, p Peer) context.Context { return snlink.WithPeer(ctx, p) }
-
 // WithLeader calls try until it succeeds or fails for a reason that another try can't mend: with nil while this server leads, else
 // with a way to the leader's API. It tries again while there is no leader, the link to it breaks, or try returns ErrNotLeader, until ctx
 // ends, and then returns ErrNoLeader. Where there has been no leader for five election timeouts and fewer voters than a majority

@@ -49,9 +49,6 @@ func (e *UnknownDomainError) Error() string {
 		e.Domain.Name(), strings.Join(e.Known, ", "), e.Domain.Name())
 }
 
-// Refuse returns an error with a text for users over a cause, which [VerifyChain] hands through as it is.
-func Refuse(text string, cause error) error { return &refusal{text, cause} }
-
 // refusal is a plain text over a cause.
 type refusal struct {
 	text  string

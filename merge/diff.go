@@ -7,12 +7,6 @@ import (
 	"github.com/swarmd/swarmd/internal/text"
 )
 
-// Describe returns one line about a layout, such as "4 tensors, 102760 bytes,
-// digest 1f3a…".
-func Describe(l *Layout) string {
-	return fmt.Sprintf("%d tensors, %d bytes, digest %.12s", l.Len(), l.Bytes(), l.Digest())
-}
-
 // Diff returns one line on the first difference between the layout here and
 // that of the contract; empty when they are equal.
 func Diff(here, contract *Layout) string {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 )
 
 // Version is the version of commands and snapshots that this program writes.
@@ -55,9 +53,6 @@ var decoders = map[string]func([]byte) (Command, error){
 	RecordFetch{}.Type():    decodeAs[RecordFetch],
 	SkipRound{}.Type():      decodeAs[SkipRound],
 }
-
-// Types returns the types of all commands, sorted.
-func Types() []string { return slices.Sorted(maps.Keys(decoders)) }
 
 func decodeAs[C Command](body []byte) (Command, error) {
 	var c C

@@ -75,19 +75,9 @@ func serveFetch(ctx context.Context, s Conn, open Opener) error {
 	return copyExactly(s, content, size, s.SetWriteDeadline)
 }
 
-// Fetch fetches from the node into dst and returns when all of it has arrived; it does not check Digest, since only
-// the caller knows how the content is digested. More than maxSize bytes are refused before the first. A refusal is
-// a *RefusedError.
-func Fetch(ctx context.Context, h *Host, from Addr, req FetchRequest, maxSize int64, dst io.Writer) error {
-	s, err := h.Dial(ctx, from, FetchProtocol)
-	if err != nil {
-		return fmt.Errorf("fetch %s: %w", req.Kind, err)
-	}
-	return FetchOver(ctx, s, req, maxSize, dst)
-}
-
-// FetchOver is Fetch over a stream of FetchProtocol that the caller has opened, to see first who answers. It closes the
-// stream.
+// FetchOver fetches over a stream of FetchProtocol into dst and returns when all of it has arrived; it does not check Digest, since only
+// the caller knows how the content is digested. More than maxSize bytes are refused before the first. A refusal is a *RefusedError. It
+// closes the stream.
 func FetchOver(ctx context.Context, s Conn, req FetchRequest, maxSize int64, dst io.Writer) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()

@@ -333,19 +333,26 @@ func TestFetch(t *testing.T) {
 		_ = p2p.ServeFetch(ctx, s, open) // what it could not send
 	})
 	from := p2ptest.AddrOf(t, sl)
+	fetch := func(req p2p.FetchRequest, maxSize int64, dst io.Writer) error {
+		s, err := swci.Dial(t.Context(), from, p2p.FetchProtocol)
+		if err != nil {
+			return err
+		}
+		return p2p.FetchOver(t.Context(), s, req, maxSize, dst)
+	}
 	var got bytes.Buffer
-	if err := p2p.Fetch(t.Context(), swci, from, p2p.FetchRequest{Kind: "model", Contract: "mine", Offset: 7}, 2<<20, &got); err != nil || !bytes.Equal(got.Bytes(), model[7:]) {
+	if err := fetch(p2p.FetchRequest{Kind: "model", Contract: "mine", Offset: 7}, 2<<20, &got); err != nil || !bytes.Equal(got.Bytes(), model[7:]) {
 		t.Errorf("fetch gave %d bytes, %v", got.Len(), err)
 	}
 	var refused *p2p.RefusedError
-	err := p2p.Fetch(t.Context(), swci, from, p2p.FetchRequest{Kind: "model", Contract: "theirs"}, 2<<20, io.Discard)
+	err := fetch(p2p.FetchRequest{Kind: "model", Contract: "theirs"}, 2<<20, io.Discard)
 	if !errors.As(err, &refused) || refused.Reason != "contract is not exported to you" {
 		t.Errorf("refused fetch: %v", err)
 	}
-	if err := p2p.Fetch(t.Context(), swci, from, p2p.FetchRequest{Kind: "model", Contract: "mine"}, 100, io.Discard); err == nil || !strings.Contains(err.Error(), "at most 100") {
+	if err := fetch(p2p.FetchRequest{Kind: "model", Contract: "mine"}, 100, io.Discard); err == nil || !strings.Contains(err.Error(), "at most 100") {
 		t.Errorf("oversize fetch: %v", err)
 	}
-	if err := p2p.Fetch(t.Context(), swci, from, p2p.FetchRequest{Kind: "model", Contract: "mine", Round: 9}, 2<<20, io.Discard); err == nil {
+	if err := fetch(p2p.FetchRequest{Kind: "model", Contract: "mine", Round: 9}, 2<<20, io.Discard); err == nil {
 		t.Error("a short fetch succeeded")
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/swarmd/swarmd/internal/trust"
 )
 
-// CodeRefused is the code of a failure whose reporter has begun nothing, since it does not accept the plan.
-const CodeRefused = "REFUSED"
-
 const (
 	// learnLimit bounds how long an SN is waited for that should show what nodes have signed.
 	learnLimit = 10 * time.Second
@@ -76,7 +73,7 @@ func (s *session) acceptsLocked(p *round.Plan, self int) bool {
 	s.doubted = s.doubted || trust.Doubtful(err)
 	reason := text.Cut(err.Error(), maxReason)
 	s.attempt = s.attemptOfLocked(p)
-	s.attempt.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: CodeRefused}
+	s.attempt.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: round.CodeRefused}
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
 	signal(s.engine.beat)
 	return false
