@@ -8,12 +8,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// wrongBytes is what a user can do when digests do not fit together.
-const wrongBytes = "one of the peers named above sends or reports wrong bytes: check its version, memory and disk, " +
-	"or keep it out: swarmctl ban node NAME"
-
-// aboutDigests reports whether an attempt failed because the participants' digests did not fit together.
-func aboutDigests(why string) bool {
+// AboutDigests reports whether an attempt failed because the participants' digests did not fit together.
+func AboutDigests(why string) bool {
 	return slices.ContainsFunc([]string{"has not sealed", "it sealed", twoOutcomes, otherDigest, "has not signed", "it signed", notWitnessed, unlike, disagreeOn},
 		func(part string) bool { return strings.Contains(why, part) })
 }

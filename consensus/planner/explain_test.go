@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -18,7 +19,7 @@ func TestExplain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := tt.run(t)
 			w := b.follow()
-			lines := w.Explain(b.now.Add(3 * time.Second))
+			lines := explain.Lines(w, b.now.Add(3*time.Second))
 			fmt.Fprintf(&got, "%s:\n  %s\n", tt.name, strings.Join(lines, "\n  "))
 		})
 	}
@@ -76,7 +77,7 @@ func explained() []waitingCase {
 }
 
 func TestExplainBeforeTheFirstDecision(t *testing.T) {
-	if got := (planner.Waiting{}).Explain(time.Now()); len(got) != 1 {
+	if got := explain.Lines(planner.Waiting{}, time.Now()); len(got) != 1 {
 		t.Errorf("got %q, want one line", got)
 	}
 }

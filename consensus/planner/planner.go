@@ -65,7 +65,6 @@ type contract struct {
 type Status struct {
 	Leading  bool                   // false: the rest is empty, ask the leader
 	Waiting  Waiting                // the zero value until the first decision
-	Explain  []string               // the reason in plain lines, see Waiting.Explain; never empty on the leader
 	Recent   []state.CommittedRound // of this run since this node leads, newest last, at most 1,000
 	Progress map[string]Progress    // by session
 	Held     map[string][]Held      // by session: what its node has said within the heartbeat timeout that it holds
@@ -108,7 +107,6 @@ func (l *Planner) Status(name string) Status {
 	if c := l.contracts[name]; c != nil {
 		s.Waiting, s.Recent = c.waiting(), slices.Clone(c.recent)
 	}
-	s.Explain = s.Waiting.Explain(time.Now())
 	if c := l.raft.View().Contracts[name]; c != nil {
 		for id, r := range l.reports.Of(c) {
 			if r.Progress != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -223,7 +224,7 @@ func TestTheLiarIsExplained(t *testing.T) {
 	b.play(func(planned []int) map[int]word {
 		words := accuses(0)(planned)
 		if !slices.Contains(planned, 0) {
-			told = b.follow().Explain(b.now)
+			told = explain.Lines(b.follow(), b.now)
 		}
 		return words
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -38,7 +39,7 @@ func TestPeersThatRefuseOneAnother(t *testing.T) {
 				got = append(got, p.Node)
 			}
 		}
-		text := d.Waiting.String() + "\n" + strings.Join(d.Waiting.Explain(b.now), "\n")
+		text := d.Waiting.String() + "\n" + strings.Join(explain.Lines(d.Waiting, b.now), "\n")
 		if !slices.Equal(got, tt.want) || !strings.Contains(text, tt.says) || tt.want == nil && d.Waiting.Kind != planner.WaitRefusal {
 			t.Errorf("%s: planned %v, want %v:\n%s", tt.name, got, tt.want, text)
 		}

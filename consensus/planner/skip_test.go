@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 )
@@ -65,7 +66,7 @@ func TestAThirdOwnerIsASkip(t *testing.T) {
 		t.Fatalf("%+v: %s, want %s", plan, shards(plan.Participants), want)
 	}
 	b.apply(plan)
-	text := strings.Join(b.decide().Waiting.Explain(b.now), "\n")
+	text := strings.Join(explain.Lines(b.decide().Waiting, b.now), "\n")
 	if want := "rounds that were skipped in this run: 1, the last time round 1, 0 s ago: sl-0, sl-1 had leaves"; !strings.Contains(text, want) {
 		t.Errorf("want %q in\n%s", want, text)
 	}
@@ -255,7 +256,7 @@ func TestSharedIDsAreExplained(t *testing.T) {
 		})
 	}
 	b.ready(1, 0)
-	text := strings.Join(b.follow().Explain(b.now), "\n")
+	text := strings.Join(explain.Lines(b.follow(), b.now), "\n")
 	if want := "peers share the SPIFFE ID spiffe://td/swarm/sl: each of them owns a part"; !strings.Contains(text, want) {
 		t.Errorf("want %q in\n%s", want, text)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -41,7 +42,7 @@ func TestOnePeersWishesStopNobody(t *testing.T) {
 			s.do(s.peers[2].open) // It never says that it is ready.
 			s.enrol(s.peers[:2]...)
 			s.run(time.Second)
-			lines := strings.Join(s.current().Status(contractName).Waiting.Explain(time.Now()), "\n")
+			lines := strings.Join(explain.Lines(s.current().Status(contractName).Waiting, time.Now()), "\n")
 			if want := "longer waits are asked for than count, quorum wait 5 min and stall grace 10 min"; !strings.Contains(lines, want) || !strings.Contains(lines, "more: sl-2") {
 				t.Errorf("%s\nwant %q of sl-2", lines, want)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/merge"
@@ -153,7 +154,7 @@ func TestWhoIsLeftOutForClaims(t *testing.T) {
 				if why.Kind != planner.WaitRetry || !strings.Contains(why.Detail, tt.says) || b.leftOut(5) != "" {
 					t.Fatalf("%s: plan without %q", why, b.leftOut(5))
 				}
-				if text := strings.Join(why.Explain(b.now), "\n"); !strings.Contains(text, "to do: one of the peers named above") {
+				if text := strings.Join(explain.Lines(why, b.now), "\n"); !strings.Contains(text, "to do: one of the peers named above") {
 					t.Errorf("no remedy in\n%s", text)
 				}
 				b.now = b.now.Add(time.Second)
@@ -237,7 +238,7 @@ func TestAPairThatDisagreesIsParted(t *testing.T) {
 		b.now = b.now.Add(5 * time.Second)
 		b.follow()
 	}
-	text := strings.Join(b.follow().Explain(b.now), "\n")
+	text := strings.Join(explain.Lines(b.follow(), b.now), "\n")
 	if b.contract().Round() != 0 || !strings.Contains(text, "sl-1 and sl-0 do not agree on what sl-1's part merges to") || !strings.Contains(text, "ban node NAME") {
 		t.Errorf("round %d\n%s", b.contract().Round(), text)
 	}
@@ -284,7 +285,7 @@ func TestTooFewForWitnesses(t *testing.T) {
 	if b.contract().Plan != nil || w.Kind != planner.WaitWitnesses || !strings.Contains(w.String(), "witnesses 3 needs as many parties that own parts of the model: there are 2") {
 		t.Fatalf("%s: %s", w.Kind, w)
 	}
-	if text := strings.Join(w.Explain(b.now), "\n"); !strings.Contains(text, "to do: start more peers, or end all sessions and change the rules") {
+	if text := strings.Join(explain.Lines(w, b.now), "\n"); !strings.Contains(text, "to do: start more peers, or end all sessions and change the rules") {
 		t.Error(text)
 	}
 	b.ready(1, 3)

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/text"
@@ -254,7 +256,10 @@ func progressToProto(p planner.Progress) *swarmv1.Progress {
 
 // statusToProto joins what is committed with what the leader knows.
 func statusToProto(leader string, view *swarmv1.ContractView, st planner.Status) *swarmv1.GetContractStatusResponse {
-	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader, Explanation: st.Explain}
+	out := &swarmv1.GetContractStatusResponse{Contract: view, Leader: leader}
+	if st.Leading {
+		out.Explanation = explain.Lines(st.Waiting, time.Now())
+	}
 	for _, x := range view.GetSessions() {
 		if p, ok := st.Progress[x.GetId()]; ok {
 			x.Progress = progressToProto(p)

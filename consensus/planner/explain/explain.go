@@ -1,24 +1,33 @@
-package planner
+// Package explain says in words for people why a contract waits: what the raft leader found, what each peer does, and what a user
+// can do about it.
+package explain
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/swarmd/swarmd/consensus/planner"
 )
 
 // maxEnded bounds the lines about peers that have left.
 const maxEnded = 8
 
-// Explain says in plain lines why no round is planned or committed right now: how far the training is, what is waited for
+// wrongBytes is what a user can do when digests do not fit together.
+const wrongBytes = "one of the peers named above sends or reports wrong bytes: check its version, memory and disk, " +
+	"or keep it out: swarmctl ban node NAME"
+
+// Lines say why no round is planned or committed right now: how far the training is, what is waited for
 // and until when, what each peer does, what failed last, and what a user can do. Times are relative to now, which is the
 // reader's. It is never empty.
-func (w Waiting) Explain(now time.Time) []string {
+func Lines(waiting planner.Waiting, now time.Time) []string {
+	w := words{waiting}
 	if w.Kind == "" {
 		return []string{"the raft leader has not looked at this contract yet: ask again in a moment"}
 	}
 	lines := append(w.stand(now), w.guard(now))
-	if w.Kind != WaitCompleted {
+	if w.Kind != planner.WaitCompleted {
 		lines = append(lines, w.outlook(now)...)
 	}
 	lines = append(lines, w.peers(now)...)
@@ -45,14 +54,17 @@ func (w Waiting) Explain(now time.Time) []string {
 	return append(lines, "to do: "+w.remedy())
 }
 
-// stand tells how far the training is.
-func (w Waiting) stand(now time.Time) []string {
+// words are those for one reason.
+type words struct{ planner.Waiting }
+
+// stand says how far the training is.
+func (w words) stand(now time.Time) []string {
 	s := w.Snapshot
 	head := fmt.Sprintf("contract %s, run %d, is %s", s.Contract, s.Run, w.Phase)
 	switch {
-	case w.Kind == WaitCompleted:
+	case w.Kind == planner.WaitCompleted:
 		return []string{head + fmt.Sprintf(": round %d is the final model, committed %s", s.Round, ago(now, s.Committed))}
-	case w.Kind == WaitSessions && s.Round == 0:
+	case w.Kind == planner.WaitSessions && s.Round == 0:
 	case s.Final:
 		head += fmt.Sprintf(": round %d is due, the final one", s.Round+1)
 	default:
@@ -65,48 +77,48 @@ func (w Waiting) stand(now time.Time) []string {
 }
 
 // guard is the one reason.
-func (w Waiting) guard(now time.Time) string {
+func (w words) guard(now time.Time) string {
 	switch w.Kind {
-	case WaitSessions:
+	case planner.WaitSessions:
 		return "no session is open: no program has joined the contract, or all have left it"
-	case WaitPeers:
+	case planner.WaitPeers:
 		return fmt.Sprintf("waiting for %s: %d of %d (minPeers) are there, %s", more(w.Need-len(w.Have), ""), len(w.Have), w.Need, lasting(now, w.Since))
-	case WaitExpected:
+	case planner.WaitExpected:
 		return fmt.Sprintf("minPeers are ready; the first round waits for %s: %d of %d are there, %s",
 			more(w.Need-len(w.Have), "expected "), len(w.Have), w.Need, lasting(now, w.Since))
-	case WaitTraining:
+	case planner.WaitTraining:
 		if len(w.Have) >= w.Need {
 			return fmt.Sprintf("minPeers are ready; the round waits for %s, %s", names(w.For), lasting(now, w.Since))
 		}
 		return fmt.Sprintf("waiting until %s ready: %d of %d (minPeers) are, %s", are(w.For), len(w.Have), w.Need, lasting(now, w.Since))
-	case WaitMerging:
+	case planner.WaitMerging:
 		began := fmt.Sprintf("merging: attempt %d of round %d began %s", w.Attempt, w.Round, ago(now, w.Snapshot.Planned))
 		if w.Asking {
 			began += ", and its peers hold different models: each is asked what it got of whom, not answered yet: " + names(w.For)
 		}
 		return began
-	case WaitRetry:
+	case planner.WaitRetry:
 		return fmt.Sprintf("attempt %d of round %d failed: %s", w.Attempt, w.Round, w.Detail)
-	case WaitWeight:
+	case planner.WaitWeight:
 		return fmt.Sprintf("all peers that are ready have weight 0: %s", names(w.Have))
-	case WaitRequired, WaitShare, WaitCap, WaitMethod, WaitWitnesses:
+	case planner.WaitRequired, planner.WaitShare, planner.WaitCap, planner.WaitMethod, planner.WaitWitnesses:
 		return fmt.Sprintf("a rule stands in the way, %s: %s", lasting(now, w.Since), w.Rule)
-	case WaitModel, WaitProof, WaitOwners, WaitRefusal:
+	case planner.WaitModel, planner.WaitProof, planner.WaitOwners, planner.WaitRefusal:
 		return w.Rule + ", " + lasting(now, w.Since)
-	case WaitCommand:
+	case planner.WaitCommand:
 		return fmt.Sprintf("nothing is in the way: the SNs commit %s, %s", w.Detail, lasting(now, w.Since))
-	case WaitCompleted:
+	case planner.WaitCompleted:
 		return "training is over: new sessions are refused until the contract is reset"
 	}
 	return w.String()
 }
 
-// outlook tells what happens by itself, and when.
-func (w Waiting) outlook(now time.Time) []string {
+// outlook says what happens by itself, and when.
+func (w words) outlook(now time.Time) []string {
 	switch {
 	case w.Until.IsZero():
 		return nil
-	case w.Kind == WaitRetry:
+	case w.Kind == planner.WaitRetry:
 		return []string{fmt.Sprintf("the next attempt begins %s", until(now, w.Until))}
 	case w.Fails:
 		return []string{fmt.Sprintf("if nothing changes all sessions fail %s (min-peers-timeout)", until(now, w.Until))}
@@ -116,10 +128,10 @@ func (w Waiting) outlook(now time.Time) []string {
 	return []string{fmt.Sprintf("it goes on without them %s", until(now, w.Until))}
 }
 
-// peers tells what each one does, those who do the same in one line.
-func (w Waiting) peers(now time.Time) []string {
+// peers says what each one does, those who do the same in one line.
+func (w words) peers(now time.Time) []string {
 	var lines []string
-	add := func(does Activity, format func(Peer) string) {
+	add := func(does planner.Activity, format func(planner.Peer) string) {
 		groups, order := map[string][]string{}, []string{}
 		for _, p := range w.Snapshot.Peers {
 			if p.Does != does {
@@ -131,96 +143,96 @@ func (w Waiting) peers(now time.Time) []string {
 			}
 			groups[text] = append(groups[text], p.Node)
 		}
-		if does == PeerEnded && len(order) > maxEnded {
+		if does == planner.PeerEnded && len(order) > maxEnded {
 			order = append(slices.Clone(order[:maxEnded]), fmt.Sprintf("left for other reasons (%d)", len(order)-maxEnded))
 		}
 		for _, text := range order {
 			lines = append(lines, strings.Replace(text, "%", names(groups[text]), 1)) // the first is the place of the names
 		}
 	}
-	add(PeerReady, func(Peer) string { return "ready: %" })
-	add(PeerDone, func(Peer) string { return "has reported its part of the merge: %" })
-	add(PeerMerging, func(p Peer) string { return "has not reported yet, " + lasting(now, p.Since) + ": %" })
-	add(PeerFailed, func(p Peer) string { return "failed " + ago(now, p.Since) + ": % (" + p.Reason + ")" })
-	add(PeerTraining, func(p Peer) string { return "training, " + lasting(now, p.Since) + ": %" })
-	add(PeerSilent, func(p Peer) string { return "not heard from, " + lasting(now, p.Since) + ": %" })
-	add(PeerFetching, func(Peer) string { return "fetching the committed model: %" })
-	add(PeerUnheard, func(Peer) string { return "alive, but the raft leader has not heard of its session yet: %" })
-	add(PeerDead, func(p Peer) string { return "dead, " + lasting(now, p.Since) + ": %" })
-	add(PeerSitting, func(p Peer) string {
+	add(planner.PeerReady, func(planner.Peer) string { return "ready: %" })
+	add(planner.PeerDone, func(planner.Peer) string { return "has reported its part of the merge: %" })
+	add(planner.PeerMerging, func(p planner.Peer) string { return "has not reported yet, " + lasting(now, p.Since) + ": %" })
+	add(planner.PeerFailed, func(p planner.Peer) string { return "failed " + ago(now, p.Since) + ": % (" + p.Reason + ")" })
+	add(planner.PeerTraining, func(p planner.Peer) string { return "training, " + lasting(now, p.Since) + ": %" })
+	add(planner.PeerSilent, func(p planner.Peer) string { return "not heard from, " + lasting(now, p.Since) + ": %" })
+	add(planner.PeerFetching, func(planner.Peer) string { return "fetching the committed model: %" })
+	add(planner.PeerUnheard, func(planner.Peer) string { return "alive, but the raft leader has not heard of its session yet: %" })
+	add(planner.PeerDead, func(p planner.Peer) string { return "dead, " + lasting(now, p.Since) + ": %" })
+	add(planner.PeerSitting, func(p planner.Peer) string {
 		return fmt.Sprintf("sitting out until round %d, as attempts failed because of it: %%", p.Until)
 	})
-	add(PeerStaying, func(Peer) string { return "has not taken the final model yet: %" })
-	add(PeerEnded, func(p Peer) string { return "has left: % (" + p.Reason + ")" })
+	add(planner.PeerStaying, func(planner.Peer) string { return "has not taken the final model yet: %" })
+	add(planner.PeerEnded, func(p planner.Peer) string { return "has left: % (" + p.Reason + ")" })
 	return lines
 }
 
 // lastFailure is why the attempt before failed, unless the reason says it already.
-func (w Waiting) lastFailure() string {
+func (w words) lastFailure() string {
 	why := w.Snapshot.LastFailed
-	if why == "" || w.Kind == WaitRetry && why == w.Detail || why == w.Snapshot.Skips.Reason {
+	if why == "" || w.Kind == planner.WaitRetry && why == w.Detail || why == w.Snapshot.Skips.Reason {
 		return ""
 	}
-	if w.Kind == WaitCompleted || w.Kind == WaitSessions {
+	if w.Kind == planner.WaitCompleted || w.Kind == planner.WaitSessions {
 		return "the end: " + why
 	}
 	return "the attempt before failed: " + why
 }
 
 // remedy is what a user can do.
-func (w Waiting) remedy() string {
-	dead := w.nodes(PeerDead)
+func (w words) remedy() string {
+	dead := w.nodes(planner.PeerDead)
 	switch w.Kind {
-	case WaitModel:
+	case planner.WaitModel:
 		return "bring back " + names(w.For) + " with what lies in its state directory, if what was learned since is not to be lost"
-	case WaitProof:
+	case planner.WaitProof:
 		if len(w.For) > 0 {
 			return "start " + names(w.For) + " with what lies in its state directory, or see whether it reaches an SN"
 		}
 		return "start the SLs that took part in the last rounds, with what lies in their state directories"
-	case WaitSessions:
+	case planner.WaitSessions:
 		return "start SLs with a program of this contract"
-	case WaitPeers:
+	case planner.WaitPeers:
 		if len(dead) > 0 {
 			return "start " + names(dead) + " again, or another SL with the same program"
 		}
 		return "start " + more(w.Need-len(w.Have), "") + " with the same program"
-	case WaitTraining:
-		if silent := w.nodes(PeerSilent); len(silent) > 0 {
+	case planner.WaitTraining:
+		if silent := w.nodes(planner.PeerSilent); len(silent) > 0 {
 			return "see whether " + names(silent) + " still runs and reaches an SN"
 		}
 		if w.Until.IsZero() {
 			return "nothing while the programs train; else look into the logs of " + names(w.For)
 		}
-	case WaitRetry:
-		if aboutDigests(w.Detail) {
+	case planner.WaitRetry:
+		if planner.AboutDigests(w.Detail) {
 			return wrongBytes
 		}
-		return "check the network between " + names(w.nodes(PeerFailed)) + " and whom they name"
-	case WaitMerging:
-		if w.Asking || aboutDigests(w.Snapshot.LastFailed) {
+		return "check the network between " + names(w.nodes(planner.PeerFailed)) + " and whom they name"
+	case planner.WaitMerging:
+		if w.Asking || planner.AboutDigests(w.Snapshot.LastFailed) {
 			return "nothing while it goes on; if attempts keep failing " + wrongBytes
 		}
-		if len(w.nodes(PeerFailed)) > 0 || w.Attempt > 1 {
+		if len(w.nodes(planner.PeerFailed)) > 0 || w.Attempt > 1 {
 			return "nothing while it goes on; if attempts keep failing check the network between the peers named above"
 		}
-	case WaitWeight:
+	case planner.WaitWeight:
 		return "give at least one peer a nodeWeightage above 0"
-	case WaitRequired:
+	case planner.WaitRequired:
 		return "start the nodes that are missing, or end all sessions and change the rules: swarmctl create contract " + w.Snapshot.Contract
-	case WaitRefusal:
+	case planner.WaitRefusal:
 		return "start the refused peers where --allow-peer of the others names them, or name them there; the logs of those who refuse say why"
-	case WaitShare, WaitCap, WaitMethod, WaitWitnesses:
+	case planner.WaitShare, planner.WaitCap, planner.WaitMethod, planner.WaitWitnesses:
 		return "start more peers, or end all sessions and change the rules: swarmctl create contract " + w.Snapshot.Contract
-	case WaitOwners:
+	case planner.WaitOwners:
 		return "start the nodes that are missing again"
-	case WaitCompleted:
+	case planner.WaitCompleted:
 		return "to train anew: swarmctl reset contract " + w.Snapshot.Contract
 	}
 	return "nothing, it goes on by itself"
 }
 
-func (w Waiting) nodes(does Activity) []string {
+func (w words) nodes(does planner.Activity) []string {
 	var out []string
 	for _, p := range w.Snapshot.Peers {
 		if p.Does == does {
@@ -277,4 +289,18 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
 	return fmt.Sprintf("%d h", d/time.Hour)
+}
+
+func more(n int, what string) string {
+	if n == 1 {
+		return "1 more " + what + "peer"
+	}
+	return fmt.Sprintf("%d more %speers", n, what)
+}
+
+func names(list []string) string {
+	if len(list) == 0 {
+		return "nobody"
+	}
+	return strings.Join(list, ", ")
 }
