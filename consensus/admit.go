@@ -1,26 +1,153 @@
 package consensus
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/swarmd/swarmd/consensus/admission"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/nonce"
 )
 
-// Candidates are the SNs that wait for an operator to admit them, as the leader remembers them; elsewhere there are none.
-func (g *Group) Candidates() []admission.Candidate { return g.asking.List() }
+// admitter decides which SNs are let in. A server that does not lead passes joins on to the leader.
+type admitter struct {
+	replica *replica
+	peers   *peers
+	members *membership
+	prover  Prover
+	nonces  *nonce.Table // of those who join while this server leads
+	asking  *admission.Candidates
+	log     *slog.Logger
+}
+
+func newAdmitter(r *replica, p *peers, m *membership, prover Prover, log *slog.Logger) *admitter {
+	return &admitter{
+		replica: r, peers: p, members: m, prover: prover, nonces: nonce.New(time.Now), asking: admission.New(time.Now), log: log,
+	}
+}
+
+// handle answers a join on the leader, whichever server that is.
+func (a *admitter) handle(ctx context.Context, peer Peer, req JoinRequest) JoinResponse {
+	_, leader, ok := a.replica.leader()
+	if !ok {
+		return tryLater(ErrNoLeader)
+	}
+	if leader == a.replica.address {
+		return a.admit(ctx, a.replica.self, joinPassed{Peer: peer, Request: req})
+	}
+	resp, err := ask[joinPassed, JoinResponse](ctx, a.peers.links, leader, askJoin, &joinPassed{Peer: peer, Request: req})
+	if err != nil {
+		return tryLater(err)
+	}
+	return *resp
+}
+
+// admit lets a server in; only the leader can. What via says of the peer counts for nothing but refusals: via may lie.
+func (a *admitter) admit(ctx context.Context, via Peer, passed joinPassed) JoinResponse {
+	if !a.replica.leads() {
+		return tryLater(ErrNotLeader)
+	}
+	req, swarm := passed.Request, a.replica.view().SwarmID
+	if other(req.SwarmID, swarm) {
+		return refuse(state.ReasonOtherSwarm, "this is swarm "+swarm, "start with an empty state directory to join it")
+	}
+	if len(req.Nonce) == 0 {
+		return JoinResponse{Nonce: a.nonces.IssueFor(via.PeerID, cmp.Or(passed.Peer.SPIFFEID, passed.Peer.PeerID)), SwarmID: swarm, Servers: a.replica.addresses()}
+	}
+	if !a.nonces.Redeem(via.PeerID, req.Nonce) {
+		return JoinResponse{Refused: &JoinRefusal{Reason: "NONCE_REFUSED", Message: "the leader's nonce is unknown, used up, or too old", Retry: true}}
+	}
+	if err := a.replica.view().CheckAdmission(req.Name, req.Register.Node.PeerID); err != nil && !a.asking.MayCheck() {
+		return JoinResponse{Refused: refusalOf(err)} // it is one of very many
+	}
+	peer, err := a.prover.Check(swarm, req)
+	if err != nil {
+		return refuse("SIGNATURE_REFUSED", "the join is not proven: "+err.Error(), "check the SPIFFE ID and the clock of this node")
+	}
+	if peer.SPIFFEID != "" { // what was proven counts, not what is claimed
+		req.Register.Node.SPIFFEID = peer.SPIFFEID
+	}
+	req.Register.AtMS = time.Now().UnixMilli() // when the proof is checked, by the clock that checks it
+	refusal := a.judgeJoin(peer, passed.Peer, req)
+	if refusal == nil || !notAdmitted(refusal) {
+		a.asking.Forget(peer.PeerID)
+	}
+	if refusal != nil {
+		return JoinResponse{Refused: refusal}
+	}
+	if _, err := a.peers.fetchStats(ctx, req.Address); err != nil {
+		return JoinResponse{Refused: &JoinRefusal{
+			Reason: "UNREACHABLE", Message: fmt.Sprintf("the leader can't reach %s: %v", req.Address, err),
+			Remedy: "open its port, or advertise another address with --host-ip", Retry: true,
+		}}
+	}
+	data, err := state.EncodeCommand(req.Register)
+	if err != nil {
+		return refuse(state.ReasonBadCommand, err.Error(), "")
+	}
+	done, err := a.replica.propose(ctx, data)
+	if refusal := refusalOf(err); refusal != nil {
+		return JoinResponse{Refused: refusal}
+	}
+	if err != nil {
+		return tryLater(err)
+	}
+	voter, err := a.members.addServer(ctx, req)
+	if err != nil {
+		return tryLater(err)
+	}
+	return JoinResponse{SwarmID: swarm, Voter: voter, Index: done.index, Servers: a.replica.addresses()}
+}
+
+// judgeJoin checks that a request speaks for who signed it, and that it is who sent it.
+func (a *admitter) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
+	id, _, err := ParseAddress(req.Address)
+	node := req.Register.Node
+	if banned := refusalOf(a.replica.view().CheckBan(peer.PeerID)); banned != nil {
+		return banned
+	}
+	switch {
+	case peer.Role != naming.RoleSN || node.Role != naming.RoleSN:
+		return &JoinRefusal{Reason: "ROLE_REFUSED", Message: "only SNs join consensus", Remedy: "check the SPIFFE ID"}
+	case err != nil:
+		return &JoinRefusal{Reason: "BAD_REQUEST", Message: err.Error()}
+	case id != peer.PeerID || sender.PeerID != peer.PeerID || node.PeerID != peer.PeerID || node.Name != req.Name:
+		return &JoinRefusal{Reason: "BAD_REQUEST", Message: "the request speaks for another node than the one that sent it"}
+	case peer.NodeName != "" && peer.NodeName != req.Name:
+		return &JoinRefusal{
+			Reason: "NAME_REFUSED", Message: fmt.Sprintf("the SVID of this node is for %s, not for %.80q", peer.NodeName, req.Name),
+			Remedy: "start it with the --name that its SVID carries, or give it an SVID of its own",
+		}
+	}
+	for _, s := range a.replica.servers() {
+		if owner, _, err := ParseAddress(string(s.Address)); string(s.ID) == req.Name && (err != nil || owner != id) {
+			if _, _, err := a.replica.view().Apply(req.Register); state.ReasonOf(err) == state.ReasonNameTaken {
+				return refusalOf(err)
+			}
+			return tryLater(fmt.Errorf("the SN that had the name %s is being taken out of the raft group", req.Name)).Refused
+		}
+	}
+	return a.judgeAdmission(req)
+}
+
+func other(claimed, swarm string) bool { return claimed != "" && claimed != swarm }
 
 // judgeAdmission remembers an SN that no operator has admitted, where operators do. Whatever else keeps it from registering is
 // told first, since an operator could not help it.
-func (g *Group) judgeAdmission(req JoinRequest) *JoinRefusal {
-	view, node := g.View(), req.Register.Node
+func (a *admitter) judgeAdmission(req JoinRequest) *JoinRefusal {
+	view, node := a.replica.view(), req.Register.Node
 	if view.Admit == "" {
 		return nil
 	}
 	_, _, err := view.Apply(req.Register)
 	waits := admission.Candidate{Name: node.Name, PeerID: node.PeerID, SPIFFEID: node.SPIFFEID, Host: node.Host}
-	if state.ReasonOf(err) == state.ReasonNotAdmitted && g.asking.Note(waits) {
-		g.log.Warn("an SN waits to be admitted", "node", node.Name, "peer_id", node.PeerID, "spiffe_id", node.SPIFFEID, "remedy", admission.Command(node.Name, node.PeerID))
+	if state.ReasonOf(err) == state.ReasonNotAdmitted && a.asking.Note(waits) {
+		a.log.Warn("an SN waits to be admitted", "node", node.Name, "peer_id", node.PeerID, "spiffe_id", node.SPIFFEID, "remedy", admission.Command(node.Name, node.PeerID))
 	}
 	return refusalOf(err)
 }
@@ -42,10 +169,10 @@ func notAdmitted(err error) bool {
 	return ok && refusal.Reason == state.ReasonNotAdmitted
 }
 
-// tellWaits says once that this SN waits for an operator, and what that one is to type.
-func (g *Group) tellWaits(told bool) bool {
-	if !told {
-		g.log.Warn("this SN waits until an operator admits it", "node", g.cfg.Name, "type", admission.Command(g.cfg.Name, g.self.PeerID))
-	}
-	return true
+func refuse(reason, message, remedy string) JoinResponse {
+	return JoinResponse{Refused: &JoinRefusal{Reason: reason, Message: message, Remedy: remedy}}
+}
+
+func tryLater(err error) JoinResponse {
+	return JoinResponse{Refused: &JoinRefusal{Reason: "NOT_NOW", Message: err.Error(), Retry: true}}
 }

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 
 	"connectrpc.com/connect"
 
-	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/snlink"
-	"github.com/swarmd/swarmd/identity/naming"
 )
 
 // What SNs ask each other for consensus itself, as Connect calls with JSON bodies on their links.
@@ -87,74 +84,9 @@ func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx con
 	}, connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(maxJoin)))
 }
 
-// between is what this server answers to other SNs.
-func (g *Group) between() http.Handler {
-	mux := http.NewServeMux()
-	answers(mux, askStats, func(context.Context, Peer, *nothing) (*serverStats, error) {
-		s := g.ownStats()
-		return &s, nil
-	})
-	answers(mux, askRead, func(ctx context.Context, _ Peer, _ *nothing) (*indexAnswer, error) {
-		index, err := g.readIndex(ctx)
-		return &indexAnswer{index}, err
-	})
-	answers(mux, askLedger, func(_ context.Context, _ Peer, req *ledgerRequest) (*ledgerAnswer, error) {
-		b, err := g.book.Read(req.Have, maxLedgerChunk)
-		return &ledgerAnswer{b}, err
-	})
-	answers(mux, askJoin, func(ctx context.Context, from Peer, req *joinPassed) (*JoinResponse, error) {
-		res := g.joinLocal(ctx, from, *req)
-		return &res, nil
-	})
-	answers(mux, askHandOver, func(_ context.Context, from Peer, req *handOver) (*nothing, error) {
-		if !g.trans.HandsOver(from, req.PeerID) {
-			return nil, ErrNotLeader
-		}
-		return &nothing{}, nil
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		api := g.api.Load()
-		if api == nil || !g.IsLeader() {
-			http.Error(w, ErrNotLeader.Error(), http.StatusMisdirectedRequest)
-			return
-		}
-		(*api).ServeHTTP(w, r)
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer := snlink.PeerOf(r.Context())
-		if !g.allow(peer) { // also on a link that was opened before its sender was removed
-			g.log.Warn("request refused: not an SN of the configuration", "peer", peer.PeerID)
-			http.Error(w, "not an SN of the configuration", http.StatusForbidden)
-			return
-		}
-		if !g.begin() {
-			http.Error(w, ErrShutdown.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		defer g.serving.Done()
-		ctx, cancel := context.WithTimeout(r.Context(), maxRequest)
-		defer cancel()
-		mux.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// serveLink answers another SN on a stream until that ends.
-func (g *Group) serveLink(conn net.Conn, peer Peer) {
-	defer func() { _ = conn.Close() }()
-	if peer.Role != naming.RoleSN {
-		g.log.Warn("stream refused", "peer", peer.PeerID, "role", peer.Role)
-		return
-	}
-	if !g.enter(conn, peer) {
-		return
-	}
-	defer g.leave(conn)
-	g.server.Serve(conn, peer)
-}
-
 // ServeAPI has h answer the requests of other SNs while this server leads. [PeerOf] tells h who asks. With the status 421 it sends who
 // asks back to look for the leader.
-func (g *Group) ServeAPI(h http.Handler) { g.api.Store(&h) }
+func (g *Group) ServeAPI(h http.Handler) { g.endpoint.api.Store(&h) }
 
 // PeerOf returns the SN that sent a request, as the network has proven it; nobody for the context of another request.
 func PeerOf(ctx context.Context) Peer { return snlink.PeerOf(ctx) }
@@ -164,9 +96,9 @@ func PeerOf(ctx context.Context) Peer { return snlink.PeerOf(ctx) }
 // ends, and then returns ErrNoLeader. Where there has been no leader for five election timeouts and fewer voters than a majority
 // answer, it returns at once; see Quorum. So what try does must bear being done twice.
 func (g *Group) WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error {
-	return g.retry(ctx, func(ctx context.Context, leader string) error {
-		if leader != g.cfg.Address {
-			return try(ctx, toLeader{g.links.To(leader)})
+	return g.contact.retry(ctx, func(ctx context.Context, leader string) error {
+		if leader != g.replica.address {
+			return try(ctx, toLeader{g.peers.links.To(leader)})
 		}
 		if !g.IsLeader() { // it must know all that was committed before
 			return ErrNotLeader
@@ -186,14 +118,4 @@ func (l toLeader) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, ErrNotLeader
 	}
 	return res, err
-}
-
-// dial opens a link to another SN.
-func (g *Group) dial(ctx context.Context, address string) (net.Conn, error) {
-	if id, _, err := ParseAddress(address); err == nil {
-		if err := g.View().CheckBan(id); err != nil {
-			return nil, fmt.Errorf("dial %s: %w", address, err)
-		}
-	}
-	return raftnet.DialSN(ctx, g.cfg.Network, address, ProtocolRPC)
 }

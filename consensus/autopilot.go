@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	autopilot "github.com/hashicorp/raft-autopilot"
 
 	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/consensus/roster"
 )
 
 // minVoters is what cleaning up dead servers leaves: below three, one more death stops the swarm.
@@ -39,43 +41,30 @@ type Server struct {
 	LastContact time.Time
 }
 
-// Servers returns the configuration's servers in its order, for status.
-func (g *Group) Servers() []Server {
-	leader, _, _ := g.Leader()
-	heard := map[string]time.Time{}
-	if g.IsLeader() {
-		heard = g.heard.All()
-		heard[g.cfg.Name] = time.Now()
-	}
-	var out []Server
-	for _, s := range g.servers() {
-		name := string(s.ID)
-		out = append(out, Server{
-			Name: name, Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
-			Leader: name == leader, LastContact: heard[name],
-		})
-	}
-	return out
-}
-
-func (g *Group) voters() []raft.Server {
-	return slices.DeleteFunc(slices.Clone(g.servers()), func(s raft.Server) bool { return s.Suffrage != raft.Voter })
-}
-
 // pilot tells autopilot about the group. Autopilot runs on the leader only.
-type pilot struct{ g *Group }
+type pilot struct {
+	replica *replica
+	peers   *peers
+	heard   *roster.Roster
+	timing  Timing
+	onHeard func(names []string) // may be nil
+	log     *slog.Logger
+}
 
-func (g *Group) newAutopilot() *autopilot.Autopilot {
-	return autopilot.New(g.raft, pilot{g},
-		autopilot.WithLogger(raftnet.NewLog(g.log, "consensus")),
-		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter), g.unfit}),
-		autopilot.WithUpdateInterval(g.cfg.Timing.Update),
-		autopilot.WithReconcileInterval(2*g.cfg.Timing.Update))
+var _ autopilot.ApplicationIntegration = (*pilot)(nil)
+
+// newAutopilot returns autopilot, which makes no server a voter that is unfit.
+func newAutopilot(p pilot, unfit func(name string) bool) *autopilot.Autopilot {
+	return autopilot.New(p.replica.raft, p,
+		autopilot.WithLogger(raftnet.NewLog(p.log, "consensus")),
+		autopilot.WithPromoter(promoter{new(autopilot.StablePromoter), unfit}),
+		autopilot.WithUpdateInterval(p.timing.Update),
+		autopilot.WithReconcileInterval(2*p.timing.Update))
 }
 
 // AutopilotConfig returns autopilot's limits.
 func (p pilot) AutopilotConfig() *autopilot.Config {
-	t := p.g.cfg.Timing
+	t := p.timing
 	return &autopilot.Config{
 		CleanupDeadServers:      true,
 		LastContactThreshold:    2 * t.Heartbeat,
@@ -95,13 +84,13 @@ func (p pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*
 	var asked sync.WaitGroup
 	for id, s := range servers {
 		asked.Go(func() {
-			stats, err := p.g.fetchStats(ctx, string(s.Address))
+			stats, err := p.peers.fetchStats(ctx, string(s.Address))
 			if err != nil {
-				p.g.log.Debug("server does not answer", "node", string(id), "err", err)
+				p.log.Debug("server does not answer", "node", string(id), "err", err)
 				return
 			}
-			p.g.heard.Touch(string(id), time.Now())
-			p.g.heard.SetBehind(string(id), stats.LedgerBehind)
+			p.heard.Touch(string(id), time.Now())
+			p.heard.SetBehind(string(id), stats.LedgerBehind)
 			mu.Lock()
 			defer mu.Unlock()
 			out[id] = &autopilot.ServerStats{
@@ -111,42 +100,30 @@ func (p pilot) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*
 		})
 	}
 	asked.Wait()
-	if p.g.cfg.OnHeard != nil {
+	if p.onHeard != nil {
 		names := make([]string, 0, len(out))
 		for id := range out {
 			names = append(names, string(id))
 		}
 		slices.Sort(names)
-		p.g.cfg.OnHeard(names)
+		p.onHeard(names)
 	}
 	return out
-}
-
-// fetchStats asks one server; this one answers itself.
-func (g *Group) fetchStats(ctx context.Context, address string) (serverStats, error) {
-	if address == g.cfg.Address {
-		return g.ownStats(), nil
-	}
-	s, err := ask[nothing, serverStats](ctx, g.links, address, askStats, &nothing{})
-	if err != nil {
-		return serverStats{}, err
-	}
-	return *s, nil
 }
 
 // KnownServers returns the configuration's servers; those silent for too long are failed.
 func (p pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 	out := map[raft.ServerID]*autopilot.Server{}
 	now := time.Now()
-	for _, s := range p.g.servers() {
+	for _, s := range p.replica.servers() {
 		status := autopilot.NodeAlive
-		self := string(s.ID) == p.g.cfg.Name
-		if !self && p.g.heard.Silence(string(s.ID), now) > p.g.cfg.Timing.Dead {
+		self := string(s.ID) == p.replica.name
+		if !self && p.heard.Silence(string(s.ID), now) > p.timing.Dead {
 			status = autopilot.NodeFailed
 		}
 		out[s.ID] = &autopilot.Server{
 			ID: s.ID, Name: string(s.ID), Address: s.Address, NodeStatus: status, RaftVersion: 3,
-			NodeType: autopilot.NodeVoter, IsLeader: self && p.g.raft.State() == raft.Leader,
+			NodeType: autopilot.NodeVoter, IsLeader: self && p.replica.elected(),
 		}
 	}
 	return out
@@ -155,23 +132,17 @@ func (p pilot) KnownServers() map[raft.ServerID]*autopilot.Server {
 // RemoveFailedServer removes a dead server, unless fewer than three voters would be left: autopilot's own limit counts
 // non-voters too.
 func (p pilot) RemoveFailedServer(s *autopilot.Server) {
-	voters := p.g.voters()
+	voters := p.replica.voters()
 	votes := slices.ContainsFunc(voters, func(v raft.Server) bool { return v.ID == s.ID })
 	if votes && len(voters)-1 < minVoters {
-		p.g.log.Debug("dead server kept", "node", s.Name, "voters", len(voters))
+		p.log.Debug("dead server kept", "node", s.Name, "voters", len(voters))
 		return
 	}
-	if err := p.g.raft.RemoveServer(s.ID, 0, 0).Error(); err != nil {
-		p.g.log.Warn("dead server not removed", "node", s.Name, "err", err)
+	if err := p.replica.raft.RemoveServer(s.ID, 0, 0).Error(); err != nil {
+		p.log.Warn("dead server not removed", "node", s.Name, "err", err)
 		return
 	}
-	p.g.log.Warn("dead server removed", "node", s.Name, "address", string(s.Address))
-}
-
-// unfit tells whether a server must not vote yet.
-func (g *Group) unfit(name string) bool {
-	twin, shared := g.twin(name)
-	return g.heard.IsBehind(name) || twin != "" && !shared
+	p.log.Warn("dead server removed", "node", s.Name, "address", string(s.Address))
 }
 
 // promoter makes healthy non-voters voters while there are fewer than MaxVoters. Who lacks a part of the ledger waits: with

@@ -9,26 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/admission"
-	"github.com/swarmd/swarmd/consensus/ledgerfile"
-	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/roster"
 	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
-	"github.com/swarmd/swarmd/consensus/watchdog"
 	"github.com/swarmd/swarmd/identity/naming"
-	"github.com/swarmd/swarmd/internal/nonce"
 )
 
 // MaxVoters is how many servers vote; further ones follow the log and take a voter's place when it is removed.
@@ -108,47 +100,21 @@ func (t Timing) withDefaults() Timing {
 
 // Group is this node's server. Its methods are safe for concurrent use. Whoever opened it calls Run or Close.
 type Group struct {
-	cfg     Config
-	log     *slog.Logger
-	self    Peer
-	dir     string // raft's files; empty with injected stores
-	store   Stores
-	closers store.Closers // of what Open opened
-	fsm     *fsm
-	book    *ledgerfile.File
-	disk    *watchdog.Watchdog
-	growth  *store.Growth
-	raft    *raft.Raft
-	trans   *raftnet.Transport
-	term    *atomic.Uint64 // raft's, as it was stored last
-	nonces  *nonce.Table   // of those who join while this server leads
-	asking  *admission.Candidates
-	links   *snlink.Links
-	server  *snlink.Server
-	api     atomic.Pointer[http.Handler] // what the leader answers other SNs
-	heard   *roster.Roster
-	opened  time.Time
-	polls   *quorum.Poller
-
-	notify  chan bool     // raft's leadership changes
-	news    chan struct{} // capacity 1: a command was committed that followers should hear of at once
-	failed  chan error    // the first reason why this node can not go on
-	stopped chan struct{} // closed when the group begins to shut down
-	calls   atomic.Int64  // of await that raft has not answered
-	stop    sync.Once
-	closing error // what shutting down came to
-	// hangUp ends leadership and all streams, which the others notice, and tells raft to end; once.
-	hangUp func() (ended raft.Future, err error)
-	lead   leadership
-
-	mu      sync.Mutex
-	streams map[net.Conn]string // accepted streams with the peer ID of their sender; nil once shut down
-	rejoin  *rejoin
-	serving sync.WaitGroup
-
-	named   raftnet.Named // by the answers to joins
-	joining chan struct{} // capacity 1: taken by the leader while it changes the configuration
-	isLead  atomic.Bool
+	cfg      Config
+	log      *slog.Logger
+	storage  *storage
+	replica  *replica
+	trans    *raftnet.Transport
+	peers    *peers
+	lead     *leadership
+	contact  *contact
+	members  *membership
+	joiner   *joiner
+	endpoint *endpoint
+	bans     *bans
+	ledger   *ledgerCopy
+	failed   chan error // the first reason why this node can not go on
+	end      ending
 }
 
 // Open opens the server's stores, restores its newest snapshot and starts raft; it dials nobody by itself. A log that
@@ -162,52 +128,54 @@ func Open(cfg Config) (*Group, error) {
 		return nil, errors.New("open consensus: name, network, log, prover and a directory or stores are needed")
 	}
 	cfg.Timing = cfg.Timing.withDefaults()
-	g := &Group{
-		cfg: cfg, log: cfg.Log, self: Peer{PeerID: peerID, Role: naming.RoleSN},
-		heard: roster.New(), notify: make(chan bool, 16), news: make(chan struct{}, 1),
-		failed: make(chan error, 1), stopped: make(chan struct{}),
-		term: new(atomic.Uint64), nonces: nonce.New(time.Now), asking: admission.New(time.Now),
-		streams: map[net.Conn]string{}, joining: make(chan struct{}, 1), opened: time.Now(),
-	}
-	g.polls = quorum.NewPoller(pollFresh, g.poll)
-	g.disk = watchdog.New(cfg.Timing.Disk)
-	g.hangUp = sync.OnceValues(g.hangUpNow)
-	if err := g.openStores(); err != nil {
+	g := &Group{cfg: cfg, log: cfg.Log, failed: make(chan error, 1), replica: newReplica(cfg.Name, cfg.Address, peerID, naming.RoleSN)}
+	g.end.hangUp = sync.OnceValues(g.hangUpNow)
+	if g.storage, err = openStorage(cfg); err != nil {
 		return nil, fmt.Errorf("open consensus: %w", err)
 	}
-	err = g.openLedger()
-	if err == nil {
-		g.fsm = newFSM(g.fail, g.disk, g.book)
-		err = g.startRaft()
+	g.assemble()
+	if err := g.startRaft(); err != nil {
+		return nil, fmt.Errorf("open consensus: %w", errors.Join(err, g.storage.closers.Close()))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open consensus: %w", errors.Join(err, g.closers.Close()))
-	}
-	g.disk.GiveUpWhen(g.gives)
+	g.storage.disk.GiveUpWhen(g.gives)
 	return g, nil
 }
 
-// gives tells whether this server gives its disk up after a write has taken so long. Alone it makes room for nobody and waits. A
+// assemble makes the parts of the group; nothing runs yet.
+func (g *Group) assemble() {
+	r, t := g.replica, g.cfg.Timing
+	heard, named, streams := roster.New(), new(raftnet.Named), newStreams()
+	r.entries, r.fsm = g.storage.stores.Log, newFSM(g.fail, g.storage.disk, g.storage.ledger)
+	links := snlink.New(dialer(r, g.cfg.Network))
+	g.ledger = &ledgerCopy{file: g.storage.ledger, replica: r, links: links, fail: g.fail, log: g.log}
+	stats := func() serverStats {
+		s := r.stats()
+		s.LedgerBehind = g.ledger.complete() != nil
+		return s
+	}
+	g.peers = &peers{self: g.cfg.Address, links: links, stats: stats}
+	g.members = newMembership(r, g.peers, heard, g.log)
+	admitter := newAdmitter(r, g.peers, g.members, g.cfg.Prover, g.log)
+	g.joiner = &joiner{
+		replica: r, admitter: admitter, network: g.cfg.Network, named: named, election: t.Election, dir: g.storage.dir, log: g.log,
+	}
+	g.trans = raftnet.New(raftnet.Config{
+		Network: g.cfg.Network, Address: g.cfg.Address, Term: g.storage.term, Election: t.Election, Log: g.log,
+		Genuine: r.genuine, Servers: r.servers, Named: named.Has, Tell: g.peers.tellHandOver,
+		Leader: func() string { _, address, _ := r.leader(); return address },
+	})
+	g.contact = newContact(r, g.peers, t, g.log)
+	g.lead = &leadership{replica: r, heard: heard, log: g.log, notify: make(chan bool, 16)}
+	g.endpoint = &endpoint{replica: r, ledger: g.ledger, admitter: admitter, trans: g.trans, stats: stats, log: g.log, streams: streams}
+	g.endpoint.server = snlink.NewServer(g.endpoint.between(), g.log)
+	g.bans = &bans{replica: r, members: g.members, trans: g.trans, links: links, streams: streams, every: t.Update, log: g.log}
+}
+
+// gives reports whether this server gives its disk up after a write has taken so long. Alone it makes room for nobody and waits. A
 // leader holds up all others. A follower holds up the SLs that look to it; where servers share a storage that fails over all hang
 // at once, and must not all be gone when it answers.
 func (g *Group) gives(waited time.Duration) bool {
-	return len(g.servers()) > 1 && (g.raft.State() == raft.Leader || waited >= 6*g.cfg.Timing.Disk)
-}
-
-func (g *Group) openStores() error {
-	if g.cfg.Stores != nil {
-		g.store = *g.cfg.Stores
-	} else {
-		g.dir = filepath.Join(g.cfg.Dir, "raft")
-		var err error
-		if g.store, g.closers, err = store.Open(g.dir, g.log); err != nil {
-			return err
-		}
-	}
-	if err := store.CheckMember(g.dir, g.store); err != nil {
-		return errors.Join(err, g.closers.Close())
-	}
-	return nil
+	return len(g.replica.servers()) > 1 && (g.replica.elected() || waited >= 6*g.cfg.Timing.Disk)
 }
 
 func (g *Group) startRaft() error {
@@ -218,29 +186,19 @@ func (g *Group) startRaft() error {
 	conf.LeaderLeaseTimeout, conf.CommitTimeout = t.Lease, t.Commit
 	conf.SnapshotThreshold, conf.TrailingLogs, conf.SnapshotInterval = t.SnapshotAfter, t.Trailing, t.SnapshotEvery
 	conf.Logger = raftnet.NewLog(g.log, "raft")
-	conf.NotifyCh = g.notify
+	conf.NotifyCh = g.lead.notify
 	conf.NoLegacyTelemetry = true
 	conf.ShutdownOnRemove = false // a removed server waits for its chance to rejoin
-	g.trans = raftnet.New(raftnet.Config{
-		Network: g.cfg.Network, Address: g.cfg.Address, Term: g.term, Election: t.Election, Log: g.log,
-		Genuine: g.genuine, Servers: g.servers, Named: g.named.Has, Tell: g.tellHandOver,
-		Leader: func() string { a, _ := g.raft.LeaderWithID(); return string(a) },
-	})
-	g.growth = store.NewGrowth(t.SnapshotBytes, t.TrailingBytes, t.Trailing)
-	if err := g.growth.Load(g.store); err != nil {
-		return errors.Join(fmt.Errorf("read raft log: %w", err), g.trans.Close())
-	}
-	guarded := &store.Guard{Stores: g.store, Fail: g.fail, Disk: g.disk, Term: g.term, Growth: g.growth}
-	snapshots := &store.Verified{SnapshotStore: g.store.Snapshots, Dir: g.dir, Log: g.log, Try: trySnapshot, Good: g.growth.Covered}
+	guarded, snapshots := g.storage.guarded(g.fail)
 	// In a goroutine of its own, because the guard ends the goroutine that meets a broken store.
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		g.raft, err = raft.NewRaft(conf, g.fsm, guarded, guarded, snapshots, g.trans)
+		g.replica.raft, err = raft.NewRaft(conf, g.replica.fsm, guarded, guarded, snapshots, g.trans)
 	}()
 	<-done
-	if g.raft == nil {
+	if g.replica.raft == nil {
 		select {
 		case cause := <-g.failed:
 			err = cause
@@ -248,16 +206,18 @@ func (g *Group) startRaft() error {
 		}
 		return errors.Join(err, g.trans.Close())
 	}
-	g.growth.SetKeep(func(entries uint64) {
-		rc := g.raft.ReloadableConfig()
-		if rc.TrailingLogs = entries; g.raft.ReloadConfig(rc) != nil {
+	g.storage.growth.SetKeep(func(entries uint64) {
+		rc := g.replica.raft.ReloadableConfig()
+		if rc.TrailingLogs = entries; g.replica.raft.ReloadConfig(rc) != nil {
 			g.log.Warn("could not change how many entries of the raft log stay", "entries", entries)
 		}
 	})
-	g.links, g.server = snlink.New(g.dial), snlink.NewServer(g.between(), g.log)
+	g.lead.autopilot = newAutopilot(pilot{
+		replica: g.replica, peers: g.peers, heard: g.lead.heard, timing: t, onHeard: g.cfg.OnHeard, log: g.log,
+	}, g.members.unfit)
 	g.cfg.Network.Handle(ProtocolRaft, g.trans.Handle)
-	g.cfg.Network.Handle(ProtocolRPC, g.serveLink)
-	g.cfg.Network.Handle(ProtocolJoin, g.serveJoin)
+	g.cfg.Network.Handle(ProtocolRPC, g.endpoint.serveLink)
+	g.cfg.Network.Handle(ProtocolJoin, g.endpoint.serveJoin)
 	return nil
 }
 
@@ -269,49 +229,21 @@ func (g *Group) fail(err error) {
 	}
 }
 
-// allow judges who may ask this server something; the role is checked already. Servers of the configuration
-// may, and the leader that this server follows, before it has its configuration. A stranger may while this server knows no
-// leader: it is new, or so far behind that it has not heard of those who joined since, and only a leader does what changes
-// anything.
-func (g *Group) allow(p Peer) bool {
-	if !g.genuine(p) {
-		return false
-	}
-	_, _, ok := g.Leader()
-	return !ok || g.trans.Leads(p.PeerID) || g.trans.Known(p.PeerID)
-}
-
-// tellHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
-func (g *Group) tellHandOver(ctx context.Context, address, successorID string) {
-	_, _ = ask[handOver, nothing](ctx, g.links, address, askHandOver, &handOver{successorID})
-}
-
-// genuine tells whether a peer is neither banned nor one with a known node key and another SPIFFE ID than its node's: a
-// stolen key is no SN.
-func (g *Group) genuine(p Peer) bool {
-	view := g.View()
-	if view.Banned(p.PeerID) != nil {
-		return false
-	}
-	n := view.NodeOfKey(p.PeerID)
-	return n == nil || p.SPIFFEID == "" || n.Bears(p.SPIFFEID)
-}
-
-// HasState tells whether this server holds a log, so that it neither bootstraps nor starts as a stranger.
+// HasState reports whether this server holds a log, so that it neither bootstraps nor starts as a stranger.
 func (g *Group) HasState() bool {
-	return g.raft.LastIndex() > 0 || len(g.servers()) > 0
+	return g.replica.raft.LastIndex() > 0 || len(g.replica.servers()) > 0
 }
 
 // Bootstrap founds a group of this one server and proposes first, in order. If the server holds a log already, the
 // founding is skipped and the commands, which have no effect twice, are proposed all the same.
 func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
-	err := g.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{{
+	err := g.replica.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{{
 		Suffrage: raft.Voter, ID: raft.ServerID(g.cfg.Name), Address: raft.ServerAddress(g.cfg.Address),
 	}}}).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("bootstrap: %w", fromRaft(err))
 	}
-	if err := store.MarkMember(g.dir); err != nil {
+	if err := store.MarkMember(g.storage.dir); err != nil {
 		return err
 	}
 	again := JoinRequest{Name: g.cfg.Name, Address: g.cfg.Address}
@@ -323,11 +255,9 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 			again.Register = c
 		}
 	}
-	g.mu.Lock()
-	g.rejoin = &rejoin{self: again} // a founder may be removed too
-	g.mu.Unlock()
+	g.joiner.remember(again, nil) // a founder may be removed too
 	for _, c := range first {
-		if err := g.retry(ctx, func(ctx context.Context, _ string) error {
+		if err := g.contact.retry(ctx, func(ctx context.Context, _ string) error {
 			_, err := g.Propose(ctx, c) // ErrNotLeader until this server is elected
 			return err
 		}); err != nil {
@@ -338,144 +268,55 @@ func (g *Group) Bootstrap(ctx context.Context, first ...state.Command) error {
 }
 
 // View returns the newest state that this server has applied. It is never nil and never changes.
-func (g *Group) View() *state.State { return g.fsm.view.Load().state }
+func (g *Group) View() *state.State { return g.replica.view() }
 
 // Index returns the log index of the last command in View.
-func (g *Group) Index() uint64 { return g.fsm.view.Load().index }
+func (g *Group) Index() uint64 { return g.replica.index() }
 
 // Changed returns a channel that is closed when the next command has been applied. Take it before View to miss none.
-func (g *Group) Changed() <-chan struct{} { return g.fsm.next() }
+func (g *Group) Changed() <-chan struct{} { return g.replica.fsm.next() }
 
 // Leader returns the leader that this server knows of; ok is false while it knows none.
-func (g *Group) Leader() (name, address string, ok bool) {
-	a, id := g.raft.LeaderWithID()
-	return string(id), string(a), id != "" && a != ""
+func (g *Group) Leader() (name, address string, ok bool) { return g.replica.leader() }
+
+// IsLeader reports whether this server leads and has applied everything committed before its term. It may be a lease's
+// time out of date: Barrier is for reads that must not be.
+func (g *Group) IsLeader() bool { return g.replica.leads() }
+
+// Leadership returns a channel that receives true when this server has become the leader and has applied everything
+// committed before, and false when it is no longer. The first value is the present one. A slow receiver misses values
+// in between but never the last; true after true means that leadership was lost and won again. The channel is closed
+// when Run ends.
+func (g *Group) Leadership() <-chan bool { return g.lead.subscribe() }
+
+// LeaderSeen returns when this server last had to do with a raft leader: now while it leads itself, which it does only
+// with a majority behind it, else when it last heard from the one it follows; zero for never.
+func (g *Group) LeaderSeen() time.Time { return g.contact.seen() }
+
+// Quorum returns nil while this server knows a leader, or if a majority of the voters answers it. Otherwise it returns a
+// *quorum.Error, which errors.Is finds to be quorum.ErrLost and ErrNoLeader. It blocks for two seconds at most.
+func (g *Group) Quorum(ctx context.Context) error { return g.contact.quorum(ctx) }
+
+// Servers returns the configuration's servers in its order, for status.
+func (g *Group) Servers() []Server { return g.members.list() }
+
+// Candidates are the SNs that wait for an operator to admit them, as the leader remembers them; elsewhere there are none.
+func (g *Group) Candidates() []admission.Candidate { return g.endpoint.admitter.asking.List() }
+
+// Join makes this server a member by asking the SNs at via, and those of its own configuration, until one has let it in
+// or refused it for good (ErrRefused), or ctx ends. Call it on every start of an SN: a member is let in again at
+// once, with its new address if that has changed, and a removed one comes back. It returns when this server has applied
+// its own registration. While Run runs, a server that finds itself removed repeats the join by itself, last through via.
+func (g *Group) Join(ctx context.Context, via []string, self JoinRequest) error {
+	return g.joiner.join(ctx, via, self)
 }
 
-// servers returns the newest configuration, which may not be committed yet.
-func (g *Group) servers() []raft.Server {
-	future := g.raft.GetConfiguration()
-	if future.Error() != nil {
-		return nil
-	}
-	return future.Configuration().Servers
-}
+// LedgerComplete returns why this server can't show its ledger, or nil.
+func (g *Group) LedgerComplete() error { return g.ledger.complete() }
 
-// Close shuts the group down as Run does. It is for callers that opened a group and can't get as far as Run.
-func (g *Group) Close() error {
-	g.stop.Do(func() { g.closing = g.shutdown() })
-	return g.closing
-}
+// ReadLedger returns whole records of this server's ledger from an offset in bytes at which one begins, at most 1 MiB of
+// them unless one is longer; none at its end. It fails while records are missing here, and with ErrOffset.
+func (g *Group) ReadLedger(offset uint64) ([]byte, error) { return g.ledger.read(offset) }
 
-// Run does the leader's housekeeping and waits until ctx ends, which is no error, or this node can't follow the log any
-// further. Before it returns it hands leadership over, if it can within two seconds, and closes everything.
-func (g *Group) Run(ctx context.Context) error {
-	runCtx, cancel := context.WithCancel(ctx)
-	var tasks sync.WaitGroup
-	tasks.Go(func() { g.leadershipLoop(runCtx) })
-	tasks.Go(func() { g.rejoinLoop(runCtx) })
-	tasks.Go(func() { g.spreadLoop(runCtx) })
-	tasks.Go(func() { g.growthLoop(runCtx) })
-	tasks.Go(func() { g.banLoop(runCtx) })
-	tasks.Go(func() { g.ledgerLoop(runCtx) })
-	tasks.Go(func() { g.quorumLoop(runCtx) })
-	var cause error
-	hung := false
-	select {
-	case <-ctx.Done():
-	case <-g.stopped:
-	case cause = <-g.failed:
-	case <-g.disk.Hung():
-		cause, hung = g.disk.Cause(), true
-	}
-	if cause == nil {
-		select {
-		case cause = <-g.failed: // which may have ended the rest
-		default:
-		}
-	}
-	cancel()
-	ended := make(chan error, 1)
-	var err error
-	if !hung {
-		if cause != nil {
-			g.log.Error("consensus stops", "err", cause)
-		}
-		go func() {
-			tasks.Wait()
-			ended <- g.Close()
-		}()
-		select {
-		case err = <-ended:
-		case <-g.disk.Hung():
-			cause, hung = g.disk.Cause(), true
-		}
-	}
-	if hung { // Some goroutines are in a write, and others wait for them. The stores stay open; the process is to end.
-		raftEnds, _ := g.hangUp()
-		_ = g.ends(raftEnds)
-		g.log.Error("consensus stops", "err", cause) // only now: the log may lie on the same disk
-	}
-	g.lead.close()
-	if cause != nil {
-		return fmt.Errorf("run consensus: %w", cause)
-	}
-	return err
-}
-
-func (g *Group) hangUpNow() (ended raft.Future, err error) {
-	close(g.stopped)
-	g.isLead.Store(false)
-	ended = g.raft.Shutdown()
-	g.closeStreams()
-	g.links.Close()
-	g.server.Close()
-	g.trans.CloseStreams()
-	return ended, g.trans.Close()
-}
-
-// ends returns what raft's end comes to. Raft may wait to tell of a leadership change, and nobody listens any more: that is
-// thrown away until then.
-func (g *Group) ends(ended raft.Future) <-chan error {
-	down, told := make(chan error, 1), make(chan error, 1)
-	go func() { down <- ended.Error() }()
-	go func() {
-		for {
-			select {
-			case <-g.notify:
-			case err := <-down:
-				told <- err
-				return
-			}
-		}
-	}()
-	return told
-}
-
-// shutdown ends, in this order: leadership, so that the others need not wait for an election; the streams, so that
-// nothing blocks; raft; the stores under it.
-func (g *Group) shutdown() error {
-	if g.raft.State() == raft.Leader && len(g.voters()) > 1 {
-		done := make(chan error, 1)
-		go func() { done <- g.raft.LeadershipTransfer().Error() }()
-		timer := time.NewTimer(2 * time.Second)
-		select {
-		case err := <-done:
-			if err != nil {
-				g.log.Info("leadership not handed over", "err", err)
-			}
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	for end := time.Now().Add(2 * time.Second); g.calls.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	ended, err := g.hangUp()
-	g.serving.Wait()
-	err = errors.Join(err, <-g.ends(ended))
-	if err = errors.Join(err, g.book.Close(), g.closers.Close()); err != nil {
-		return fmt.Errorf("close consensus: %w", err)
-	}
-	return nil
-}
+// LedgerAfter is ReadLedger from behind the first n records.
+func (g *Group) LedgerAfter(n uint64) ([]byte, error) { return g.ledger.after(n) }

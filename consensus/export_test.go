@@ -24,23 +24,23 @@ func AskStats(ctx context.Context, links *snlink.Links, address string) error {
 
 // HoldConfiguration takes the right to change the configuration until release is called.
 func HoldConfiguration(g *Group) (release func()) {
-	g.joining <- struct{}{}
-	return g.release
+	g.members.joining <- struct{}{}
+	return g.members.release
 }
 
 // Allows tells whether the group takes raft messages and requests of a peer.
-func Allows(g *Group, p Peer) bool { return g.allow(p) }
+func Allows(g *Group, p Peer) bool { return g.endpoint.allow(p) }
 
 // AskJoin sends one join and returns its answer.
 func AskJoin(ctx context.Context, g *Group, address string, req JoinRequest) (JoinResponse, error) {
-	return g.askJoin(ctx, address, req)
+	return g.joiner.askJoin(ctx, address, req)
 }
 
 // ProposeBare has the leader commit a command and do nothing else of what the command asks for.
 func ProposeBare(g *Group, c state.Command) error {
 	data, err := state.EncodeCommand(c)
 	if err == nil {
-		_, err = g.proposeLocal(context.Background(), data)
+		_, err = g.replica.propose(context.Background(), data)
 	}
 	return err
 }

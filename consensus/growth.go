@@ -3,33 +3,36 @@ package consensus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/swarmd/swarmd/consensus/store"
 )
 
 // growthPause is how long a snapshot that failed is left alone.
 const growthPause = 10 * time.Second
 
-// growthLoop has raft cut its log when it has grown by so many bytes.
-func (g *Group) growthLoop(ctx context.Context) {
+// trim has raft cut its log, until ctx ends, when it has grown by so many bytes.
+func trim(ctx context.Context, r *replica, growth *store.Growth, log *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.growth.Full():
+		case <-growth.Full():
 		}
-		err := g.await(ctx, func() error { return g.raft.Snapshot().Error() })
+		err := r.await(ctx, func() error { return r.raft.Snapshot().Error() })
 		if err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot) || ctx.Err() != nil {
 			continue
 		}
-		g.log.Warn("could not cut the raft log", "err", err)
+		log.Warn("could not cut the raft log", "err", err)
 		timer := time.NewTimer(growthPause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		g.growth.Again()
+		growth.Again()
 	}
 }

@@ -3,28 +3,32 @@ package consensus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/hashicorp/raft"
 	autopilot "github.com/hashicorp/raft-autopilot"
 
-	"github.com/hashicorp/raft"
+	"github.com/swarmd/swarmd/consensus/roster"
 )
 
-// leadership passes this server's newest role on to those who asked for it.
+// leadership follows whether this server leads, and passes that on to those who asked for it. While it leads autopilot runs.
 type leadership struct {
+	replica   *replica
+	heard     *roster.Roster
+	log       *slog.Logger
+	notify    chan bool // raft's leadership changes
+	autopilot *autopilot.Autopilot
+
 	mu     sync.Mutex
 	now    bool
 	subs   []chan bool
 	closed bool
 }
 
-// Leadership returns a channel that receives true when this server has become the leader and has applied everything
-// committed before, and false when it is no longer. The first value is the present one. A slow receiver misses values
-// in between but never the last; true after true means that leadership was lost and won again. The channel is closed
-// when Run ends.
-func (g *Group) Leadership() <-chan bool {
-	l := &g.lead
+// subscribe is [Group.Leadership].
+func (l *leadership) subscribe() <-chan bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := make(chan bool, 1)
@@ -36,10 +40,6 @@ func (g *Group) Leadership() <-chan bool {
 	l.subs = append(l.subs, c)
 	return c
 }
-
-// IsLeader tells whether this server leads and has applied everything committed before its term. It may be a lease's
-// time out of date: Barrier is for reads that must not be.
-func (g *Group) IsLeader() bool { return g.isLead.Load() && g.raft.State() == raft.Leader }
 
 func (l *leadership) set(leads bool) {
 	l.mu.Lock()
@@ -67,19 +67,18 @@ func (l *leadership) close() {
 	l.subs = nil
 }
 
-// leadershipLoop follows raft's notifications: a new leader first applies all that was committed before it, then is
+// run follows raft's notifications until ctx ends: a new leader first applies all that was committed before it, then is
 // announced and starts autopilot.
-func (g *Group) leadershipLoop(ctx context.Context) {
-	ap := g.newAutopilot()
+func (l *leadership) run(ctx context.Context) {
 	settled := make(chan uint64)
 	var settling sync.WaitGroup
 	var term uint64 // counts the notifications, so that a late settlement is told from a current one
 	lose := func() {
-		if g.isLead.Swap(false) {
-			g.lead.set(false)
-			g.log.Info("leadership lost", "node", g.cfg.Name)
+		if l.replica.settled.Swap(false) {
+			l.set(false)
+			l.log.Info("leadership lost", "node", l.replica.name)
 		}
-		<-ap.Stop()
+		<-l.autopilot.Stop()
 	}
 	defer func() {
 		lose()
@@ -89,32 +88,32 @@ func (g *Group) leadershipLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case won := <-g.notify:
+		case won := <-l.notify:
 			term++
 			lose()
 			if won {
 				mine := term
-				settling.Go(func() { g.settle(ctx, mine, settled) })
+				settling.Go(func() { l.settle(ctx, mine, settled) })
 			}
 		case done := <-settled:
-			if done != term || g.raft.State() != raft.Leader {
+			if done != term || !l.replica.elected() {
 				continue
 			}
-			g.heard.Reset(time.Now())
-			g.isLead.Store(true)
-			g.lead.set(true)
-			g.log.Info("leadership won", "node", g.cfg.Name)
-			ap.Start(ctx)
+			l.heard.Reset(time.Now())
+			l.replica.settled.Store(true)
+			l.set(true)
+			l.log.Info("leadership won", "node", l.replica.name)
+			l.autopilot.Start(ctx)
 		}
 	}
 }
 
 // settle waits until this new leader has applied everything committed before its term.
-func (g *Group) settle(ctx context.Context, term uint64, settled chan<- uint64) {
-	err := g.await(ctx, func() error { return g.raft.Barrier(0).Error() })
+func (l *leadership) settle(ctx context.Context, term uint64, settled chan<- uint64) {
+	err := l.replica.await(ctx, func() error { return l.replica.raft.Barrier(0).Error() })
 	if err != nil {
 		if !errors.Is(err, context.Canceled) && !errors.Is(err, ErrShutdown) {
-			g.log.Debug("leadership did not settle", "err", err)
+			l.log.Debug("leadership did not settle", "err", err)
 		}
 		return
 	}
@@ -124,4 +123,20 @@ func (g *Group) settle(ctx context.Context, term uint64, settled chan<- uint64) 
 	}
 }
 
-var _ autopilot.ApplicationIntegration = (*pilot)(nil)
+// ends returns what raft's end comes to. Raft may wait to tell of a leadership change, and nobody listens any more: that is
+// thrown away until then.
+func (l *leadership) ends(ended raft.Future) <-chan error {
+	down, told := make(chan error, 1), make(chan error, 1)
+	go func() { down <- ended.Error() }()
+	go func() {
+		for {
+			select {
+			case <-l.notify:
+			case err := <-down:
+				told <- err
+				return
+			}
+		}
+	}()
+	return told
+}

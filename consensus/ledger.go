@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/ledgerfile"
-	"github.com/swarmd/swarmd/consensus/store"
+	"github.com/swarmd/swarmd/consensus/snlink"
 )
 
 // maxLedgerChunk bounds what one answer carries of the ledger, unless one record is longer.
@@ -28,67 +29,55 @@ var ErrLedgerBehind = ledgerfile.ErrBehind
 // ErrOffset reports an offset at which no record of the ledger begins.
 var ErrOffset = errors.New("no record of the ledger begins at this offset")
 
-// openLedger opens the ledger of a group: in its directory, in the given stores, or in memory for both without.
-func (g *Group) openLedger() error {
-	held := g.store.Ledger
-	switch {
-	case held != nil:
-	case g.cfg.Dir == "":
-		held = ledgerfile.NewInmem()
-	default:
-		f, err := ledgerfile.OpenFile(g.cfg.Dir)
-		if err != nil {
-			return err
-		}
-		g.closers = append(store.Closers{f}, g.closers...)
-		held = f
-	}
-	var err error
-	g.book, err = ledgerfile.Open(held, g.log)
-	return err
+// ledgerCopy is this server's copy of the ledger. It fetches what is missing there.
+type ledgerCopy struct {
+	file    *ledgerfile.File
+	replica *replica
+	links   *snlink.Links
+	fail    func(error)
+	log     *slog.Logger
 }
 
-// LedgerComplete returns why this server can't show its ledger, or nil.
-func (g *Group) LedgerComplete() error {
-	have, want, behind := g.book.Missing()
+// complete is [Group.LedgerComplete].
+func (l *ledgerCopy) complete() error {
+	have, want, behind := l.file.Missing()
 	if !behind {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d records are here", ErrLedgerBehind, have, want.Length)
 }
 
-// ReadLedger returns whole records of this server's ledger from an offset in bytes at which one begins, at most 1 MiB of
-// them unless one is longer; none at its end. It fails while records are missing here, and with ErrOffset.
-func (g *Group) ReadLedger(offset uint64) ([]byte, error) {
-	n, ok := g.book.Number(offset)
+// read is [Group.ReadLedger].
+func (l *ledgerCopy) read(offset uint64) ([]byte, error) {
+	n, ok := l.file.Number(offset)
 	if !ok {
 		return nil, fmt.Errorf("%w: %d", ErrOffset, offset)
 	}
-	return g.book.Read(n, maxLedgerChunk)
+	return l.after(n)
 }
 
-// LedgerAfter is ReadLedger from behind the first n records.
-func (g *Group) LedgerAfter(n uint64) ([]byte, error) { return g.book.Read(n, maxLedgerChunk) }
+// after is [Group.LedgerAfter].
+func (l *ledgerCopy) after(n uint64) ([]byte, error) { return l.file.Read(n, maxLedgerChunk) }
 
-// ledgerLoop fetches what is missing of the ledger, as a server needs that has joined from a snapshot.
-func (g *Group) ledgerLoop(ctx context.Context) {
+// run fetches what is missing of the ledger until ctx ends, as a server needs that has joined from a snapshot.
+func (l *ledgerCopy) run(ctx context.Context) {
 	said, from := time.Time{}, ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.book.Wake():
+		case <-l.file.Wake():
 		}
 		for ctx.Err() == nil {
-			have, want, behind := g.book.Missing()
+			have, want, behind := l.file.Missing()
 			if !behind {
-				g.log.Info("the ledger is complete", "records", want.Length)
+				l.log.Info("the ledger is complete", "records", want.Length)
 				break
 			}
 			var err error
-			from, err = g.fetchLedger(ctx, from)
+			from, err = l.fetch(ctx, from)
 			if _, stop := errors.AsType[ledgerfile.Fatal](err); stop {
-				g.fail(err)
+				l.fail(err)
 				return
 			}
 			if err == nil {
@@ -96,7 +85,7 @@ func (g *Group) ledgerLoop(ctx context.Context) {
 			}
 			if ctx.Err() == nil && time.Since(said) > rejoinNotice {
 				said = time.Now()
-				g.log.Warn("records of the ledger are missing here; asking on", "have", have, "want", want.Length, "err", err)
+				l.log.Warn("records of the ledger are missing here; asking on", "have", have, "want", want.Length, "err", err)
 			}
 			timer := time.NewTimer(ledgerRetry)
 			select {
@@ -108,31 +97,31 @@ func (g *Group) ledgerLoop(ctx context.Context) {
 	}
 }
 
-// fetchLedger asks the other servers for the next records and returns the address of the one that some came from. It begins
+// fetch asks the other servers for the next records and returns the address of the one that some came from. It begins
 // with from, so that one server gives all: of two histories neither would ever fit behind the other.
-func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
+func (l *ledgerCopy) fetch(ctx context.Context, from string) (string, error) {
 	var failed []error
 	others := 0
-	servers := g.servers()
+	servers := l.replica.servers()
 	first := max(0, slices.IndexFunc(servers, func(s raft.Server) bool { return string(s.Address) == from }))
 	for _, s := range slices.Concat(servers[first:], servers[:first]) {
 		address := string(s.Address)
-		if address == g.cfg.Address {
+		if address == l.replica.address {
 			continue
 		}
 		others++
-		have, _, behind := g.book.Missing()
+		have, _, behind := l.file.Missing()
 		if !behind {
 			return address, nil
 		}
 		askCtx, cancel := context.WithTimeout(ctx, ledgerPatience)
-		answer, err := ask[ledgerRequest, ledgerAnswer](askCtx, g.links, address, askLedger, &ledgerRequest{have})
+		answer, err := ask[ledgerRequest, ledgerAnswer](askCtx, l.links, address, askLedger, &ledgerRequest{have})
 		cancel()
 		if err == nil && len(answer.Records) == 0 {
 			err = errors.New("it has no more records than this SN")
 		}
 		if err == nil {
-			err = g.book.Fetched(have, answer.Records)
+			err = l.file.Fetched(have, answer.Records)
 		}
 		if _, stop := errors.AsType[ledgerfile.Fatal](err); stop {
 			return "", err
@@ -143,7 +132,7 @@ func (g *Group) fetchLedger(ctx context.Context, from string) (string, error) {
 		failed = append(failed, fmt.Errorf("%s: %w", s.ID, err))
 	}
 	if others == 0 && len(servers) == 1 {
-		have, want, _ := g.book.Missing()
+		have, want, _ := l.file.Missing()
 		return "", ledgerfile.Fatal{Err: fmt.Errorf("the ledger has %d of %d records and there is no other SN to fetch the rest from: restore %s from a backup or a copy (swarmctl get ledger)", have, want.Length, ledgerfile.Name)}
 	}
 	return from, errors.Join(append(failed, ErrLedgerBehind)...)

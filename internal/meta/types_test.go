@@ -22,17 +22,14 @@ var large = map[string]struct {
 	methods, fields int
 	why             string
 }{
-	"consensus/state.State":     {52, 13, "pure: its methods are the questions that others ask about the replicated state"},
-	"consensus/state.Contract":  {41, 23, "pure: its methods are the questions that others ask about a contract"},
-	"consensus.Group":           {93, 37, "is being split"},
-	"consensus/planner.decider": {86, 6, "is being split"},
-	"consensus/planner.Memory":  {10, 36, "is being split"},
-	"internal/session.session":  {83, 56, "is being split"},
-	"internal/session.Engine":   {41, 11, "is being split"},
-	"node/nodetest.Swarm":       {70, 13, "is being split"},
-	"node/nodetest.sl":          {15, 16, "is being split"},
-	"internal/chaos.node":       {17, 20, "is being split"},
-	"internal/chaos.judge":      {17, 18, "is being split"},
+	"consensus/state.State":    {52, 13, "pure: its methods are the questions that others ask about the replicated state"},
+	"consensus/state.Contract": {41, 23, "pure: its methods are the questions that others ask about a contract"},
+	"internal/session.session": {83, 56, "is being split"},
+	"internal/session.Engine":  {41, 11, "is being split"},
+	"node/nodetest.Swarm":      {70, 13, "is being split"},
+	"node/nodetest.sl":         {15, 16, "is being split"},
+	"internal/chaos.node":      {17, 20, "is being split"},
+	"internal/chaos.judge":     {17, 18, "is being split"},
 }
 
 // checkTypes limits the methods and the fields of types: what outgrows them holds more than one idea. What a type embeds by value

@@ -1,0 +1,53 @@
+package consensus
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/swarmd/swarmd/consensus/quorum"
+	"github.com/swarmd/swarmd/consensus/raftnet"
+	"github.com/swarmd/swarmd/consensus/snlink"
+)
+
+// peers asks other SNs how they do; this one answers itself.
+type peers struct {
+	self  string // this server's address
+	links *snlink.Links
+	stats func() serverStats // of this server
+}
+
+// fetchStats asks the server at an address.
+func (p *peers) fetchStats(ctx context.Context, address string) (serverStats, error) {
+	if address == p.self {
+		return p.stats(), nil
+	}
+	s, err := ask[nothing, serverStats](ctx, p.links, address, askStats, &nothing{})
+	if err != nil {
+		return serverStats{}, err
+	}
+	return *s, nil
+}
+
+// probe returns nil when a voter answers.
+func (p *peers) probe(ctx context.Context, v quorum.Voter) error {
+	_, err := p.fetchStats(ctx, v.ID)
+	return err
+}
+
+// tellHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
+func (p *peers) tellHandOver(ctx context.Context, address, successorID string) {
+	_, _ = ask[handOver, nothing](ctx, p.links, address, askHandOver, &handOver{successorID})
+}
+
+// dialer opens links to other SNs, but not to those that are banned.
+func dialer(r *replica, network Network) func(ctx context.Context, address string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		if id, _, err := ParseAddress(address); err == nil {
+			if err := r.view().CheckBan(id); err != nil {
+				return nil, fmt.Errorf("dial %s: %w", address, err)
+			}
+		}
+		return raftnet.DialSN(ctx, network, address, ProtocolRPC)
+	}
+}
