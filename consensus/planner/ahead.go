@@ -15,55 +15,67 @@ import (
 // maxNumberAhead bounds how far a round that a node only says that it holds moves the number of one that is proven.
 const maxNumberAhead = 1 << 16
 
+// adoption goes on from a model that the SNs do not know and most nodes have signed.
+type adoption struct {
+	facts  *facts
+	answer *answer
+	times  *adoptionTimes
+}
+
+type adoptionTimes struct {
+	since  time.Time // since when nodes that may be most of them hold newer models than the state knows of
+	inVain bool      // they did not prove any in time
+}
+
 // ahead looks whether nodes hold newer models than this state knows of, as they do when the SNs were restored from a backup. Until it is
 // decided which of them most of the nodes have signed, for the stall grace at most, no round is planned. It is false while nothing is
 // wrong, when too few say so to be most, and when it could not be proven in time.
-func (d *decider) ahead() bool {
-	if d.c.Terms == nil || !d.claimed() {
-		d.mem.aheadSince = time.Time{}
+func (ad *adoption) ahead() bool {
+	if ad.facts.c.Terms == nil || !ad.facts.claimed() {
+		ad.times.since = time.Time{}
 		return false
 	}
-	reports, claims, newest := d.heard(), map[string]bool{}, uint64(0)
+	reports, claims, newest := ad.facts.heard(), map[string]bool{}, uint64(0)
 	for _, r := range reports {
 		for _, h := range r.Held {
-			if h.Round > d.c.Round() {
+			if h.Round > ad.facts.c.Round() {
 				claims[r.Node] = true
 				newest = max(newest, h.Round)
 			}
 		}
 	}
-	live, unheard, silent := d.unproven(reports, claims)
+	live, unheard, silent := ad.facts.unproven(reports, claims)
 	if 2*(len(claims)+unheard) <= live {
-		d.mem.aheadSince = time.Time{}
+		ad.times.since = time.Time{}
 		return false
 	}
-	now := d.in.Now
-	if d.mem.aheadSince.IsZero() {
-		d.mem.aheadSince = now
+	now := ad.facts.in.Now
+	if ad.times.since.IsZero() {
+		ad.times.since = now
 	}
-	since := now.Sub(d.mem.aheadSince)
-	grace := max(d.cfg.StallGrace, 2*d.cfg.HeartbeatTimeout)
-	all := len(silent) == 0 || since >= d.cfg.HeartbeatTimeout
-	if p := d.proven(reports, since >= grace); p != nil && all {
-		d.adopt(*p, newest)
+	since := now.Sub(ad.times.since)
+	grace := max(ad.facts.cfg.StallGrace, 2*ad.facts.cfg.HeartbeatTimeout)
+	all := len(silent) == 0 || since >= ad.facts.cfg.HeartbeatTimeout
+	if p := ad.proven(reports, since >= grace); p != nil && all {
+		ad.adopt(*p, newest)
 		return true
 	}
 	if since >= grace {
-		d.mem.aheadVain = true
+		ad.times.inVain = true
 	}
-	if d.mem.aheadVain || d.c.Plan != nil {
+	if ad.times.inVain || ad.facts.c.Plan != nil {
 		return false
 	}
-	d.wait(Waiting{Kind: WaitProof, Since: d.mem.aheadSince, Until: d.mem.aheadSince.Add(grace), For: silent, Rule: fmt.Sprintf(
+	ad.answer.wait(Waiting{Kind: WaitProof, Since: ad.times.since, Until: ad.times.since.Add(grace), For: silent, Rule: fmt.Sprintf(
 		"the SNs know nothing behind round %[3]d, and %[1]s reported models up to round %[2]d: the SNs were restored from a backup; the newest model is taken that most nodes with a session have signed",
-		names(sortedNames(claims)), newest, d.c.Round())})
+		names(sortedNames(claims)), newest, ad.facts.c.Round())})
 	return true
 }
 
 // claimed reports whether any session has reported a model that is newer than the last one.
-func (d *decider) claimed() bool {
-	for _, r := range d.in.Reports {
-		if slices.ContainsFunc(r.Held, func(h Held) bool { return h.Round > d.c.Round() }) {
+func (f *facts) claimed() bool {
+	for _, r := range f.in.Reports {
+		if slices.ContainsFunc(r.Held, func(h Held) bool { return h.Round > f.c.Round() }) {
 			return true
 		}
 	}
@@ -72,13 +84,13 @@ func (d *decider) claimed() bool {
 
 // unproven counts the nodes with a session that are alive, and those of them that have not reported yet. It names all of whom it is not
 // known yet what they can prove.
-func (d *decider) unproven(reports []Report, claims map[string]bool) (live, unheard int, silent []string) {
+func (f *facts) unproven(reports []Report, claims map[string]bool) (live, unheard int, silent []string) {
 	heard, told := map[string]bool{}, map[string]bool{}
 	for _, r := range reports {
 		heard[r.Node], told[r.Node] = true, !claims[r.Node] || len(r.Proofs) > 0
 	}
-	for _, s := range d.c.Active() {
-		if n := d.in.View.Nodes[s.Node]; n == nil || !n.Live {
+	for _, s := range f.c.Active() {
+		if n := f.in.View.Nodes[s.Node]; n == nil || !n.Live {
 			continue
 		}
 		if live++; !heard[s.Node] {
@@ -94,7 +106,7 @@ func (d *decider) unproven(reports []Report, claims map[string]bool) (live, unhe
 
 // proven finds the newest round behind the last one whose model somebody holds and most nodes with a session have signed. Those that are
 // dead count, unless they had all the time to come back.
-func (d *decider) proven(reports []Report, late bool) *ledger.Round {
+func (ad *adoption) proven(reports []Report, late bool) *ledger.Round {
 	held, by := map[Held]bool{}, map[string]*ledger.Round{}
 	for _, r := range reports {
 		for _, h := range r.Held {
@@ -113,9 +125,9 @@ func (d *decider) proven(reports []Report, late bool) *ledger.Round {
 	var best *ledger.Round
 	for _, p := range by {
 		switch {
-		case p.Round <= d.c.Round() || !held[Held{Digest: p.Model, StateDigest: p.State}]:
-		case !late && 2*signatures(p) <= len(d.c.Active()):
-		case d.c.Proves(d.in.View, *p) != nil:
+		case p.Round <= ad.facts.c.Round() || !held[Held{Digest: p.Model, StateDigest: p.State}]:
+		case !late && 2*signatures(p) <= len(ad.facts.c.Active()):
+		case ad.facts.c.Proves(ad.facts.in.View, *p) != nil:
 		case best == nil || cmp.Or(cmp.Compare(p.Round, best.Round), cmp.Compare(signatures(p), signatures(best)), cmp.Compare(unsigned(*p), unsigned(*best))) > 0:
 			best = p
 		}
@@ -124,18 +136,18 @@ func (d *decider) proven(reports []Report, late bool) *ledger.Round {
 }
 
 // adopt proposes to go on from a round that is proven, under a number behind all that anybody has spoken of.
-func (d *decider) adopt(p ledger.Round, newest uint64) {
+func (ad *adoption) adopt(p ledger.Round, newest uint64) {
 	if newest > p.Round+maxNumberAhead {
 		newest = p.Round
 	}
-	interval, _ := d.startInterval()
-	if d.c.Committed != nil {
-		interval = d.c.Committed.NextInterval
+	interval, _ := ad.facts.startInterval()
+	if ad.facts.c.Committed != nil {
+		interval = ad.facts.c.Committed.NextInterval
 	}
 	a := state.AdoptRound{
-		Contract: d.c.Name, Run: d.c.Run, Last: d.c.Round(), Round: max(p.Round, newest) + 1, Proof: p, NextInterval: max(interval, 1), AtMS: d.in.Now.UnixMilli(),
+		Contract: ad.facts.c.Name, Run: ad.facts.c.Run, Last: ad.facts.c.Round(), Round: max(p.Round, newest) + 1, Proof: p, NextInterval: max(interval, 1), AtMS: ad.facts.in.Now.UnixMilli(),
 	}
-	d.propose(a, fmt.Sprintf("that training goes on from the model of round %d, which %d nodes have signed, as round %d", p.Round, signatures(&p), a.Round))
+	ad.answer.propose(a, fmt.Sprintf("that training goes on from the model of round %d, which %d nodes have signed, as round %d", p.Round, signatures(&p), a.Round))
 }
 
 // unsigned is what a round says without its signatures, in canonical form.

@@ -1,6 +1,10 @@
 package planner
 
-import "time"
+import (
+	"time"
+
+	"github.com/swarmd/swarmd/consensus/state"
+)
 
 // asked is a question to all participants of an attempt: what they hold is not the same, and so each is to say what it got of every
 // owner, with the owner's seal on it.
@@ -10,13 +14,16 @@ type asked struct {
 	since   time.Time         // since when half have answered
 }
 
+// of reports whether the participants of a plan are asked.
+func (a asked) of(p *state.Plan) bool { return a.attempt == p.Attempt }
+
 // outcome is what a participant signs that it holds.
 func (r *Done) outcome() string { return r.ModelDigest + " " + r.StateDigest + " " + r.ShardsDigest }
 
 // ask reports whether the leader must hear more than what all participants have said, and asks for it then. The question stands until the
 // attempt is decided. Another leader finds the same reports, and asks again.
-func (d *decider) ask(done map[string]*Done) bool {
-	p := d.c.Plan
+func (at *attempt) ask(done map[string]*Done) bool {
+	p := at.facts.c.Plan
 	said, whole, same := map[string]string{}, true, true
 	for _, part := range p.Participants {
 		r := done[part.Session]
@@ -27,20 +34,17 @@ func (d *decider) ask(done map[string]*Done) bool {
 	if whole || same {
 		return false
 	}
-	if d.mem.asked.attempt != p.Attempt {
-		d.mem.asked = asked{attempt: p.Attempt, said: said}
-		d.mem.epoch = p.Epoch + 1 // Nothing of it is resumed: some hold what others do not.
+	if at.tries.asked.attempt != p.Attempt {
+		at.tries.asked = asked{attempt: p.Attempt, said: said}
+		at.tries.epoch = p.Epoch + 1 // Nothing of it is resumed: some hold what others do not.
 	}
 	return true
 }
 
-// asking reports whether the running attempt's participants are asked.
-func (d *decider) asking() bool { return d.mem.asked.attempt == d.c.Plan.Attempt }
-
 // answered returns those who have said all, and the names of those who have not.
-func (d *decider) answered(done map[string]*Done) (whole map[string]*Done, pending []string) {
+func (at *attempt) answered(done map[string]*Done) (whole map[string]*Done, pending []string) {
 	whole = map[string]*Done{}
-	for _, part := range d.c.Plan.Participants {
+	for _, part := range at.facts.c.Plan.Participants {
 		switch r := done[part.Session]; {
 		case r == nil: // it has failed
 		case len(r.ShardDigests) > 0:
@@ -54,9 +58,9 @@ func (d *decider) answered(done map[string]*Done) (whole map[string]*Done, pendi
 
 // retracts reports whether a participant has signed another outcome of the running attempt before it was asked. No honest node ends an
 // attempt twice.
-func (d *decider) retracts(session string, now *Done) bool {
-	said := d.mem.asked.said[session]
-	return d.asking() && said != "" && said != now.outcome()
+func (co *comparison) retracts(session string, now *Done) bool {
+	said := co.tries.asked.said[session]
+	return co.tries.asked.of(co.facts.c.Plan) && said != "" && said != now.outcome()
 }
 
 // Asks reports whether sessions that are done with an attempt are to say all of it.
@@ -64,5 +68,5 @@ func (l *Planner) Asks(name string, run, round, attempt uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.contracts[name]
-	return c != nil && c.memory.run == run && c.memory.round == round && c.memory.asked.attempt == attempt && attempt > 0
+	return c != nil && c.memory.run == run && c.memory.round == round && c.memory.tries.asked.attempt == attempt && attempt > 0
 }

@@ -22,68 +22,96 @@ type failure struct {
 	line                 string // all of it in words; empty: node, blamed and reason say it
 }
 
-// attempt follows the running attempt.
-func (d *decider) attempt() {
-	d.notes()
-	if d.banned() {
-		_, why := d.gone()
-		d.without(why) // also when all is done: nothing of a banned node is committed
+// attempt follows the running attempt: it commits the round, or has it tried again.
+type attempt struct {
+	facts      *facts
+	lineup     *lineup
+	answer     *answer
+	opening    *opening
+	blame      *blame
+	comparison *comparison
+	interval   *interval
+	tries      *attempts
+	out        *exclusions
+}
+
+// attempts are what is known of the round's attempts so far.
+type attempts struct {
+	evaluated uint64    // the failed attempt whose reports were judged
+	failSince time.Time // the round's first failure
+	failures  int
+	notBefore time.Time     // earliest time of the next attempt
+	reason    string        // why the attempt failed
+	disagreed uint64        // the attempt that ended with different digests; 0: none
+	epoch     uint64        // the least that the next attempt may have, as nothing of the last one may be resumed
+	doneSince time.Time     // since when half have finished the running attempt
+	doneIn    uint64        // that attempt
+	asked     asked         // what the participants of an attempt were asked
+	plans     []*state.Plan // the last attempts, if their parts had witnesses
+}
+
+// follow does what is due now.
+func (at *attempt) follow() {
+	at.notes()
+	if at.facts.banned() {
+		_, why := at.facts.gone()
+		at.without(why) // also when all is done: nothing of a banned node is committed
 		return
 	}
-	if d.spentAtPeers() {
+	if at.spentAtPeers() {
 		return
 	}
-	if node := d.renewed(); node != "" {
-		d.without(node + " has a SPIFFE ID of its own now")
+	if node := at.facts.renewed(); node != "" {
+		at.without(node + " has a SPIFFE ID of its own now")
 		return
 	}
-	done, failures, pending := d.gather()
-	if len(done) == len(d.c.Plan.Participants) && !d.ask(done) {
-		if v := d.disagree(done); len(v.failures) > 0 {
-			d.contradicted()
-			d.failed(v, nil)
+	done, failures, pending := at.gather()
+	if len(done) == len(at.facts.c.Plan.Participants) && !at.ask(done) {
+		if v := at.comparison.disagree(done); len(v.failures) > 0 {
+			at.contradicted()
+			at.failed(v, nil)
 			return
 		}
-		if v := d.overstep(done); len(v.failures) > 0 {
-			d.contradicted()
-			d.failed(v, nil)
+		if v := at.comparison.overstep(done); len(v.failures) > 0 {
+			at.contradicted()
+			at.failed(v, nil)
 			return
 		}
-		d.commit(done)
+		at.commit(done)
 		return
 	}
-	if gone, why := d.gone(); gone != nil && !d.mayBeThere(gone, pending) {
-		d.without(why)
+	if gone, why := at.facts.gone(); gone != nil && !at.facts.mayBeThere(gone, pending) {
+		at.without(why)
 		return
 	}
-	if d.asking() {
+	if at.tries.asked.of(at.facts.c.Plan) {
 		var silent []string
-		done, silent = d.answered(done)
+		done, silent = at.answered(done)
 		pending = append(silent, pending...)
 	}
 	if len(failures) > 0 {
 		told := witnessed(failures)
-		d.failed(verdict{told, namedNodes(told)}, pending)
+		at.failed(verdict{told, namedNodes(told)}, pending)
 		return
 	}
-	if mute := d.mute(len(done), pending); len(mute) > 0 {
-		d.failed(verdict{mute, nil}, nil)
+	if mute := at.mute(len(done), pending); len(mute) > 0 {
+		at.failed(verdict{mute, nil}, nil)
 		return
 	}
-	d.wait(Waiting{Kind: WaitMerging, Attempt: d.c.Plan.Attempt, For: pending, Detail: d.c.PendingReason, Asking: d.asking()})
+	at.answer.wait(Waiting{Kind: WaitMerging, Attempt: at.facts.c.Plan.Attempt, For: pending, Detail: at.facts.c.PendingReason, Asking: at.tries.asked.of(at.facts.c.Plan)})
 }
 
 // contradicted notes that the running attempt ended with reports that do not fit together: nothing of it may be resumed.
-func (d *decider) contradicted() {
-	d.mem.disagreed, d.mem.epoch = d.c.Plan.Attempt, d.c.Plan.Epoch+1
+func (at *attempt) contradicted() {
+	at.tries.disagreed, at.tries.epoch = at.facts.c.Plan.Attempt, at.facts.c.Plan.Epoch+1
 }
 
 // gather sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
-func (d *decider) gather() (done map[string]*Done, failures []failure, pending []string) {
-	p := d.c.Plan
+func (at *attempt) gather() (done map[string]*Done, failures []failure, pending []string) {
+	p := at.facts.c.Plan
 	done = map[string]*Done{}
 	for _, part := range p.Participants {
-		r := d.in.Reports[part.Session]
+		r := at.facts.in.Reports[part.Session]
 		switch {
 		case r.Done != nil && r.Done.Round == p.Round && r.Done.Attempt == p.Attempt:
 			if len(r.Done.ModelDigest) != 64 || strings.Trim(r.Done.ModelDigest, "0123456789abcdef") != "" {
@@ -93,7 +121,7 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 			done[part.Session] = r.Done
 		case r.Failed != nil && r.Failed.Round == p.Round && r.Failed.Attempt == p.Attempt:
 			failures = append(failures, failure{
-				node: part.Node, blamed: d.planned(r.Failed.Blamed), from: d.planned(r.Failed.HeardFrom), reason: r.Failed.Reason, at: r.FailedAt,
+				node: part.Node, blamed: at.facts.planned(r.Failed.Blamed), from: at.facts.planned(r.Failed.HeardFrom), reason: r.Failed.Reason, at: r.FailedAt,
 				proof: r.Failed.Blamed == part.Node,
 			})
 		default:
@@ -109,27 +137,27 @@ func (d *decider) gather() (done map[string]*Done, failures []failure, pending [
 // contributions have travelled before. Hence an honest one needs about as long again as the attempt has taken, and has it,
 // with the grace on top; for its own streams it has the stall time anyway. Who was asked what it got, and does not say it, is silent too:
 // for that there is as long again.
-func (d *decider) mute(done int, pending []string) (failures []failure) {
-	p := d.c.Plan
+func (at *attempt) mute(done int, pending []string) (failures []failure) {
+	p := at.facts.c.Plan
 	if 2*done < len(p.Participants) {
 		return nil
 	}
-	if d.mem.doneIn != p.Attempt {
-		d.mem.doneIn, d.mem.doneSince = p.Attempt, d.in.Now
+	if at.tries.doneIn != p.Attempt {
+		at.tries.doneIn, at.tries.doneSince = p.Attempt, at.facts.in.Now
 	}
-	took := max(0, d.mem.doneSince.Sub(time.UnixMilli(p.PlannedMS)))
-	since, reason := d.mem.doneSince, "reports neither success nor failure, and others have long finished"
-	if d.asking() {
-		if d.mem.asked.since.IsZero() {
-			d.mem.asked.since = d.in.Now
+	took := max(0, at.tries.doneSince.Sub(time.UnixMilli(p.PlannedMS)))
+	since, reason := at.tries.doneSince, "reports neither success nor failure, and others have long finished"
+	if at.tries.asked.of(at.facts.c.Plan) {
+		if at.tries.asked.since.IsZero() {
+			at.tries.asked.since = at.facts.in.Now
 		}
-		since, reason = d.mem.asked.since, "does not say what it got of each owner, though digests differ and others have long said it"
+		since, reason = at.tries.asked.since, "does not say what it got of each owner, though digests differ and others have long said it"
 	}
-	if d.in.Now.Sub(since) < took+d.cfg.StallGrace {
+	if at.facts.in.Now.Sub(since) < took+at.facts.cfg.StallGrace {
 		return nil
 	}
-	if d.mem.failSince.IsZero() {
-		d.mem.failSince = since // That was the grace.
+	if at.tries.failSince.IsZero() {
+		at.tries.failSince = since // That was the grace.
 	}
 	for _, node := range pending {
 		failures = append(failures, failure{node: node, alone: true, at: since, reason: reason})
@@ -137,176 +165,60 @@ func (d *decider) mute(done int, pending []string) (failures []failure) {
 	return failures
 }
 
-// planned returns the name of a node that takes part in the running attempt, of others none.
-func (d *decider) planned(node string) string {
-	if slices.ContainsFunc(d.c.Plan.Participants, func(p state.Participant) bool { return p.Node == node }) {
-		return node
-	}
-	return ""
-}
-
-func (d *decider) commit(done map[string]*Done) {
-	p := d.c.Plan
+func (at *attempt) commit(done map[string]*Done) {
+	p := at.facts.c.Plan
 	first := done[p.Participants[0].Session] // the digests of the others are the same
 	signatures := make([][]byte, 0, len(p.Participants))
 	for _, part := range p.Participants {
 		signatures = append(signatures, done[part.Session].Signature)
 	}
-	d.propose(state.CommitRound{
-		Contract: d.c.Name, Run: d.c.Run, Round: p.Round, Attempt: p.Attempt,
-		Digest: first.ModelDigest, NextInterval: d.nextInterval(), AtMS: d.in.Now.UnixMilli(),
+	at.answer.propose(state.CommitRound{
+		Contract: at.facts.c.Name, Run: at.facts.c.Run, Round: p.Round, Attempt: p.Attempt,
+		Digest: first.ModelDigest, NextInterval: at.interval.nextInterval(), AtMS: at.facts.in.Now.UnixMilli(),
 		StateDigest: first.StateDigest, ShardsDigest: first.ShardsDigest, Signatures: signatures,
 	}, fmt.Sprintf("round %d", p.Round))
 }
 
-// banned reports whether a participant was banned since the attempt was planned.
-func (d *decider) banned() bool {
-	return slices.ContainsFunc(d.c.Plan.Participants, func(p state.Participant) bool {
-		s := d.c.Sessions[p.Session]
-		return s != nil && s.EndReason == state.EndBanned
-	})
-}
-
-// renewed names a participant that had a SPIFFE ID with others when the attempt was planned, and has its own now. Witnesses are told
-// apart by it, so what participants sign of the plan depends on when they have seen it.
-func (d *decider) renewed() string {
-	p := d.c.Plan
-	for _, part := range p.Participants {
-		n := d.in.View.Nodes[part.Node]
-		if p.Witnesses > 0 && part.SPIFFEID == "" && n != nil && state.OwnID(n.SPIFFEID) {
-			return part.Node
-		}
-	}
-	return ""
-}
-
 // without repeats the attempt without those who are gone or excluded, or gives it up when too few remain.
-func (d *decider) without(reason string) {
-	p := d.c.Plan
-	out, _ := d.gone()
+func (at *attempt) without(reason string) {
+	p := at.facts.c.Plan
+	out, _ := at.facts.gone()
 	parts := make([]state.Participant, 0, len(p.Participants))
 	for _, part := range p.Participants {
-		if !slices.Contains(out, part.Node) && !slices.Contains(d.mem.excluded, part.Node) {
+		if !slices.Contains(out, part.Node) && !slices.Contains(at.out.excluded, part.Node) {
 			parts = append(parts, part)
 		}
 	}
-	if parts = d.fit(d.mutualParts(parts)); d.carries(parts) && d.mem.recalled != p.Attempt { // Who comes back is in no attempt yet.
+	if parts = at.lineup.fit(at.facts.mutualParts(parts)); at.lineup.carries(parts) && at.out.recalled != p.Attempt { // Who comes back is in no attempt yet.
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
-		d.planRound(parts, p.Final && d.c.FinalDue(), reason)
+		at.opening.planRound(parts, p.Final && at.facts.c.FinalDue(), reason)
 		return
 	}
-	d.cancel(reason)
+	at.answer.cancel(reason)
 }
 
 // failed judges a failed attempt once, after a short while in which the others may report too, and repeats it after a
 // pause.
-func (d *decider) failed(v verdict, pending []string) {
-	p, failures := d.c.Plan, v.failures
-	if d.mem.evaluated != p.Attempt {
+func (at *attempt) failed(v verdict, pending []string) {
+	p, failures := at.facts.c.Plan, v.failures
+	if at.tries.evaluated != p.Attempt {
 		first := failures[0].at
 		for _, f := range failures {
 			if f.at.Before(first) {
 				first = f.at
 			}
 		}
-		if len(pending) > 0 && d.in.Now.Sub(first) < d.cfg.Gather {
-			d.wait(Waiting{Kind: WaitMerging, Attempt: p.Attempt, For: pending, Detail: describe(failures)})
+		if len(pending) > 0 && at.facts.in.Now.Sub(first) < at.facts.cfg.Gather {
+			at.answer.wait(Waiting{Kind: WaitMerging, Attempt: p.Attempt, For: pending, Detail: describe(failures)})
 			return
 		}
-		d.judge(v)
+		at.blame.judge(v)
 	}
-	if d.in.Now.Before(d.mem.notBefore) {
-		d.wait(Waiting{Kind: WaitRetry, Attempt: p.Attempt, Detail: d.mem.reason, Until: d.mem.notBefore})
+	if at.facts.in.Now.Before(at.tries.notBefore) {
+		at.answer.wait(Waiting{Kind: WaitRetry, Attempt: p.Attempt, Detail: at.tries.reason, Until: at.tries.notBefore})
 		return
 	}
-	d.without(d.mem.reason)
-}
-
-// judge decides who takes part in the next attempt and when it begins.
-func (d *decider) judge(v verdict) {
-	p, failures, named := d.c.Plan, v.failures, v.named
-	d.mem.evaluated, d.mem.reason = p.Attempt, describe(failures)
-	if d.mem.failSince.IsZero() {
-		d.mem.failSince = d.in.Now
-	}
-	pause := d.cfg.BackoffMax
-	if d.mem.failures < 16 {
-		pause = min(pause, d.cfg.BackoffMin<<d.mem.failures)
-	}
-	d.mem.failures++
-	d.mem.notBefore = d.in.Now.Add(pause)
-	for _, f := range failures {
-		if f.blamed != "" && f.blamed != f.node {
-			d.mem.breaks(f.node, f.blamed)
-		}
-	}
-
-	var out []string
-	if d.mem.namedAttempt+1 == p.Attempt {
-		for _, node := range named {
-			if slices.Contains(d.mem.named, node) {
-				out = append(out, node)
-			}
-		}
-	}
-	d.mem.named, d.mem.namedAttempt = named, p.Attempt
-	if d.mem.disagreed == p.Attempt {
-		for _, f := range failures {
-			d.mem.unsettled(f.node)
-			if f.blamed != "" {
-				d.mem.unsettled(f.blamed)
-			}
-		}
-		if doubted := d.mem.doubted(nodesOf(p.Participants)); len(out) == 0 && d.enoughWithout(doubted) {
-			out = doubted
-		}
-	}
-	if len(out) == 0 && d.mem.notBefore.Sub(d.mem.failSince) >= d.cfg.StallGrace { // when the next attempt begins
-		if d.pairDisagrees(named) {
-			d.mem.breaks(p.Participants[0].Node, p.Participants[1].Node)
-			d.recall(failures)
-			return
-		}
-		out = d.unconnected(failures)
-	}
-	switch {
-	case len(out) == 0:
-	case d.enoughWithout(out):
-		for _, node := range out {
-			d.mem.exclude(node)
-		}
-	default:
-		d.recall(failures)
-	}
-	d.proves(failures, named)
-}
-
-// pairDisagrees reports whether two alone reported what does not fit together, so that none of them can be named: their places in
-// the plan say nothing of who is wrong, so neither is left out for the other's sake.
-func (d *decider) pairDisagrees(named []string) bool {
-	return d.mem.disagreed == d.c.Plan.Attempt && len(d.c.Plan.Participants) == 2 && len(named) == 0
-}
-
-// proves notes who of those named is left out by its own word or signature. That two name a third proves nothing, as two liars can;
-// and their links to it have broken.
-func (d *decider) proves(failures []failure, named []string) {
-	for _, f := range failures {
-		out := f.proof && slices.Contains(named, f.node) && slices.Contains(d.mem.excluded, f.node)
-		if out && !slices.Contains(d.mem.proven, f.node) {
-			d.mem.proven = append(d.mem.proven, f.node)
-		}
-	}
-}
-
-// enoughWithout reports whether the attempt could go on without some nodes.
-func (d *decider) enoughWithout(out []string) bool {
-	var rest []state.Participant
-	for _, part := range d.c.Plan.Participants {
-		if !slices.Contains(out, part.Node) && !slices.Contains(d.mem.excluded, part.Node) {
-			rest = append(rest, part)
-		}
-	}
-	return d.carries(d.fit(rest))
+	at.without(at.tries.reason)
 }
 
 // namedNodes returns who was named as the cause by two others that have seen it, or by its own word, sorted.

@@ -26,13 +26,19 @@ type verdict struct {
 	named    []string  // who must have lied if most are honest, sorted
 }
 
+// comparison holds what participants report of an attempt against each other.
+type comparison struct {
+	facts *facts
+	tries *attempts
+}
+
 // disagree compares what all participants signed. If that is one outcome there is nothing to compare; else everybody was asked, and reports the digest of every shard with its owner's seal on it, so
 // a digest that its owner has not sealed convicts who reports it, and two that it has sealed convict the owner. What is left are
 // wholes: who agrees on all shards can still report another model or optimiser state.
-func (d *decider) disagree(done map[string]*Done) verdict {
-	parts := d.c.Plan.Participants
-	v := verdict{failures: d.contradictions(done)}
-	v.failures = append(v.failures, d.claims(done, v.failures)...)
+func (co *comparison) disagree(done map[string]*Done) verdict {
+	parts := co.facts.c.Plan.Participants
+	v := verdict{failures: co.contradictions(done)}
+	v.failures = append(v.failures, co.claims(done, v.failures)...)
 	for _, f := range v.failures {
 		if f.blamed == f.node { // else two do not agree, and nobody knows which is wrong
 			v.named = append(v.named, f.blamed)
@@ -63,10 +69,10 @@ func (d *decider) disagree(done map[string]*Done) verdict {
 		if slices.Contains(most, node) {
 			continue
 		}
-		f := failure{node: node, reason: otherDigest, at: d.in.Now}
+		f := failure{node: node, reason: otherDigest, at: co.facts.in.Now}
 		if most != nil {
 			// Its own signature proves it; beyond this attempt only if most of all are against it.
-			f.blamed, f.proof = node, 2*len(most) > len(d.c.Active())
+			f.blamed, f.proof = node, 2*len(most) > len(co.facts.c.Active())
 			v.named = append(v.named, node)
 		}
 		v.failures = append(v.failures, f)
@@ -76,16 +82,16 @@ func (d *decider) disagree(done map[string]*Done) verdict {
 }
 
 // contradictions lists who is convicted by its own signature, in plan order, once each.
-func (d *decider) contradictions(done map[string]*Done) (found []failure) {
-	parts := d.c.Plan.Participants
+func (co *comparison) contradictions(done map[string]*Done) (found []failure) {
+	parts := co.facts.c.Plan.Participants
 	for j, p := range parts {
-		f := failure{node: p.Node, blamed: p.Node, at: d.in.Now, proof: true}
+		f := failure{node: p.Node, blamed: p.Node, at: co.facts.in.Now, proof: true}
 		if owner := done[p.Session].Unsealed; owner != "" {
 			f.reason = fmt.Sprintf("reports a digest of what %s gave that %s has not sealed", owner, owner)
 			found = append(found, f)
 			continue
 		}
-		if d.retracts(p.Session, done[p.Session]) {
+		if co.retracts(p.Session, done[p.Session]) {
 			f.reason = twoOutcomes
 			found = append(found, f)
 			continue

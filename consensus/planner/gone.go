@@ -18,9 +18,9 @@ const (
 )
 
 // gone returns the participants that can't finish: their session has ended or their node is dead.
-func (d *decider) gone() (nodes []string, why string) {
-	for _, part := range d.c.Plan.Participants {
-		s, n := d.c.Sessions[part.Session], d.in.View.Nodes[part.Node]
+func (f *facts) gone() (nodes []string, why string) {
+	for _, part := range f.c.Plan.Participants {
+		s, n := f.c.Sessions[part.Session], f.in.View.Nodes[part.Node]
 		reason := ""
 		switch {
 		case s != nil && s.EndReason == state.EndBanned:
@@ -43,17 +43,17 @@ func (d *decider) gone() (nodes []string, why string) {
 // mayBeThere reports whether all who are gone are only silent, and not for long, while others have not finished who are late with their
 // heartbeats too, or many. Silence tells something where the others are heard: of a hundred nodes on one host that is busy with merging some
 // have too little processor time for heartbeats, and to end the attempt of all for each of them would end every attempt.
-func (d *decider) mayBeThere(gone, pending []string) bool {
-	late, many := false, len(d.c.Plan.Participants) >= manyParticipants
-	for _, part := range d.c.Plan.Participants {
-		s, n := d.c.Sessions[part.Session], d.in.View.Nodes[part.Node]
+func (f *facts) mayBeThere(gone, pending []string) bool {
+	late, many := false, len(f.c.Plan.Participants) >= manyParticipants
+	for _, part := range f.c.Plan.Participants {
+		s, n := f.c.Sessions[part.Session], f.in.View.Nodes[part.Node]
 		switch {
 		case !slices.Contains(gone, part.Node):
-			since := d.in.Now.Sub(d.in.Reports[part.Session].At)
-			late = late || slices.Contains(pending, part.Node) && (many || since > d.cfg.HeartbeatTimeout/lateParts)
+			since := f.in.Now.Sub(f.in.Reports[part.Session].At)
+			late = late || slices.Contains(pending, part.Node) && (many || since > f.cfg.HeartbeatTimeout/lateParts)
 		case s == nil || s.State == state.SessionEnded || n == nil || n.Left():
 			return false
-		case d.in.Now.Sub(time.UnixMilli(n.LiveSinceMS)) >= silentTimeouts*d.cfg.HeartbeatTimeout:
+		case f.in.Now.Sub(time.UnixMilli(n.LiveSinceMS)) >= silentTimeouts*f.cfg.HeartbeatTimeout:
 			return false
 		}
 	}

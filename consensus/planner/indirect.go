@@ -48,15 +48,15 @@ func baseless(f failure, by map[string]failure) bool {
 // unconnected returns the participants outside the largest set in which nobody failed because of another, and outside it too
 // those who fail again and again and blame nobody. Of two ends of a broken link that one goes whose links to more peers have
 // broken in this round: who accuses one after the other goes before the second.
-func (d *decider) unconnected(failures []failure) []string {
-	nodes := d.fewestBroken(nodesOf(d.c.Plan.Participants))
+func (bl *blame) unconnected(failures []failure) []string {
+	nodes := bl.fewestBroken(nodesOf(bl.facts.c.Plan.Participants))
 	keep := connected(nodes, unlinked(failures))
 	return slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(keep, n) })
 }
 
 // fewestBroken sorts nodes by the number of their links that have broken in this round, and else leaves their order.
-func (d *decider) fewestBroken(nodes []string) []string {
-	slices.SortStableFunc(nodes, func(a, b string) int { return len(d.mem.broken[a]) - len(d.mem.broken[b]) })
+func (bl *blame) fewestBroken(nodes []string) []string {
+	slices.SortStableFunc(nodes, func(a, b string) int { return len(bl.out.broken[a]) - len(bl.out.broken[b]) })
 	return nodes
 }
 

@@ -24,21 +24,27 @@ const (
 	maxShrink   = 4
 )
 
+// interval says how many batches programs train until the next Sync.
+type interval struct {
+	facts *facts
+	loss  *lossHistory
+}
+
 // nextInterval returns the number of batches until the Sync after the round that is about to be committed.
-func (d *decider) nextInterval() uint32 {
-	start, adaptive := d.startInterval()
+func (iv *interval) nextInterval() uint32 {
+	start, adaptive := iv.facts.startInterval()
 	if !adaptive {
 		return start
 	}
-	h := d.mem.loss
-	if h.round == d.mem.round {
+	h := *iv.loss
+	if h.round == iv.facts.round() {
 		return h.interval // The same commit is proposed again.
 	}
 	current := start
-	if d.c.Committed != nil {
-		current = d.c.Committed.NextInterval
+	if iv.facts.c.Committed != nil {
+		current = iv.facts.c.Committed.NextInterval
 	}
-	if mean, ok := d.meanLoss(); ok {
+	if mean, ok := iv.facts.meanLoss(); ok {
 		switch {
 		case !h.known:
 		case h.mean-mean > improvement*math.Abs(h.mean):
@@ -52,18 +58,18 @@ func (d *decider) nextInterval() uint32 {
 		}
 		h.mean, h.known = mean, true
 	}
-	h.round, h.interval = d.mem.round, current
-	d.mem.loss = h
+	h.round, h.interval = iv.facts.round(), current
+	*iv.loss = h
 	return current
 }
 
 // startInterval is the smallest sync frequency of the open sessions, but no less than a tenth of their lower median, so that one
 // peer does not have all others merge after every batch; and whether all of them ask for the adaptive rule.
 // When none is open any more the last interval stays.
-func (d *decider) startInterval() (uint32, bool) {
+func (f *facts) startInterval() (uint32, bool) {
 	var asked []uint32
 	adaptive := true
-	for _, s := range d.c.Active() {
+	for _, s := range f.c.Active() {
 		if s.State != state.SessionOpen {
 			continue
 		}
@@ -74,22 +80,22 @@ func (d *decider) startInterval() (uint32, bool) {
 	switch {
 	case len(asked) > 0:
 		return max(asked[0], asked[(len(asked)-1)/2]/asksCount), adaptive
-	case d.c.Committed != nil:
-		return d.c.Committed.NextInterval, false
+	case f.c.Committed != nil:
+		return f.c.Committed.NextInterval, false
 	default:
 		return 1, false
 	}
 }
 
 // meanLoss is the mean of the losses that participants measured on the model that they started from.
-func (d *decider) meanLoss() (float64, bool) {
-	base := d.c.Round()
+func (f *facts) meanLoss() (float64, bool) {
+	base := f.c.Round()
 	if base == 0 {
 		return 0, false
 	}
 	sum, n := 0.0, 0
-	for _, part := range d.c.Plan.Participants {
-		p := d.in.Reports[part.Session].Progress
+	for _, part := range f.c.Plan.Participants {
+		p := f.in.Reports[part.Session].Progress
 		if p == nil || !p.HasLoss || p.Round != base || math.IsNaN(p.Loss) || math.IsInf(p.Loss, 0) {
 			continue
 		}

@@ -9,38 +9,50 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
+// recovery goes back to an older model when nobody holds the last one any more.
+type recovery struct {
+	facts  *facts
+	answer *answer
+	times  *recoveryTimes
+}
+
+type recoveryTimes struct {
+	since  time.Time // since when nobody alive holds the committed model
+	inVain time.Time // until when the rules forbade a round of those who are there anyway; since if they never did
+}
+
 // lost looks whether the committed model is gone: enough sessions live, and none of their nodes holds it. When that lasts for
 // the stall grace, training goes back to the newest model that is held, or begins anew. It is false while nothing is wrong,
 // and in the first seconds, when the reports of those who hold it may be on their way: however short the grace is, a new
 // leader, which has heard of nobody, gives them the two heartbeat timeouts in which it finds nobody dead either.
-func (d *decider) lost() bool {
-	live, held := d.survivors()
-	if !d.c.HasModel() || d.c.Terms == nil || live < int(d.c.Terms.MinPeers) || held {
-		d.mem.lostSince, d.mem.lostInVain = time.Time{}, time.Time{}
+func (rc *recovery) lost() bool {
+	live, held := rc.facts.survivors()
+	if !rc.facts.c.HasModel() || rc.facts.c.Terms == nil || live < int(rc.facts.c.Terms.MinPeers) || held {
+		rc.times.since, rc.times.inVain = time.Time{}, time.Time{}
 		return false
 	}
-	now := d.in.Now
-	if d.mem.lostSince.IsZero() {
-		d.mem.lostSince, d.mem.lostInVain = now, now
+	now := rc.facts.in.Now
+	if rc.times.since.IsZero() {
+		rc.times.since, rc.times.inVain = now, now
 	}
-	if now.Sub(d.mem.lostSince) < d.cfg.HeartbeatTimeout {
+	if now.Sub(rc.times.since) < rc.facts.cfg.HeartbeatTimeout {
 		return false
 	}
-	last, old := d.c.Committed, d.newestHeld()
-	if err := d.forbidden(); err != nil && !d.c.FinalDue() { // a final round does not wait for whom a rule requires
-		d.mem.lostInVain = now
-		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, For: last.Participants, Rule: fmt.Sprintf(
+	last, old := rc.facts.c.Committed, rc.newestHeld()
+	if err := rc.facts.forbidden(); err != nil && !rc.facts.c.FinalDue() { // a final round does not wait for whom a rule requires
+		rc.times.inVain = now
+		rc.answer.wait(Waiting{Kind: WaitModel, Since: rc.times.since, For: last.Participants, Rule: fmt.Sprintf(
 			"no node that is alive holds the model of round %d, which %s had, and without it no round could be held either: %s", last.Round, names(last.Participants), err)})
 		return true
 	}
-	until := d.mem.lostInVain.Add(max(d.cfg.StallGrace, 2*d.cfg.HeartbeatTimeout))
+	until := rc.times.inVain.Add(max(rc.facts.cfg.StallGrace, 2*rc.facts.cfg.HeartbeatTimeout))
 	if now.Before(until) {
-		d.wait(Waiting{Kind: WaitModel, Since: d.mem.lostSince, Until: until, For: last.Participants, Rule: fmt.Sprintf(
+		rc.answer.wait(Waiting{Kind: WaitModel, Since: rc.times.since, Until: until, For: last.Participants, Rule: fmt.Sprintf(
 			"no node that is alive holds the model of round %d, which %s had; without them training %s", last.Round, names(last.Participants), old.outlook())})
 		return true
 	}
-	d.propose(state.LoseModel{
-		Contract: d.c.Name, Run: d.c.Run, Round: last.Round, Digest: last.Digest, ResumedRound: old.Round,
+	rc.answer.propose(state.LoseModel{
+		Contract: rc.facts.c.Name, Run: rc.facts.c.Run, Round: last.Round, Digest: last.Digest, ResumedRound: old.Round,
 		ResumedDigest: old.Digest, ResumedStateDigest: old.StateDigest, AtMS: now.UnixMilli(),
 	}, fmt.Sprintf("that the model of round %d is lost: training %s", last.Round, old.outlook()))
 	return true
@@ -48,36 +60,36 @@ func (d *decider) lost() bool {
 
 // forbidden returns which rule would forbid a round of all who are there, or nil: to give the model up would not help them, and
 // who is missing may bring it.
-func (d *decider) forbidden() error {
+func (f *facts) forbidden() error {
 	var parts []state.Participant
 	var weights []uint32
-	for _, s := range d.c.Active() {
-		if n := d.in.View.Nodes[s.Node]; n != nil && n.Live {
+	for _, s := range f.c.Active() {
+		if n := f.in.View.Nodes[s.Node]; n != nil && n.Live {
 			parts = append(parts, state.Participant{Session: s.ID, Node: s.Node})
 			weights = append(weights, s.Weight)
 		}
 	}
-	if d.c.Rules != nil {
-		weights = capped(weights, d.c.Rules.WeightCapPPM)
+	if f.c.Rules != nil {
+		weights = capped(weights, f.c.Rules.WeightCapPPM)
 	}
 	for i, w := range weights {
 		parts[i].Weight = w
 	}
-	return d.c.CheckPlan(parts)
+	return f.c.CheckPlan(parts)
 }
 
 // survivors counts the sessions that could train on, and reports whether a node holds the committed model.
-func (d *decider) survivors() (live int, held bool) {
-	for _, s := range d.c.Active() {
-		if n := d.in.View.Nodes[s.Node]; n != nil && n.Live {
+func (f *facts) survivors() (live int, held bool) {
+	for _, s := range f.c.Active() {
+		if n := f.in.View.Nodes[s.Node]; n != nil && n.Live {
 			live++
 		}
 	}
-	last := d.c.Committed
+	last := f.c.Committed
 	if last == nil {
 		return live, false
 	}
-	for _, r := range d.heard() {
+	for _, r := range f.heard() {
 		held = held || r.Ready != nil && r.Ready.BaseRound == last.Round && r.Ready.BaseDigest == last.Digest
 		held = held || r.Done != nil && r.Done.Round == last.Round && r.Done.ModelDigest == last.Digest // it merged it
 		// By digest alone: a model that training went back to has the number of another round at whoever held it before.
@@ -88,17 +100,17 @@ func (d *decider) survivors() (live int, held bool) {
 
 // heard returns the newest reports from nodes that live, in the order of their sessions' IDs. A daemon that was started anew
 // may live while the report is of the one before.
-func (d *decider) heard() []Report {
+func (f *facts) heard() []Report {
 	var out []Report
-	for _, id := range sortedKeys(d.in.Reports) {
-		r := d.in.Reports[id]
-		s := d.c.Sessions[id]
+	for _, id := range sortedKeys(f.in.Reports) {
+		r := f.in.Reports[id]
+		s := f.c.Sessions[id]
 		if s == nil {
 			continue
 		}
 		r.Node = s.Node
-		n := d.in.View.Nodes[s.Node]
-		if n != nil && n.Live && (r.At.IsZero() || d.in.Now.Sub(r.At) <= d.cfg.HeartbeatTimeout) {
+		n := f.in.View.Nodes[s.Node]
+		if n != nil && n.Live && (r.At.IsZero() || f.in.Now.Sub(r.At) <= f.cfg.HeartbeatTimeout) {
 			out = append(out, r)
 		}
 	}
@@ -120,14 +132,14 @@ func (o older) outlook() string {
 
 // newestHeld finds the newest model that is held, of several of one round the one that most hold. It must be the one
 // that was committed, where this leader knows, and a method that keeps an optimiser's state needs it.
-func (d *decider) newestHeld() older {
-	last := d.c.Committed
+func (rc *recovery) newestHeld() older {
+	last := rc.facts.c.Committed
 	by := map[Held]*older{}
-	for _, r := range d.heard() {
+	for _, r := range rc.facts.heard() {
 		for _, h := range r.Held {
 			fits := h.Round >= 1 && h.Round < last.Round && hexDigest(h.Digest) && (h.StateDigest == "") == (last.StateDigest == "") &&
 				(h.StateDigest == "" || hexDigest(h.StateDigest))
-			if !fits || d.contradicts(h) {
+			if !fits || rc.facts.contradicts(h) {
 				continue
 			}
 			if by[h] == nil {

@@ -13,11 +13,11 @@ const normTolerance = 1e-3
 // declared a smaller norm than it has would be bounded less than the others. Whoever did so is named as by signed proof, since
 // the declaration is its own word, unless that would be half of the participants, or more. Empty for methods that bound
 // nothing.
-func (d *decider) overstep(done map[string]*Done) verdict {
-	if d.method == nil || !d.method.Bounds() {
+func (co *comparison) overstep(done map[string]*Done) verdict {
+	if co.facts.method == nil || !co.facts.method.Bounds() {
 		return verdict{}
 	}
-	parts := d.c.Plan.Participants
+	parts := co.facts.c.Plan.Participants
 	sums := make([]float64, len(parts))
 	var v verdict
 	for _, owner := range parts {
@@ -26,7 +26,7 @@ func (d *decider) overstep(done map[string]*Done) verdict {
 			continue
 		}
 		if !plausible(squares, len(parts)) {
-			v.failures = append(v.failures, failure{node: owner.Node, blamed: owner.Node, reason: "reported no sums of squares of its shard", at: d.in.Now, proof: true})
+			v.failures = append(v.failures, failure{node: owner.Node, blamed: owner.Node, reason: "reported no sums of squares of its shard", at: co.facts.in.Now, proof: true})
 			v.named = append(v.named, owner.Node)
 			continue
 		}
@@ -44,7 +44,7 @@ func (d *decider) overstep(done map[string]*Done) verdict {
 			continue
 		}
 		v.failures = append(v.failures, failure{
-			node: p.Node, blamed: p.Node, at: d.in.Now,
+			node: p.Node, blamed: p.Node, at: co.facts.in.Now,
 			reason: fmt.Sprintf("its update has norm %.6g, it declared %.6g", math.Sqrt(sums[i]), norm),
 		})
 		v.named = append(v.named, p.Node)

@@ -14,50 +14,39 @@ import (
 //
 // Where no set of two or more carries the round, the same is tried again, as ever, and what broke before is forgotten: it may
 // have healed.
-func (d *decider) recall(failures []failure) {
-	p := d.c.Plan
+func (bl *blame) recall(failures []failure) {
+	p := bl.facts.c.Plan
 	var others []peer
-	for _, o := range d.roster() {
-		if o.live && o.ready && d.planned(o.session.Node) == "" {
+	for _, o := range bl.lineup.roster() {
+		if o.live && o.ready && bl.facts.planned(o.session.Node) == "" {
 			others = append(others, o)
 		}
 	}
-	parts := slices.DeleteFunc(append(slices.Clone(p.Participants), d.participants(others)...), func(o state.Participant) bool {
-		return slices.Contains(d.mem.proven, o.Node)
+	parts := slices.DeleteFunc(append(slices.Clone(p.Participants), bl.lineup.participants(others)...), func(o state.Participant) bool {
+		return slices.Contains(bl.out.proven, o.Node)
 	})
-	nodes := d.fewestBroken(nodesOf(parts))
-	if rules := d.c.Rules; rules != nil {
+	nodes := bl.fewestBroken(nodesOf(parts))
+	if rules := bl.facts.c.Rules; rules != nil {
 		slices.SortStableFunc(nodes, func(a, b string) int {
 			return bit(slices.Contains(rules.Required, b)) - bit(slices.Contains(rules.Required, a))
 		})
 	}
-	keep := connected(nodes, append(unlinked(failures), d.mem.links()...))
+	keep := connected(nodes, append(unlinked(failures), bl.out.links()...))
 	parts = slices.DeleteFunc(parts, func(o state.Participant) bool { return !slices.Contains(keep, o.Node) })
-	if len(parts) < 2 || !d.carries(d.fit(parts)) {
-		d.mem.broken = nil
+	if len(parts) < 2 || !bl.lineup.carries(bl.lineup.fit(parts)) {
+		bl.out.broken = nil
 		return
 	}
 	for _, node := range nodes {
 		if !slices.Contains(keep, node) {
-			d.mem.exclude(node)
+			bl.out.exclude(node)
 			continue
 		}
-		d.mem.readmit(node)
-		if d.planned(node) == "" {
-			d.mem.recalled = p.Attempt
+		bl.out.readmit(node)
+		if bl.facts.planned(node) == "" {
+			bl.out.recalled = p.Attempt
 		}
 	}
-}
-
-// links returns those that have broken in this round.
-func (m *Memory) links() []failure {
-	var links []failure
-	for node, peers := range m.broken {
-		for _, peer := range peers {
-			links = append(links, failure{node: node, blamed: peer})
-		}
-	}
-	return links
 }
 
 func bit(b bool) int {

@@ -70,16 +70,16 @@ func (l *Planner) prove(known *contract, c *state.Contract) map[uint64]Held {
 
 // contradicts reports whether another model was committed in that round, or none, as far as this leader has seen it itself or has it
 // in its ledger. A ledger may have begun after the first rounds; of what is older it knows nothing.
-func (d *decider) contradicts(h Held) bool {
-	if r, ok := d.in.Recorded[h.Round]; ok {
+func (f *facts) contradicts(h Held) bool {
+	if r, ok := f.in.Recorded[h.Round]; ok {
 		return r != h
 	}
-	for round := range d.in.Recorded {
+	for round := range f.in.Recorded {
 		if round < h.Round {
 			return true
 		}
 	}
-	return slices.ContainsFunc(d.in.Recent, func(r state.CommittedRound) bool {
+	return slices.ContainsFunc(f.in.Recent, func(r state.CommittedRound) bool {
 		return r.Round == h.Round && (r.Digest != h.Digest || r.StateDigest != h.StateDigest)
 	})
 }

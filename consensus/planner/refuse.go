@@ -11,9 +11,9 @@ import (
 const maxRefusals = 8
 
 // refusals are pairs of nodes of which the first takes part in nothing with the second, as it says itself.
-func (d *decider) refusals(nodes []string) (pairs [][2]string) {
-	for _, s := range d.c.Active() {
-		r := d.in.Reports[s.ID].Ready
+func (f *facts) refusals(nodes []string) (pairs [][2]string) {
+	for _, s := range f.c.Active() {
+		r := f.in.Reports[s.ID].Ready
 		if r == nil || !slices.Contains(nodes, s.Node) {
 			continue
 		}
@@ -28,8 +28,8 @@ func (d *decider) refusals(nodes []string) (pairs [][2]string) {
 
 // accepting returns the largest set of these nodes in which nobody refuses another: an attempt with two that do would fail before it
 // begins. Who refuses many, or is refused by many, is left out first.
-func (d *decider) accepting(nodes []string) []string {
-	pairs := d.refusals(nodes)
+func (f *facts) accepting(nodes []string) []string {
+	pairs := f.refusals(nodes)
 	if len(pairs) == 0 {
 		return nodes
 	}
@@ -49,14 +49,14 @@ func (d *decider) accepting(nodes []string) []string {
 }
 
 // mutual leaves out who is not in the largest set that accept one another.
-func (d *decider) mutual(peers []peer) []peer {
-	kept := d.accepting(peerNodes(peers))
+func (f *facts) mutual(peers []peer) []peer {
+	kept := f.accepting(peerNodes(peers))
 	return slices.DeleteFunc(slices.Clone(peers), func(p peer) bool { return !slices.Contains(kept, p.session.Node) })
 }
 
 // mutualParts is mutual of a plan's participants.
-func (d *decider) mutualParts(parts []state.Participant) []state.Participant {
-	kept := d.accepting(nodesOf(parts))
+func (f *facts) mutualParts(parts []state.Participant) []state.Participant {
+	kept := f.accepting(nodesOf(parts))
 	return slices.DeleteFunc(slices.Clone(parts), func(p state.Participant) bool { return !slices.Contains(kept, p.Node) })
 }
 

@@ -57,43 +57,50 @@ type Peer struct {
 	Reason string    // why it failed or ended
 }
 
-func (d *decider) snapshot() Snapshot {
-	s := Snapshot{Contract: d.c.Name, Run: d.c.Run, Round: d.c.Round(), Final: d.c.FinalDue(), LastFailed: d.c.PendingReason}
-	s.QuorumWait, s.StallGrace = d.cfg.QuorumWait, d.cfg.StallGrace
-	s.Shared = slices.Sorted(maps.Keys(SharedIDs(d.in.View, d.c)))
-	if d.c.Skips != nil {
-		s.Skips = *d.c.Skips
+// observer tells how things stand around a contract.
+type observer struct {
+	facts  *facts
+	lineup *lineup
+	out    *exclusions
+}
+
+func (ob *observer) snapshot() Snapshot {
+	s := Snapshot{Contract: ob.facts.c.Name, Run: ob.facts.c.Run, Round: ob.facts.c.Round(), Final: ob.facts.c.FinalDue(), LastFailed: ob.facts.c.PendingReason}
+	s.QuorumWait, s.StallGrace = ob.facts.cfg.QuorumWait, ob.facts.cfg.StallGrace
+	s.Shared = slices.Sorted(maps.Keys(SharedIDs(ob.facts.in.View, ob.facts.c)))
+	if ob.facts.c.Skips != nil {
+		s.Skips = *ob.facts.c.Skips
 	}
-	if c := d.c.Committed; c != nil {
+	if c := ob.facts.c.Committed; c != nil {
 		s.Committed = time.UnixMilli(c.CommittedMS)
 	}
-	if p := d.c.Plan; p != nil {
+	if p := ob.facts.c.Plan; p != nil {
 		s.Planned, s.Final = time.UnixMilli(p.PlannedMS), p.Final
 	}
 	var nodes []string
-	for _, x := range d.c.Active() {
+	for _, x := range ob.facts.c.Active() {
 		nodes = append(nodes, x.Node)
 	}
-	s.Refusing = refusing(d.refusals(nodes))
+	s.Refusing = refusing(ob.facts.refusals(nodes))
 	there := map[string]bool{}
-	active := d.c.Active()
+	active := ob.facts.c.Active()
 	s.Shardless = len(active) > 0
 	for _, x := range active {
 		s.Shardless = s.Shardless && x.NoShard
 		there[x.Node] = true
-		if d.cfg.curbed(x, d.c.Rules) {
+		if ob.facts.cfg.curbed(x, ob.facts.c.Rules) {
 			s.Curbed = append(s.Curbed, x.Node)
 		}
-		s.Peers = append(s.Peers, d.peer(x))
+		s.Peers = append(s.Peers, ob.peer(x))
 	}
-	return d.withEnded(s, there)
+	return ob.withEnded(s, there)
 }
 
 // withEnded adds the newest session of each node that has no other.
-func (d *decider) withEnded(s Snapshot, there map[string]bool) Snapshot {
+func (ob *observer) withEnded(s Snapshot, there map[string]bool) Snapshot {
 	newest := map[string]*state.Session{}
-	for _, x := range d.c.Sessions {
-		if x.Run != d.c.Run || there[x.Node] || x.State != state.SessionEnded {
+	for _, x := range ob.facts.c.Sessions {
+		if x.Run != ob.facts.c.Run || there[x.Node] || x.State != state.SessionEnded {
 			continue
 		}
 		if old := newest[x.Node]; old == nil || old.Order < x.Order {
@@ -112,9 +119,9 @@ func (d *decider) withEnded(s Snapshot, there map[string]bool) Snapshot {
 }
 
 // peer tells what one active session does now.
-func (d *decider) peer(x *state.Session) Peer {
+func (ob *observer) peer(x *state.Session) Peer {
 	p := Peer{Node: x.Node}
-	n := d.in.View.Nodes[x.Node]
+	n := ob.facts.in.View.Nodes[x.Node]
 	if n == nil || !n.Live {
 		p.Does = PeerDead
 		if n != nil && n.LiveSinceMS > 0 {
@@ -122,30 +129,30 @@ func (d *decider) peer(x *state.Session) Peer {
 		}
 		return p
 	}
-	if d.c.Over {
+	if ob.facts.c.Over {
 		p.Does = PeerStaying
 		return p
 	}
-	r := d.in.Reports[x.ID]
-	silent := !r.At.IsZero() && d.in.Now.Sub(r.At) > d.cfg.HeartbeatTimeout/2
-	if plan := d.c.Plan; plan != nil && plan.Participant(x.ID) != nil {
+	r := ob.facts.in.Reports[x.ID]
+	silent := !r.At.IsZero() && ob.facts.in.Now.Sub(r.At) > ob.facts.cfg.HeartbeatTimeout/2
+	if plan := ob.facts.c.Plan; plan != nil && plan.Participant(x.ID) != nil {
 		if p = attending(p, plan, r); silent && p.Does == PeerMerging {
 			p.Does, p.Since = PeerSilent, r.At
 		}
 		return p
 	}
-	if d.mem.sitting(x.Node) {
-		p.Does, p.Until = PeerSitting, d.mem.sitOut[x.Node]
+	if ob.out.sitting(x.Node) {
+		p.Does, p.Until = PeerSitting, ob.out.sitOut[x.Node]
 		return p
 	}
 	judged := peer{session: x}
 	if x.State == state.SessionClosed {
-		d.judgeClosed(&judged)
+		ob.lineup.judgeClosed(&judged)
 	} else {
-		d.judgeOpen(&judged)
+		ob.lineup.judgeOpen(&judged)
 	}
 	p.Since = time.UnixMilli(x.OpenedMS)
-	if c := d.c.Committed; c != nil && c.CommittedMS > x.OpenedMS {
+	if c := ob.facts.c.Committed; c != nil && c.CommittedMS > x.OpenedMS {
 		p.Since = time.UnixMilli(c.CommittedMS)
 	}
 	switch {

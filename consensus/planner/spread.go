@@ -11,12 +11,12 @@ import (
 const maxPlans = 64
 
 // notes remembers the running attempt, if its parts have witnesses.
-func (d *decider) notes() {
-	p, had := d.c.Plan, d.mem.plans
+func (at *attempt) notes() {
+	p, had := at.facts.c.Plan, at.tries.plans
 	if p.Witnesses == 0 || len(had) > 0 && had[len(had)-1].Attempt == p.Attempt {
 		return
 	}
-	d.mem.plans = append(slices.Clone(had[max(0, len(had)-maxPlans+1):]), p)
+	at.tries.plans = append(slices.Clone(had[max(0, len(had)-maxPlans+1):]), p)
 }
 
 // seen is some leaves in a row that a witness may have of a contribution.
@@ -27,11 +27,11 @@ type seen struct {
 
 // spreads names those for whom a participant must refuse the running attempt: as nodes left, one after the other, others took their
 // place as witnesses, until a leaf of what it offers would go to more than may ever get it. It is none if that is not so.
-func (d *decider) spreads(part state.Participant) []string {
+func (at *attempt) spreads(part state.Participant) []string {
 	var all []seen
 	var before, leavers []string
 	known := map[seen]bool{}
-	for _, p := range d.mem.plans {
+	for _, p := range at.tries.plans {
 		now := nodesOf(p.Participants)
 		self := slices.IndexFunc(p.Participants, func(x state.Participant) bool {
 			return x.Session == part.Session && x.Seq == part.Seq && x.Weight > 0
@@ -45,7 +45,7 @@ func (d *decider) spreads(part state.Participant) []string {
 			}
 		}
 		before = now
-		for owner, mergers := range d.mergers(p.Participants, p.Witnesses) {
+		for owner, mergers := range at.facts.mergers(p.Participants, p.Witnesses) {
 			for _, w := range mergers[min(1, len(mergers)):] {
 				for _, run := range p.Participants[owner].Runs() {
 					if s := (seen{run, now[w]}); w != self && !known[s] {
@@ -55,7 +55,7 @@ func (d *decider) spreads(part state.Participant) []string {
 			}
 		}
 	}
-	if mostWitnesses(all) <= 2*(int(d.c.Plan.Witnesses)-1) {
+	if mostWitnesses(all) <= 2*(int(at.facts.c.Plan.Witnesses)-1) {
 		return nil
 	}
 	return leavers

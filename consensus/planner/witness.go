@@ -31,7 +31,7 @@ const (
 
 // bench is what the mergers of all parts say of one attempt.
 type bench struct {
-	d            *decider
+	facts        *facts
 	parts        []state.Participant
 	done         []*Done
 	mergers      [][]int // of each part, the owner first
@@ -44,12 +44,12 @@ type bench struct {
 // claims compares what the mergers of each part signed, if there are witnesses: who signed for what it could not have merged so is
 // convicted, and so is a contributor that signed two things for one part. Where all went in alike and not all came out alike a
 // majority of the part's mergers convicts the others; without one it is known only that two of them do not agree.
-func (d *decider) claims(done map[string]*Done, before []failure) []failure {
-	p := d.c.Plan
+func (co *comparison) claims(done map[string]*Done, before []failure) []failure {
+	p := co.facts.c.Plan
 	if p.Witnesses < 2 {
 		return nil
 	}
-	b := bench{d: d, parts: p.Participants, out: map[int]bool{}, pairs: map[[2]int]bool{}}
+	b := bench{facts: co.facts, parts: p.Participants, out: map[int]bool{}, pairs: map[[2]int]bool{}}
 	for i, part := range b.parts {
 		b.done = append(b.done, done[part.Session])
 		b.out[i] = slices.ContainsFunc(before, func(f failure) bool { return f.node == part.Node })
@@ -57,7 +57,7 @@ func (d *decider) claims(done map[string]*Done, before []failure) []failure {
 			b.contributors = append(b.contributors, i)
 		}
 	}
-	b.mergers = d.mergers(b.parts, p.Witnesses)
+	b.mergers = co.facts.mergers(b.parts, p.Witnesses)
 	for i := range b.parts {
 		b.whole(i)
 	}
@@ -71,10 +71,10 @@ func (d *decider) claims(done map[string]*Done, before []failure) []failure {
 }
 
 // mergers are those of each participant's part, the owner first.
-func (d *decider) mergers(parts []state.Participant, k uint32) [][]int {
+func (f *facts) mergers(parts []state.Participant, k uint32) [][]int {
 	units, owns := make([]string, len(parts)), make([]bool, len(parts))
 	for i, part := range parts {
-		units[i], owns[i] = d.in.View.Unit(part), part.ShardLeaves > 0
+		units[i], owns[i] = f.in.View.Unit(part), part.ShardLeaves > 0
 	}
 	return merge.Mergers(units, owns, int(k))
 }
@@ -84,12 +84,12 @@ const maxInputs = 8192
 
 // reportable returns why one of the participants could not report all that it merges as a witness, or nil. Where one party has
 // many nodes among few others each of its nodes has the same few as witnesses.
-func (d *decider) reportable(parts []state.Participant) error {
-	if d.c.Rules == nil || d.c.Rules.Witnesses == 0 {
+func (f *facts) reportable(parts []state.Participant) error {
+	if f.c.Rules == nil || f.c.Rules.Witnesses == 0 {
 		return nil
 	}
 	claims, contributors := make([]int, len(parts)), 0
-	for i, mergers := range d.mergers(parts, d.c.Rules.Witnesses) {
+	for i, mergers := range f.mergers(parts, f.c.Rules.Witnesses) {
 		for _, m := range mergers {
 			claims[m]++
 		}
@@ -100,7 +100,7 @@ func (d *decider) reportable(parts []state.Participant) error {
 	if n := slices.Max(append(claims, 0)) * contributors; n > maxInputs {
 		return &state.Error{
 			Reason:  state.ReasonWitnesses,
-			Message: fmt.Sprintf("with witnesses %d one of the peers would report what went into parts %d times, at most %d times can be", d.c.Rules.Witnesses, n, maxInputs),
+			Message: fmt.Sprintf("with witnesses %d one of the peers would report what went into parts %d times, at most %d times can be", f.c.Rules.Witnesses, n, maxInputs),
 			Remedy:  "ask for fewer witnesses, or let fewer peers own parts",
 		}
 	}
@@ -114,7 +114,7 @@ func (b *bench) convict(i int, proof bool, format string, args ...any) {
 	}
 	b.out[i] = true
 	node := b.parts[i].Node
-	b.found = append(b.found, failure{node: node, blamed: node, at: b.d.in.Now, proof: proof, reason: fmt.Sprintf(format, args...)})
+	b.found = append(b.found, failure{node: node, blamed: node, at: b.facts.in.Now, proof: proof, reason: fmt.Sprintf(format, args...)})
 }
 
 // whole holds a participant to its claims: one of each part that it merges, in order, with an input of each contributor. An owner's
@@ -204,7 +204,7 @@ func (b *bench) outputs(owner int) {
 		for _, i := range mergers {
 			if got := b.claim(i, owner).Digest; got != digest {
 				// It is proven beyond this attempt only if most of all are against it: two liars are most of three.
-				b.convict(i, 2*len(group) > len(b.d.c.Active()), "it %s than most who merged %s's part: %.12s, they have %.12s", unlike, b.parts[owner].Node, got, digest)
+				b.convict(i, 2*len(group) > len(b.facts.c.Active()), "it %s than most who merged %s's part: %.12s, they have %.12s", unlike, b.parts[owner].Node, got, digest)
 			}
 		}
 		return
@@ -218,7 +218,7 @@ func (b *bench) outputs(owner int) {
 			b.pairs[pair] = true
 			one, two := b.parts[i].Node, b.parts[j].Node
 			b.found = append(b.found, failure{
-				node: one, blamed: two, at: b.d.in.Now,
+				node: one, blamed: two, at: b.facts.in.Now,
 				line: fmt.Sprintf("%s and %s%swhat %s's part merges to: one of them merges wrongly", one, two, disagreeOn, b.parts[owner].Node),
 			})
 		}
