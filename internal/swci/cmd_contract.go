@@ -135,6 +135,7 @@ type statusJSON struct {
 	Rules         *rulesJSON    `json:"rules" doc:"what \"create contract\" demands, null when it demands nothing"`
 	Skips         *skipsJSON    `json:"skips" doc:"rounds of this run that were given up, programs going on without a model; null when there was none"`
 	LostModel     *lostJSON     `json:"lost_model" doc:"the last committed model of this run that no node held any more, null when there was none"`
+	AdoptedRound  *adoptedJSON  `json:"adopted_round" doc:"the last model of this run that SNs took over from SLs, having been restored from a backup that does not know it; null when there was none"`
 	LayoutDigest  string        `json:"layout_digest" doc:"BLAKE3 of the model's layout, in hex"`
 	Waiting       string        `json:"waiting" doc:"why no round runs, empty when one does"`
 	WaitingSince  *string       `json:"waiting_since" doc:"RFC 3339, UTC"`
@@ -202,7 +203,8 @@ func statusToJSON(st *swarmv1.GetContractStatusResponse) statusJSON {
 	out := statusJSON{
 		Name: c.GetName(), Run: c.GetRun(), Phase: c.GetPhase(), Over: c.GetOver(),
 		Method: c.GetTerms().GetMethod(), MinPeers: c.GetTerms().GetMinPeers(), ExpectedPeers: c.GetExpectedPeers(),
-		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
+		Rules: rulesToJSON(c.GetRules()), LostModel: lostToJSON(c.GetLostModel()), Skips: skipsToJSON(c.GetSkips()),
+		AdoptedRound: adoptedToJSON(c.GetAdoptedRound()), LayoutDigest: c.GetTerms().GetLayoutDigest(),
 		Waiting: st.GetWaiting(), WaitingSince: stamp(st.GetWaitingSinceUnixMs()), Leader: st.GetLeader(),
 		Warnings: append([]string{}, st.GetWarnings()...), Rounds: []roundJSON{}, Sessions: []sessionJSON{}, NoQuorum: noQuorumToJSON(st.GetNoQuorum()),
 	}
@@ -273,6 +275,9 @@ func printStatus(s *Session, st *swarmv1.GetContractStatusResponse) error {
 	}
 	if l := c.GetLostModel(); l != nil {
 		fmt.Fprintf(w, "lost       the model of round %d, %s; round %d went back to %s\n", l.GetRound(), text.Line(short(l.GetDigest())), l.GetRound()+1, lostTo(l.GetResumedRound()))
+	}
+	if a := c.GetAdoptedRound(); a != nil {
+		fmt.Fprintf(w, "adopted    the model of round %d, which %d nodes have signed, as round %d; the SNs were restored from a backup of %s\n", a.GetProvenRound(), a.GetSigned(), a.GetRound(), backupOf(a))
 	}
 	if p := c.GetPlan(); p != nil {
 		fmt.Fprintf(w, "merging    round %d, attempt %d, %d participants\n", p.GetRound(), p.GetAttempt(), len(p.GetParticipants()))

@@ -95,6 +95,15 @@ type lostJSON struct {
 	At           *string `json:"at" doc:"RFC 3339, UTC"`
 }
 
+// adoptedJSON is a model that the SNs took over.
+type adoptedJSON struct {
+	Round       uint64  `json:"round" doc:"the number that the model has since"`
+	ProvenRound uint64  `json:"proven_round" doc:"the round in which it was merged"`
+	LastRound   uint64  `json:"last_round" doc:"the last round that the backup knew, 0: none"`
+	Signed      uint32  `json:"signed" doc:"so many nodes' signatures prove it"`
+	At          *string `json:"at" doc:"RFC 3339, UTC"`
+}
+
 // explainJSON is `explain contract NAME -o json`.
 type explainJSON struct {
 	Name        string        `json:"name" doc:"the contract's"`
@@ -126,6 +135,21 @@ func lostToJSON(l *swarmv1.LostModel) *lostJSON {
 		return nil
 	}
 	return &lostJSON{Round: l.GetRound(), Digest: l.GetDigest(), ResumedRound: l.GetResumedRound(), At: stamp(l.GetAtUnixMs())}
+}
+
+func adoptedToJSON(a *swarmv1.AdoptedRound) *adoptedJSON {
+	if a == nil {
+		return nil
+	}
+	return &adoptedJSON{Round: a.GetRound(), ProvenRound: a.GetProvenRound(), LastRound: a.GetLastRound(), Signed: a.GetSigned(), At: stamp(a.GetAtUnixMs())}
+}
+
+// backupOf names how far training was when the backup was made.
+func backupOf(a *swarmv1.AdoptedRound) string {
+	if a.GetLastRound() == 0 {
+		return "before the first round"
+	}
+	return "round " + utoa(a.GetLastRound())
 }
 
 func createContract(ctx context.Context, s *Session, args Args) error {

@@ -147,6 +147,11 @@ func (*fakeAPI) GetContractStatus(_ context.Context, name string) (*swarmv1.GetC
 			Name: "lost", Run: 1, Phase: "training", LostModel: &swarmv1.LostModel{Round: 4, Digest: "0123456789abcdef", ResumedRound: 3, AtUnixMs: 10_000},
 		}}, nil
 	}
+	if name == "adopted" {
+		return &swarmv1.GetContractStatusResponse{Contract: &swarmv1.ContractView{
+			Name: name, Run: 1, Phase: "training", AdoptedRound: &swarmv1.AdoptedRound{Round: 9, ProvenRound: 7, LastRound: 3, Signed: 2, AtUnixMs: 10_000},
+		}}, nil
+	}
 	if name != "c" {
 		return nil, exit.New(exit.NotFound, "swarmctl list contracts shows what there is", "no contract %q", name)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestStatusTellsOfALostModel: once in words, and whole as JSON.
-func TestStatusTellsOfALostModel(t *testing.T) {
+// TestStatusTellsOfModelsLostAndAdopted: once in words, and whole as JSON.
+func TestStatusTellsOfModelsLostAndAdopted(t *testing.T) {
 	for words, want := range map[string]string{
 		"get contract status lost": "\nlost       the model of round 4, 0123456789ab; round 5 went back to the model of round 3\n",
 		"get contract status lost -o json": `
@@ -17,7 +17,17 @@ func TestStatusTellsOfALostModel(t *testing.T) {
     "at": "1970-01-01T00:00:10.000Z"
   },
 `,
-		"get contract status c -o json": "\n  \"lost_model\": null,\n",
+		"get contract status c -o json": "\n  \"lost_model\": null,\n  \"adopted_round\": null,\n",
+		"get contract status adopted":   "\nadopted    the model of round 7, which 2 nodes have signed, as round 9; the SNs were restored from a backup of round 3\n",
+		"get contract status adopted -o json": `
+  "adopted_round": {
+    "round": 9,
+    "proven_round": 7,
+    "last_round": 3,
+    "signed": 2,
+    "at": "1970-01-01T00:00:10.000Z"
+  },
+`,
 	} {
 		got, err := run(t, append(strings.Fields(words), "--sn=10.0.0.1:30304")...)
 		if err != nil {
