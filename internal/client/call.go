@@ -38,7 +38,7 @@ type manner struct {
 	anySwarm bool          // needs no swarm ID
 	signed   bool          // carries an order: with a nonce that is refused it must be signed anew
 	once     bool          // not idempotent: never repeated once it may have been sent
-	beats    bool          // a heartbeat, which has a connection of its own
+	beats    bool          // a heartbeat, which has a connection of its own, and whose sender says when it comes late
 	within   time.Duration // bounds one attempt; 0: attemptTimeout
 }
 
@@ -144,7 +144,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			continue
 		}
 		if f.Reason == ReasonTooFast { // nothing was done, and another SN need not hear of it
-			c.waits.tell(f.Message + "; trying again")
+			c.tell(how, f)
 			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
 			}
@@ -164,7 +164,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			}
 			said = verdict{}
 			if last.Reason != ReasonNoQuorum || c.cfg.OnQuorum == nil {
-				c.waits.tell(last.Message + "; trying again")
+				c.tell(how, last)
 			}
 			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
@@ -172,6 +172,14 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			delay = min(2*delay, maxDelay)
 		}
 	}
+}
+
+// tell says why a call is tried again.
+func (c *Client) tell(how manner, f *failure) {
+	if how.beats && f.Reason == ReasonUnreachable && errors.Is(f.Error, context.DeadlineExceeded) {
+		return
+	}
+	c.waits.tell(f.Message + "; trying again")
 }
 
 // address puts on what every call carries.

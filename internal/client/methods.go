@@ -46,7 +46,8 @@ func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionReques
 	return res.GetContract(), err
 }
 
-// Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned.
+// Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned. OnWait is not told of one that
+// takes too long: on a busy machine each node has such, again and again.
 func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
 	how := manner{speaks: true, beats: true, within: heartbeatTimeout}
 	res, err := call(ctx, c, how, swarmv1connect.SessionServiceClient.Report, req)

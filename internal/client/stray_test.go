@@ -87,6 +87,30 @@ func fates(t *testing.T, waits *[]string, swarmOf func(sn string) string, sns ..
 	}))(t)
 }
 
+// TestALateHeartbeatIsNoNews: other calls that an SN does not answer in time are.
+func TestALateHeartbeatIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var waits []string
+		c := must(client.New(client.Config{
+			SNs: []string{"a:1"}, SwarmID: swarmID, Log: slog.New(slog.DiscardHandler), OnWait: func(msg string) { waits = append(waits, msg) },
+			Transport: transport(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}),
+		}))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := c.Report(ctx, &swarmv1.ReportRequest{}); client.Reason(err) != client.ReasonUnreachable || len(waits) > 0 {
+			t.Errorf("a late heartbeat: %v, and said %q", err, waits)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		if _, err := c.ListContracts(ctx); err == nil || len(waits) != 1 || !strings.Contains(waits[0], "cannot reach SN a:1: timed out") {
+			t.Errorf("another call: %v, and said %q", err, waits)
+		}
+	})
+}
+
 // TestANodeWaitsForItsOwnSwarm: two SNs are lost, and the third answers for another swarm. One that comes back within ten minutes is in time,
 // whatever calls are made meanwhile.
 func TestANodeWaitsForItsOwnSwarm(t *testing.T) {

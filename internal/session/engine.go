@@ -141,7 +141,7 @@ const courtesy = 100 * time.Millisecond
 func (e *Engine) heartbeats(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.Heartbeat)
 	defer tick.Stop()
-	down, leads := false, false
+	leads, log := false, beats{log: e.cfg.Log}
 	for {
 		told := e.numberedReport(!leads)
 		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -152,13 +152,8 @@ func (e *Engine) heartbeats(ctx context.Context) {
 			continue // another SN than before, or it does not lead any more: it has passed nothing on
 		}
 		e.answerAsked(a.Asks)
-		switch {
-		case err != nil && ctx.Err() == nil && !down:
-			down = true
-			e.cfg.Log.Warn("heartbeat was not taken; trying again", "err", err)
-		case err == nil && down:
-			down = false
-			e.cfg.Log.Info("heartbeats are taken again")
+		if ctx.Err() == nil {
+			log.note(err)
 		}
 		if err != nil { // the leader may know nothing of what it said
 			told = nil
