@@ -110,7 +110,7 @@ func sweep() {
 
 func (c *cluster) addNodes() error {
 	ca := filepath.Join(c.dir, "ca")
-	c.authority = &node{name: "authority", state: c.dir, argv: []string{c.binary("swarmd"), "run-authority", "--dir", ca}}
+	c.authority = &node{name: "authority", state: c.dir, call: call{argv: []string{c.binary("swarmd"), "run-authority", "--dir", ca}}}
 	all := []*node{c.authority}
 	for i := range c.cfg.SNs + 1 {
 		n, err := c.add(snName(i), i+1, snDisk)
@@ -122,7 +122,7 @@ func (c *cluster) addNodes() error {
 		} else {
 			c.lateSN = n
 		}
-		n.argv = []string{
+		n.call.argv = []string{
 			c.binary("swarmd"), "run-sn", "--name", n.name, "--host-ip", n.addr, "--sentinel-ip", c.sns[0].addr, "--state-dir", n.state,
 			"--identity", "embedded=" + ca, "--full-quorum-wait", "2s", "--stall-grace", "3s",
 		}
@@ -134,7 +134,7 @@ func (c *cluster) addNodes() error {
 		}
 		c.sls = append(c.sls, n)
 		n.bridge = filepath.Join(c.shm, n.name)
-		n.argv = []string{
+		n.call.argv = []string{
 			c.binary("swarmd"), "run-sl", "--name", n.name, "--host-ip", n.addr, "--sn-ip", c.sns[i%len(c.sns)].addr, "--state-dir", n.state,
 			"--identity", "embedded=" + ca, "--bridge-dir", n.bridge, "--expected-peers", fmt.Sprint(c.cfg.SLs),
 			"--full-quorum-wait", "2s", "--stall-grace", "3s", "--model-dir", c.cfg.Dir, "--model-program", c.cfg.Program,
@@ -178,7 +178,7 @@ func (c *cluster) start() error {
 	c.authority.start()
 	for _, n := range c.sns {
 		n.start()
-		if !n.await(patience, func() bool { return n.serving }) {
+		if !n.await(patience, func() bool { return n.out.serving }) {
 			return fmt.Errorf("%s does not serve within %s: see %s.log", n.name, patience, n.name)
 		}
 	}

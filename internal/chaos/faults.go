@@ -242,7 +242,7 @@ func withoutSN(c *cluster, f Fault) (func() error, error) {
 	n.start()
 	return func() error {
 		defer sn.start()
-		if !n.await(patience, func() bool { return n.serving }) {
+		if !n.await(patience, func() bool { return n.out.serving }) {
 			return fmt.Errorf("%s does not find the swarm while %s is down", n.name, sn.name)
 		}
 		return nil

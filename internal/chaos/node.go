@@ -32,22 +32,68 @@ type node struct {
 	host   *netns.Host // nil: on loopback
 	state  string
 	bridge string // of an SL
-	argv   []string
-	log    *os.File
+	call   call
+	out    output
 
 	mu       sync.Mutex
 	wanted   bool
-	extra    []string // arguments of the next starts
-	training []string // arguments of this training
 	process  *os.Process
-	program  int // process ID, as the daemon said
-	leading  bool
-	serving  bool // an SN whose API answers, or an SL that an SN knows
-	restarts int  // that nobody asked for
-	partial  []byte
+	restarts int           // that nobody asked for
 	changed  chan struct{} // closed and replaced when wanted or process changes
 	stopping chan struct{} // closed: the supervisor ends
 	over     chan struct{} // closed when it has ended
+}
+
+// call is how the daemon is started.
+type call struct {
+	argv     []string
+	extra    []string // arguments of the next starts
+	training []string // arguments of this training
+}
+
+func (c *call) line() []string { return slices.Concat(c.argv, c.training, c.extra) }
+
+// output is what the daemon that runs now has said.
+type output struct {
+	log     *os.File
+	partial []byte
+	program int // process ID
+	leading bool
+	serving bool // an SN whose API answers, or an SL that an SN knows
+}
+
+// begin forgets what an earlier process said.
+func (o *output) begin() { *o = output{log: o.log} }
+
+// take takes output as it comes, and reports whether the daemon serves since.
+func (o *output) take(p []byte) (serves bool) {
+	o.partial = append(o.partial, p...)
+	for {
+		line, rest, found := bytes.Cut(o.partial, []byte{'\n'})
+		if !found {
+			return serves
+		}
+		serves = o.read(string(line)) || serves
+		o.partial = rest
+	}
+}
+
+func (o *output) read(line string) (serves bool) {
+	if strings.Contains(line, "raft leadership changed") {
+		o.leading = strings.Contains(line, "leading=true")
+	}
+	if strings.Contains(line, "Starting SWARM-API-SERVER") || strings.Contains(line, "registered with the swarm") {
+		o.serving, serves = true, true
+	}
+	if m := programLine.FindStringSubmatch(line); m != nil {
+		o.program, _ = strconv.Atoi(m[1])
+	}
+	return serves
+}
+
+// note writes a line of the driver's own into the node's log.
+func (o *output) note(what string) {
+	fmt.Fprintf(o.log, "%s ==== %s\n", time.Now().UTC().Format("15:04:05.000"), what)
 }
 
 // supervise runs the node until quit. It returns at once.
@@ -56,7 +102,7 @@ func (n *node) supervise(logDir string) error {
 	if err != nil {
 		return err
 	}
-	n.log, n.changed, n.stopping, n.over = log, make(chan struct{}), make(chan struct{}), make(chan struct{})
+	n.out.log, n.changed, n.stopping, n.over = log, make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go n.keep()
 	return nil
 }
@@ -102,8 +148,8 @@ func (n *node) keep() {
 // once runs the process to its end and tells whether that was a good one.
 func (n *node) once() bool {
 	n.mu.Lock()
-	argv := slices.Concat(n.argv, n.training, n.extra)
-	n.leading, n.serving, n.program, n.partial = false, false, 0, nil
+	argv := n.call.line()
+	n.out.begin()
 	if !n.wanted {
 		n.mu.Unlock()
 		return false
@@ -116,7 +162,7 @@ func (n *node) once() bool {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 2 * time.Second
 	cmd.Stdout, cmd.Stderr = n, n
-	n.note("start")
+	n.out.note("start")
 	err := cmd.Start()
 	if err == nil {
 		n.process = cmd.Process
@@ -124,14 +170,14 @@ func (n *node) once() bool {
 	n.signalChange()
 	n.mu.Unlock()
 	if err != nil {
-		n.note(err.Error())
+		n.out.note(err.Error())
 		return false
 	}
 	err = cmd.Wait()
-	n.note("end: " + cmd.ProcessState.String())
+	n.out.note("end: " + cmd.ProcessState.String())
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.process, n.leading, n.serving = nil, false, false
+	n.process, n.out.leading, n.out.serving = nil, false, false
 	n.signalChange()
 	return err == nil && cmd.ProcessState.Success()
 }
@@ -146,47 +192,24 @@ func (n *node) signalChange() {
 	n.changed = make(chan struct{})
 }
 
-// note writes a line of the driver's own into the node's log.
-func (n *node) note(what string) {
-	fmt.Fprintf(n.log, "%s ==== %s\n", time.Now().UTC().Format("15:04:05.000"), what)
-}
-
 var programLine = regexp.MustCompile(`program started.* pid=(\d+)`)
 
 // Write takes the node's output: it is kept, and says who leads and which process is the program.
 func (n *node) Write(p []byte) (int, error) {
-	_, _ = n.log.Write(p) // The run matters more than its log.
+	_, _ = n.out.log.Write(p) // The run matters more than its log.
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.partial = append(n.partial, p...)
-	for {
-		line, rest, found := bytes.Cut(n.partial, []byte{'\n'})
-		if !found {
-			return len(p), nil
-		}
-		n.read(string(line))
-		n.partial = rest
-	}
-}
-
-func (n *node) read(line string) {
-	if strings.Contains(line, "raft leadership changed") {
-		n.leading = strings.Contains(line, "leading=true")
-	}
-	if strings.Contains(line, "Starting SWARM-API-SERVER") || strings.Contains(line, "registered with the swarm") {
-		n.serving = true
+	if n.out.take(p) {
 		n.signalChange()
 	}
-	if m := programLine.FindStringSubmatch(line); m != nil {
-		n.program, _ = strconv.Atoi(m[1])
-	}
+	return len(p), nil
 }
 
 // start wants the node up, with more arguments than its usual ones.
 func (n *node) start(extra ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.wanted, n.extra = true, extra
+	n.wanted, n.call.extra = true, extra
 	n.signalChange()
 }
 
@@ -194,7 +217,7 @@ func (n *node) start(extra ...string) {
 func (n *node) trains(contract string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.training = []string{"-e", envContract + "=" + contract}
+	n.call.training = []string{"-e", envContract + "=" + contract}
 }
 
 // signal sends a signal to the daemon alone, if there is one.
@@ -253,7 +276,7 @@ func (n *node) quit() {
 	}
 	n.mu.Unlock()
 	<-n.over
-	_ = n.log.Close()
+	_ = n.out.log.Close()
 }
 
 // pids returns the process IDs of daemon and program, 0 for one that does not run.
@@ -264,8 +287,8 @@ func (n *node) pids() (daemon, program int) {
 		return 0, 0
 	}
 	daemon = n.process.Pid
-	if n.program > 0 && parentOf(n.program) == daemon {
-		program = n.program
+	if n.out.program > 0 && parentOf(n.out.program) == daemon {
+		program = n.out.program
 	}
 	return daemon, program
 }
@@ -299,5 +322,5 @@ func (n *node) up() bool {
 func (n *node) leads() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.leading && n.process != nil
+	return n.out.leading && n.process != nil
 }

@@ -56,10 +56,10 @@ func (r *Report) close(run *runner) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	j := run.judge
-	for _, all := range j.rounds {
+	for _, all := range j.chain.rounds {
 		r.Rounds += len(all)
 	}
-	r.Computed, r.NotChecked, r.Taken, r.Refused, r.Lost, r.Violations = j.computed, j.skipped, j.took, j.wrongRead, j.lost, j.found
+	r.Computed, r.NotChecked, r.Taken, r.Refused, r.Lost, r.Violations = j.computed, j.skipped, j.took, j.wrongRead, j.chain.lost, j.found
 	for _, n := range run.c.nodes() {
 		n.mu.Lock()
 		r.Restarts[n.name] = n.restarts

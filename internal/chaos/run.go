@@ -234,7 +234,7 @@ func (r *runner) names() []string {
 func (r *runner) recover(ctx context.Context, since time.Time, what string) error {
 	names := r.names()
 	ok, err := r.until(ctx, since, func() bool {
-		return r.judge.together(r.contract, since.UnixMilli(), names) && r.judge.same()
+		return r.judge.together(r.contract, since.UnixMilli(), names) && r.judge.chain.same()
 	})
 	if err != nil {
 		return err
@@ -321,7 +321,7 @@ func (r *runner) endFaults() (faults []Fault, order time.Duration) {
 
 // ended judges a training that has ended.
 func (r *runner) ended() error {
-	last := r.judge.last(r.contract)
+	last := r.judge.chain.last(r.contract)
 	for _, p := range r.judge.peers[:r.cfg.SLs] {
 		if e := p.ended[r.contract]; e.Digest != last.model {
 			r.violate("%s ended with a model of round %d which is not the last one, of round %d", p.name, e.Round, last.number)
@@ -365,7 +365,7 @@ func (r *runner) audit(ctx context.Context) error {
 func (r *runner) lastRound() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.judge.last(r.contract); last != nil {
+	if last := r.judge.chain.last(r.contract); last != nil {
 		return last.number
 	}
 	return 0
@@ -382,10 +382,10 @@ func (r *runner) where() string {
 		}
 		out = append(out, text)
 	}
-	for _, c := range r.judge.copies {
-		out = append(out, fmt.Sprintf("%s has %d of %d records", c.name, c.records, len(r.judge.hashes)))
+	for _, c := range r.judge.chain.copies {
+		out = append(out, fmt.Sprintf("%s has %d of %d records", c.name, c.records, len(r.judge.chain.hashes)))
 	}
-	if last := r.judge.last(r.contract); last != nil {
+	if last := r.judge.chain.last(r.contract); last != nil {
 		var by []string
 		for _, p := range last.by {
 			by = append(by, p.Node)

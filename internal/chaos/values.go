@@ -2,9 +2,7 @@ package chaos
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/ledger"
@@ -83,10 +81,10 @@ func (j *judge) compute(r *round) error {
 		if part.Weight != weightOf(part.Node) {
 			j.violate("round %d of %s: the weight of %s is %d, its program said %d", r.number, r.contract, part.Node, part.Weight, weightOf(part.Node))
 		}
-		base, known := j.model(e.Digest)
+		base, known := j.models.get(e.Digest)
 		if !known || j.misoffered.covers(part.Node, e.At, r.atMS) {
 			j.skipped++
-			return j.keep(r.model, nil)
+			return j.models.keep(r.model, nil)
 		}
 		model := make([]byte, j.layout.Bytes())
 		offer(model, part.Node, e.Round, base)
@@ -102,7 +100,7 @@ func (j *judge) compute(r *round) error {
 		return nil
 	}
 	j.computed++
-	return j.keep(r.model, model)
+	return j.models.keep(r.model, model)
 }
 
 // offerOf is what a participant's program offered for a round: the newest before it.
@@ -126,7 +124,7 @@ func (j *judge) baseOf(part ledger.Participant, r *round, e event) {
 	if e.Final {
 		return
 	}
-	all := j.rounds[r.contract]
+	all := j.chain.rounds[r.contract]
 	i := slices.Index(all, r)
 	if i == 0 && e.Round == 0 || i > 0 && (all[i-1].model == "" || all[i-1].number == e.Round && all[i-1].model == e.Digest) {
 		return
@@ -134,38 +132,10 @@ func (j *judge) baseOf(part ledger.Participant, r *round, e event) {
 	j.violate("round %d of %s: what %s offered was trained from round %d, which is not the one before", r.number, r.contract, part.Node, e.Round)
 }
 
-// model returns a committed model's bytes: computed, or, where an offer was changed, as a peer has taken it.
-func (j *judge) model(digest string) (bytes []byte, known bool) {
-	if digest == "" {
-		return nil, true
-	}
-	if m := j.models[digest]; m != nil {
-		return m, true
-	}
-	m, err := os.ReadFile(modelFile(j.dir, digest))
-	return m, err == nil && digestOf(j.layout, m) == digest
-}
-
-// keep remembers a model and forgets old ones.
-func (j *judge) keep(digest string, model []byte) error {
-	j.models[digest] = model
-	j.recent = append(j.recent, digest)
-	if len(j.recent) <= keptModels {
-		return nil
-	}
-	old := j.recent[0]
-	j.recent = j.recent[1:]
-	delete(j.models, old)
-	if err := os.Remove(modelFile(j.dir, old)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // matchTaken holds what a program has taken to the ledger. What the ledger does not have yet waits.
 func (j *judge) matchTaken(p *peerLog) {
 	p.taken = slices.DeleteFunc(p.taken, func(e event) bool {
-		r, last := j.find(e.Contract, e.Round), j.last(e.Contract)
+		r, last := j.chain.find(e.Contract, e.Round), j.chain.last(e.Contract)
 		switch {
 		case r == nil && last != nil && last.number > e.Round:
 			j.violate("%s took a model as round %d of %s, which the ledger skips", p.name, e.Round, e.Contract)
@@ -187,7 +157,7 @@ func (j *judge) matchTaken(p *peerLog) {
 
 // together tells whether all of these peers have taken a round of after a time in which all of them took part, or a later one.
 func (j *judge) together(contract string, afterMS int64, names []string) bool {
-	for _, r := range j.rounds[contract] {
+	for _, r := range j.chain.rounds[contract] {
 		if r.atMS <= afterMS || slices.ContainsFunc(names, func(name string) bool {
 			return !slices.ContainsFunc(r.by, func(part ledger.Participant) bool { return part.Node == name })
 		}) {
@@ -198,9 +168,4 @@ func (j *judge) together(contract string, afterMS int64, names []string) bool {
 		})
 	}
 	return false
-}
-
-// same tells whether all SNs have the whole ledger, but the late one.
-func (j *judge) same() bool {
-	return !slices.ContainsFunc(j.copies[:j.sns], func(c *copyOf) bool { return c.records < len(j.hashes) })
 }

@@ -28,8 +28,6 @@ var large = map[string]struct {
 	"internal/session.Engine":  {41, 11, "is being split"},
 	"node/nodetest.Swarm":      {70, 13, "is being split"},
 	"node/nodetest.sl":         {15, 16, "is being split"},
-	"internal/chaos.node":      {17, 20, "is being split"},
-	"internal/chaos.judge":     {17, 18, "is being split"},
 }
 
 // checkTypes limits the methods and the fields of types: what outgrows them holds more than one idea. What a type embeds by value
