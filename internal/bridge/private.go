@@ -52,16 +52,18 @@ func (s *Slot) moveTo(dir string, private bool) error {
 // it for writing, or mapped it so, while it could reach it. The kernel grants the lease only if there is no such opening. Kernels that
 // measure files (IMA) count readers too.
 func (s *Slot) sound() bool {
-	fd := s.file.Fd()
-	if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		return false
-	}
-	if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK); err != nil {
-		return false
-	}
 	var there unix.Stat_t
-	err := unix.Lstat(s.path, &there)
-	return err == nil && there.Dev == s.device && there.Ino == s.inode && there.Size == s.size
+	return unshared(s.file) && unix.Lstat(s.path, &there) == nil && there.Dev == s.device && there.Ino == s.inode && there.Size == s.size
+}
+
+// unshared tells whether no other descriptor or mapping reads or writes the file.
+func unshared(f *os.File) bool {
+	for _, lease := range []int{unix.F_WRLCK, unix.F_UNLCK} {
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, lease); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // sumStep is how much of a file is summed up at a time, in bytes.
@@ -145,8 +147,11 @@ func (s *Slots) takeBackLocked(i int) {
 	if m.broken.Load() == nil && (m.alone.Load() || !s.owner.owns() && m.withdraw()) {
 		return
 	}
-	_ = m.close() // a program that has it open keeps it
+	s.dropLocked(i)
 	fresh, err := s.make(m)
+	if noSpace(err) && s.cutLocked(0, 1) {
+		fresh, err = s.make(m)
+	}
 	if err != nil {
 		why := lost(err)
 		if noSpace(err) {
@@ -159,6 +164,32 @@ func (s *Slots) takeBackLocked(i int) {
 		return
 	}
 	s.merged[i] = fresh
+}
+
+// dropLocked gives up a merged file. A program that has it open may read it until this slot is dropped again: if it could keep every file
+// that it has read, it would take the memory of one more with each round.
+func (s *Slots) dropLocked(i int) {
+	m := s.merged[i]
+	_ = s.cutLocked(i)
+	if fd, err := unix.FcntlInt(m.file.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		s.stale[i] = os.NewFile(uintptr(fd), m.name) //nolint:gosec // a descriptor
+	}
+	read := !unshared(m.file)
+	_ = m.close()
+	if !read {
+		_ = s.cutLocked(i) // a descriptor by which nothing can be read holds the memory too
+	}
+}
+
+// cutLocked frees the memory of files that were dropped, whoever has them mapped, and tells whether there were any.
+func (s *Slots) cutLocked(list ...int) (cut bool) {
+	for _, i := range list {
+		if f := s.stale[i]; f != nil {
+			_, _ = f.Truncate(0), f.Close()
+			s.stale[i], cut = nil, true
+		}
+	}
+	return cut
 }
 
 // lost says that a merged file can't be put where it belongs.

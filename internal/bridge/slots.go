@@ -162,7 +162,8 @@ type Slots struct {
 	merges    uint64 // how often the merging slot was given out, or committed
 	sum       string // of what has been merged into it
 	notes     [2]*os.File
-	sums      [2]string // by index in merged: hex SHA-256 of what was committed there; empty: not known
+	stale     [2]*os.File // by index in merged: the file that was there before, which a program still reads; nil: none
+	sums      [2]string   // by index in merged: hex SHA-256 of what was committed there; empty: not known
 	closed    bool
 }
 
@@ -500,6 +501,7 @@ func (s *Slots) Close() error {
 			errs = append(errs, slot.close())
 		}
 	}
+	_ = s.cutLocked(0, 1)
 	for i, f := range s.notes {
 		if f != nil {
 			errs = append(errs, removeAll(s.dir.private, noteName(i)), f.Close())

@@ -201,6 +201,47 @@ func TestWhatIsInTheWayIsNamed(t *testing.T) {
 	}
 }
 
+// TestKeptViewsAreCut: a program that keeps each committed model mapped, as it may, does not make them take the memory of more and more.
+func TestKeptViewsAreCut(t *testing.T) {
+	const size = 240 << 10 // there is room for four
+	for name, owner := range map[string]*bridge.Owner{"of the daemon's user": {UID: os.Geteuid(), GID: os.Getegid()}, "in no container": nil} {
+		dir := filepath.Join(smallDir(t), "sl")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s, err := bridge.CreateSlots(bridge.Place{Dir: dir, Owner: owner}, size, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first *os.File
+		for round := range byte(12) {
+			if _, err := s.Merging().WriteAt([]byte{round}, 0); err != nil {
+				t.Fatalf("%s, round %d: %v", name, round, err)
+			}
+			f, err := os.Open(filepath.Join(dir, s.Commit()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			mem, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = unix.Munmap(mem) }()
+			if first == nil {
+				first = f
+			}
+			b := []byte{9}
+			if n, _ := first.ReadAt(b, 0); round == 1 && (n != 1 || b[0] != 0) || round == 11 && n != 0 {
+				t.Errorf("%s: after round %d the first model reads as %d: %d bytes", name, round, b, n)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestNoSpaceForAnotherFile: a file that a program holds open is replaced as soon as there is space again.
 func TestNoSpaceForAnotherFile(t *testing.T) {
 	small := smallDir(t)
@@ -218,7 +259,7 @@ func TestNoSpaceForAnotherFile(t *testing.T) {
 	s.Merging()
 	s.Commit()
 	ballast := filepath.Join(small, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 400<<10), 0o600); err != nil {
+	if err := errors.Join(held.Truncate(0), os.WriteFile(ballast, make([]byte, 600<<10), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	var why *bridge.Error

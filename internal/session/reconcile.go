@@ -97,9 +97,9 @@ func (s *session) adoptLocked() {
 		s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
 	}
 	holders, unjudged := s.accepted(s.holdersLocked())
-	e, dst := s.engine, s.slots.Merging()
-	ref := round.Ref{Contract: s.contract, Run: s.run, Model: want}
+	e, ref := s.engine, round.Ref{Contract: s.contract, Run: s.run, Model: want}
 	s.spawnLocked(func() {
+		dst := s.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
 		leaves, err := s.own(dst, ref)
 		if err != nil {
 			leaves, err = s.fetch(s.ctx, holders, unjudged, ref, dst)
@@ -231,7 +231,7 @@ func (s *session) followPlanLocked() {
 		return
 	}
 	job := Job{
-		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Merging: s.slots.Merging(), Turn: s.turn,
+		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Turn: s.turn,
 		Spool: s.spool, Stash: s.stash,
 	}
 	if s.held.Exists() {
@@ -253,6 +253,7 @@ func (s *session) mergeLocked(job Job) {
 	job.Merged = func(of []merge.Digest) { leaves = of }
 	s.spawnLocked(func() {
 		defer stop()
+		job.Merging = s.slots.Merging() // not within the lock, as above
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
 		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
 			s.slots.Merged(noteOf(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
