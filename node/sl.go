@@ -194,6 +194,7 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		OpenSlots: func(n int64, local, committed string) (session.Slots, error) {
 			return p.bridge.OpenSlots(n, local, committed)
 		},
+		Swarm:     func() string { return s.base.swarm.Epoch().String() },
 		Isolation: s.runner.Isolation(), Journal: s.runner.Journal(), Patience: s.cfg.Patience, Trust: p.guard, Sign: s.base.key.Sign, Compare: control.Compare, Settled: settled,
 	}
 	files := bridge.Config{Dir: s.cfg.BridgeDir, SpillDir: s.cfg.SpillDir, MaxModel: s.cfg.MaxModel, Log: s.cfg.Log}

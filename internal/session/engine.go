@@ -25,6 +25,8 @@ type Config struct {
 	Log       *slog.Logger
 	// Journal keeps what a later life of the daemon needs to take a session up; nil: nothing is kept.
 	Journal *Journal
+	// Swarm names the swarm and the epoch that the node follows now; nil: it is always the same.
+	Swarm func() string
 	// Settled is a contract whose newest run has given its final model to another program of this node: who asks for it once more
 	// wants a new training. Empty: none.
 	Settled string

@@ -8,7 +8,7 @@ type place struct {
 	moved     bool // it went to another run before
 	reopening bool // it is being opened anew
 	ended     bool
-	bound     bool // it is not opened anew: it was taken up, or is not open yet
+	bound     bool // it is not opened anew: it was taken up and not seen since, or is not open yet
 }
 
 // next is what becomes of a session by a view.
@@ -24,7 +24,7 @@ const (
 func (s *session) placeLocked() place {
 	return place{
 		run: s.run, fresh: s.freshLocked(), held: s.passedLocked() != 0, moved: s.moved, reopening: s.reopening, ended: s.ended(),
-		bound: s.resumed || s.engine.current != s,
+		bound: s.before.bound || s.engine.current != s,
 	}
 }
 

@@ -34,6 +34,7 @@ type Saved struct {
 	Contract string         `json:"contract"`
 	Run      uint64         `json:"run"`
 	Index    uint64         `json:"index"`           // of the newest view of the contract
+	Swarm    string         `json:"swarm,omitempty"` // whose index it is, with the epoch; empty: not known
 	Open     round.Open     `json:"open"`            // the layout with it
 	Progress round.Progress `json:"progress"`        // what the program has reported
 	Local    string         `json:"local,omitempty"` // the slots' names as the program knows them
@@ -126,7 +127,7 @@ func (r *Saved) check() error {
 	if r.Held.Digest != "" && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
 		return errors.New("it contradicts itself")
 	}
-	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.Check(), r.Begun.Check(), checkText(r.Local), checkText(r.HeldSlot))
+	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.Check(), r.Begun.Check(), checkText(r.Local), checkText(r.Swarm), checkText(r.HeldSlot))
 }
 
 // check bounds what goes to the program again.
@@ -157,10 +158,13 @@ func (s *session) recordLocked() {
 		return
 	}
 	r := &Saved{
-		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.Index, s.known), Open: *s.open, Progress: s.progress,
+		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.Index, s.before.index), Open: *s.open, Progress: s.progress,
 		Base: s.base, Held: s.held, HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
 		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName, Sent: s.sent, Begun: s.begun,
 		Spoken: s.spoken.number,
+	}
+	if r.Swarm = s.before.swarm; !s.before.bound {
+		r.Swarm = s.before.named(e.cfg.Swarm)
 	}
 	if s.method != nil {
 		r.Method = s.method.String()

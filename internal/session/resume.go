@@ -18,7 +18,7 @@ const codeSlotsLost = "SLOTS_LOST"
 // program learns that from its next call. Call it before Run, which goes on with the session.
 func (e *Engine) Resume(r *Saved) {
 	s := &session{
-		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, known: r.Index, resumed: true, open: &r.Open, layout: r.layout, method: r.method,
+		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, before: before{r.Index, r.Swarm, true}, resumed: true, open: &r.Open, layout: r.layout, method: r.method,
 		view: &round.View{}, changed: make(chan struct{}), progress: r.Progress, localName: r.Local, base: r.Base, lastSeq: r.LastSeq, last: r.Last,
 		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
@@ -123,20 +123,45 @@ func (s *session) goOnLocked(life context.Context) {
 	e.poke()
 }
 
-// recognisedLocked tells whether a view may be taken for the newest. A session that was taken up must stand in all views that
-// are not older than the last one of before. Its index is what an SN said once: a view that shows the session counts whatever
-// its index is.
+// recognisedLocked tells whether a view may be taken for the newest. A session that was taken up must stand in the first view that
+// is not older than the last one of before. Its index is what an SN said once: a view that shows the session counts whatever
+// its index is, and from then on the session is as any other.
 func (s *session) recognisedLocked(v *round.View) bool {
 	if shows(v, s.id) {
+		s.before = before{}
 		return true
 	}
-	if v.Index < s.known {
+	if v.Index < s.before.index {
 		return false
 	}
-	if s.resumed && v.Run == s.run && !s.finished {
+	if s.before.bound && v.Run == s.run && !s.finished {
 		s.terminateLocked(&Error{"SESSION_ENDED", fmt.Sprintf("contract %s does not know this session any more", s.contract), "start the training again"})
 	}
 	return true
+}
+
+// before is what a session that was taken up knows of its views in the earlier life, until one of this life shows it: so long it is not
+// opened anew. The zero value is any other session's.
+type before struct {
+	index uint64 // of the newest view
+	swarm string // whose index that is, as Config.Swarm says; empty: not known
+	bound bool
+}
+
+// refounded forgets that if the SNs were recovered meanwhile: what they know may be older, so neither the index nor that the session
+// is missing says anything.
+func (b *before) refounded(swarm func() string) {
+	if b.bound && b.swarm != "" && b.swarm != b.named(swarm) {
+		*b = before{}
+	}
+}
+
+// named names the swarm and the epoch of now.
+func (b *before) named(swarm func() string) string {
+	if swarm == nil {
+		return b.swarm
+	}
+	return swarm()
 }
 
 // own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose

@@ -78,6 +78,7 @@ func (l *lives) begin(number int) {
 	open := func(turn int) (session.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
 	n.engine = session.New(session.Config{
 		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Isolation: "container, no network",
+		Swarm:    func() string { return l.w.name },
 		Sign:     func(msg []byte) ([]byte, error) { return msg[:8], nil },
 		NewSlots: func(int64) (session.Slots, error) { return open(0) },
 		OpenSlots: func(_ int64, local, committed string) (session.Slots, error) {
@@ -255,6 +256,7 @@ func (s *turning) Close() error { return nil }
 type ledSwarm struct {
 	*swarm
 	isolation string
+	name      string // as the node names it
 }
 
 func (w *ledSwarm) Open(_ context.Context, req *round.Open) (*round.View, error) {
@@ -489,6 +491,56 @@ func TestResetWhileTheDaemonWasAway(t *testing.T) {
 			t.Errorf("got %v, want RESET", err)
 		}
 	})
+}
+
+// TestTakenUpAndLostByTheSNs: SNs that were restored from a backup, or recovered from one that lagged, do not know a session that was taken
+// up. It is opened anew, as any other is.
+func TestTakenUpAndLostByTheSNs(t *testing.T) {
+	lost := func(index uint64) func(w *ledSwarm) {
+		return func(w *ledSwarm) {
+			w.update(func(v *round.View) { v.Index, v.Sessions, v.Plan = index, nil, nil })
+		}
+	}
+	for _, tt := range []struct {
+		name           string
+		away, there    func(w *ledSwarm)
+		before, after  string // the swarm, as the node names it
+		opened, closed bool
+	}{
+		{"restored once it was taken up", nil, lost(1 << 40), "s", "s", true, false},
+		{"recovered once it was taken up", nil, lost(1), "s", "s.2.x", true, false},
+		{"recovered while the daemon was away", lost(1), nil, "s", "s.2.x", true, false},
+		{"ended while the daemon was away", lost(1 << 40), nil, "s", "s", false, true},
+		{"an SN that lags", lost(1), nil, "s", "s", false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &ledSwarm{swarm: newSwarm()}
+				w.name = tt.before
+				l, rec, _ := recorded(t, w)
+				if tt.away != nil {
+					tt.away(w)
+				}
+				w.name = tt.after
+				l.begin(1)
+				time.Sleep(time.Second)
+				if tt.there != nil {
+					tt.there(w)
+				}
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				_, err := l.current().engine.Outcome()
+				own, ended := errors.AsType[*session.Error](err)
+				if ended = ended && own.Code == "SESSION_ENDED"; ended != tt.closed {
+					t.Errorf("outcome: %v; want it ended: %t", err, tt.closed)
+				}
+				opened := slices.ContainsFunc(w.now().Sessions, func(m *round.Session) bool { return m.ID == rec.ID && m.State == "open" })
+				if opened != tt.opened {
+					t.Errorf("open: %t, want %t", opened, tt.opened)
+				}
+			})
+		})
+	}
 }
 
 // TestDeletedWhileTheDaemonWasAway: no SN knows the contract any more.

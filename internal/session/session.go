@@ -38,8 +38,8 @@ type session struct {
 	cancel   context.CancelFunc // ends the watch, the exchange and the fetch
 	ctx      context.Context    //nolint:containedctx // the session's own lifetime, shared by its three tasks
 
-	resumed   bool   // from an earlier life of the daemon
-	known     uint64 // index of the newest view of that life
+	resumed   bool // from an earlier life of the daemon
+	before    before
 	localName string // the local slot's name, for the record
 
 	view    *round.View   // newest view
@@ -157,6 +157,7 @@ func (s *session) answeredLocked(v *round.View) {
 // say; an SN that lags must not take back the session's run, or a model that this node has.
 func (s *session) viewLocked(v *round.View) {
 	s.shown = shows(v, s.id)
+	s.before.refounded(s.engine.cfg.Swarm)
 	next, missing := s.placeLocked().after(v.Run, standingIn(v, s.id).state)
 	if missing {
 		s.missingLocked()
