@@ -80,11 +80,41 @@ func TestSlotsThatAreNotThoseOfBefore(t *testing.T) {
 	if err := os.Remove(filepath.Join(privateDir(at.Dir), "merged-1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bridge.OpenSlots(at, 8, "local", ""); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := bridge.OpenSlots(at, 8, "local", "merged-1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(at.Dir, "local")); err != nil {
 		t.Errorf("a failed look removed the files: %v", err)
+	}
+}
+
+// TestKilledWhileAFileIsMade: the file that is merged into next is not there, or has a part of its length.
+func TestKilledWhileAFileIsMade(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"removed": os.Remove, "not whole": func(path string) error { return os.Truncate(path, 3) },
+	} {
+		at := bridge.Place{Dir: t.TempDir()}
+		old := leave(t, at, 8)
+		_, _ = old.Merging().WriteAt([]byte("round  1"), 0)
+		committed := old.Commit()
+		if err := change(filepath.Join(privateDir(at.Dir), "merged-1")); err != nil {
+			t.Fatal(err)
+		}
+		s, err := bridge.OpenSlots(at, 8, "local", committed)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		b := make([]byte, 8)
+		if _, err := s.Committed().ReadAt(b, 0); err != nil || string(b) != "round  1" {
+			t.Errorf("%s: committed is %q, %v", name, b, err)
+		}
+		if _, err := s.Merging().WriteAt(b, 0); err != nil || s.Commit() != "merged-1" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -285,8 +285,8 @@ func (s *Slot) opened() error {
 func (s *Slots) files() []**Slot { return []**Slot{&s.local, &s.merged[0], &s.merged[1]} }
 
 // OpenSlots opens the files of a session that an earlier life of the daemon made, named as it told the program: local, and
-// committed, empty if nothing was. A missing file, or one of another length, is an error, and the files stay. The caller closes
-// the Slots, which removes the files.
+// committed, empty if nothing was. If one of these is missing, or has another length, that is an error, and the files stay; others are
+// made anew. The caller closes the Slots, which removes the files.
 func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 	dir, prefix := at.Dir, ""
 	if local != wire.LocalName {
@@ -305,8 +305,9 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 		var err error
 		if into == &s.local {
 			slot.file, err = openSlot(slot.path)
-		} else {
-			err = slot.openMerged()
+		} else if err = slot.openMerged(); slot.name != committed && (err != nil || slot.check() != nil) {
+			_ = slot.file.Close() // it was being made anew, perhaps, and nobody needs what it holds
+			err = slot.allocatePrivate(at.Owner)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open weight file: %w", err), s.abandon())
@@ -317,6 +318,9 @@ func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
 		}
 	}
 	for _, slot := range s.files() {
+		if (*slot).inode != 0 { // it was made
+			continue
+		}
 		if err := (*slot).opened(); err != nil {
 			return nil, errors.Join(err, s.abandon())
 		}
