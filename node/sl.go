@@ -17,6 +17,7 @@ import (
 	"github.com/swarmd/swarmd/internal/peering"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -190,8 +191,8 @@ func (s *sl) build(api *client.Client, hub *exchange.Hub, settled string) (*part
 		SpoolDir: s.cfg.BridgeDir, ScratchDir: s.cfg.scratchDir(),
 		Peer: s.cfg.Name, Control: control, Explainer: control, Log: s.cfg.Log, ExpectedPeers: uint32(s.cfg.ExpectedPeers), //nolint:gosec // small
 		Exchange: &peering.Exchanger{Hub: hub, Network: peering.Links{Host: s.host, Guard: p.guard}, Key: s.base.key, Peer: s.cfg.Name},
-		NewSlots: func(n int64) (session.Slots, error) { return p.bridge.CreateSlots(n) },
-		OpenSlots: func(n int64, local, committed string) (session.Slots, error) {
+		NewSlots: func(n int64) (models.Slots, error) { return p.bridge.CreateSlots(n) },
+		OpenSlots: func(n int64, local, committed string) (models.Slots, error) {
 			return p.bridge.OpenSlots(n, local, committed)
 		},
 		Swarm:     func() string { return s.base.swarm.Epoch().String() },

@@ -19,6 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/p2p/p2ptest"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
@@ -27,13 +28,13 @@ import (
 // slotsInMemory are weight files of a session.
 type slotsInMemory [3]buffer
 
-func (s *slotsInMemory) Local() session.Slot     { return s[0] }
-func (s *slotsInMemory) LocalName() string       { return "local" }
-func (s *slotsInMemory) Merging() session.Slot   { return s[1] }
-func (s *slotsInMemory) Committed() session.Slot { return s[2] }
-func (s *slotsInMemory) Merged(string)           {}
-func (s *slotsInMemory) Commit() string          { s[1], s[2] = s[2], s[1]; return "merged" }
-func (s *slotsInMemory) Close() error            { return nil }
+func (s *slotsInMemory) Local() models.Slot     { return s[0] }
+func (s *slotsInMemory) LocalName() string      { return "local" }
+func (s *slotsInMemory) Merging() models.Slot   { return s[1] }
+func (s *slotsInMemory) Committed() models.Slot { return s[2] }
+func (s *slotsInMemory) Merged(string)          {}
+func (s *slotsInMemory) Commit() string         { s[1], s[2] = s[2], s[1]; return "merged" }
+func (s *slotsInMemory) Close() error           { return nil }
 
 // rogueView is an SN that an SL watches, and that says what it likes: as soon as the SL is ready it plans a round of it and an
 // accomplice.
@@ -175,7 +176,7 @@ func TestWhomARogueSNPlans(t *testing.T) {
 			x := &Exchanger{Hub: hub, Network: Links{host.Network(), guard}, Key: cfg.Key, Peer: "me"}
 			engine := session.New(session.Config{
 				Peer: "me", Control: sn, Explainer: sn, Exchange: x, Trust: guard, Log: slog.New(slog.DiscardHandler),
-				NewSlots: func(n int64) (session.Slots, error) {
+				NewSlots: func(n int64) (models.Slots, error) {
 					return &slotsInMemory{make(buffer, n), make(buffer, n), make(buffer, n)}, nil
 				},
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 )
 
 // explainTime bounds a question that only makes a waiting program's log nicer.
@@ -91,7 +92,7 @@ func OpenBridge(cfg bridge.Config) (Bridge, error) {
 }
 
 // CreateSlots implements Bridge.
-func (s server) CreateSlots(bytes int64) (session.Slots, error) {
+func (s server) CreateSlots(bytes int64) (models.Slots, error) {
 	slots, err := s.Server.CreateSlots(bytes)
 	if err != nil {
 		return nil, err // never a nil *bridge.Slots in an interface
@@ -100,7 +101,7 @@ func (s server) CreateSlots(bytes int64) (session.Slots, error) {
 }
 
 // OpenSlots implements Bridge.
-func (s server) OpenSlots(bytes int64, local, committed string) (session.Slots, error) {
+func (s server) OpenSlots(bytes int64, local, committed string) (models.Slots, error) {
 	slots, err := s.Server.OpenSlots(bytes, local, committed)
 	if err != nil {
 		return nil, err // the same
@@ -111,16 +112,16 @@ func (s server) OpenSlots(bytes int64, local, committed string) (session.Slots, 
 // bridgeSlots adapts the bridge's weight files to the engine.
 type bridgeSlots struct{ *bridge.Slots }
 
-var _ session.Slots = bridgeSlots{}
+var _ models.Slots = bridgeSlots{}
 
-// Local implements session.Slots.
-func (s bridgeSlots) Local() session.Slot { return s.Slots.Local() }
+// Local implements models.Slots.
+func (s bridgeSlots) Local() models.Slot { return s.Slots.Local() }
 
-// LocalName implements session.Slots.
+// LocalName implements models.Slots.
 func (s bridgeSlots) LocalName() string { return s.Slots.Local().Name() }
 
-// Merging implements session.Slots.
-func (s bridgeSlots) Merging() session.Slot { return s.Slots.Merging() }
+// Merging implements models.Slots.
+func (s bridgeSlots) Merging() models.Slot { return s.Slots.Merging() }
 
-// Committed implements session.Slots; the engine asks only when something was committed.
-func (s bridgeSlots) Committed() session.Slot { return s.Slots.Committed() }
+// Committed implements models.Slots; the engine asks only when something was committed.
+func (s bridgeSlots) Committed() models.Slot { return s.Slots.Committed() }

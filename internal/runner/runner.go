@@ -14,6 +14,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -92,8 +93,8 @@ type Bridge interface {
 
 // Slots makes and finds the weight files of sessions.
 type Slots interface {
-	CreateSlots(bytes int64) (session.Slots, error)
-	OpenSlots(bytes int64, local, committed string) (session.Slots, error)
+	CreateSlots(bytes int64) (models.Slots, error)
+	OpenSlots(bytes int64, local, committed string) (models.Slots, error)
 }
 
 // runtime starts an SL's program.

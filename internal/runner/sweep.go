@@ -4,7 +4,7 @@ import (
 	"os"
 
 	"github.com/swarmd/swarmd/internal/bridge"
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 )
 
 // Sweep removes the weight files of a life that was killed, unless its program lives on and has them: whatever this life waits for, or
@@ -15,7 +15,7 @@ func (r *Runner) Sweep(modelsDir, scratchDir string) {
 		return
 	}
 	take := func(note string, f *os.File) {
-		round, err := session.Salvage(modelsDir, scratchDir, note, f)
+		round, err := models.Salvage(modelsDir, scratchDir, note, f)
 		if err != nil { // as a rule a round was being merged into it
 			r.cfg.Log.Info("a weight file of this node's earlier life holds no whole model", "file", f.Name(), "err", err)
 			return

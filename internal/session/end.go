@@ -205,7 +205,7 @@ func (e *Engine) Status() map[string]any {
 	st := map[string]any{"peer": e.cfg.Peer, "phase": "idle", "merge_sent_bytes": e.cfg.Exchange.SentBytes()}
 	if s := e.current; s != nil {
 		st["session"], st["contract"], st["run"], st["phase"] = s.id, s.contract, s.run, s.phaseLocked()
-		st["round"], st["digest"], st["model_bytes"] = s.held.Round, s.held.Digest, s.layout.Bytes()
+		st["round"], st["digest"], st["model_bytes"] = s.held.Round, s.held.Digest, s.form.Layout.Bytes()
 		if s.err != nil {
 			st["error"] = s.err.Error()
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/trust"
 )
 
@@ -19,9 +20,9 @@ type Config struct {
 	Explainer Explainer
 	Exchange  Exchange
 	// NewSlots makes the weight files of a session with a model of so many bytes; the engine closes them.
-	NewSlots func(bytes int64) (Slots, error)
+	NewSlots func(bytes int64) (models.Slots, error)
 	// OpenSlots opens those of an earlier life of the daemon, named as the program was told; only Resume needs it.
-	OpenSlots func(bytes int64, local, committed string) (Slots, error)
+	OpenSlots func(bytes int64, local, committed string) (models.Slots, error)
 	Log       *slog.Logger
 	// Journal keeps what a later life of the daemon needs to take a session up; nil: nothing is kept.
 	Journal *Journal
@@ -129,7 +130,7 @@ func (e *Engine) stop(cancel context.CancelFunc) {
 	if s != nil {
 		e.mu.Lock()
 		s.terminateLocked(&Error{"DAEMON_STOPPED", "the daemon is shutting down", "start the node again"})
-		s.keepLast()
+		s.copies.keepLast()
 		s.closeSlots()
 		e.mu.Unlock()
 	}

@@ -24,7 +24,7 @@ func (s *session) goBackLocked(want round.Model) bool {
 	}
 	s.held, s.missed = want, nil
 	s.recordLocked()
-	s.keepLocked()
+	s.copies.keepLocked()
 	s.notifyLocked()
 	signal(s.engine.beat)
 	return true

@@ -1,10 +1,13 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -43,10 +46,10 @@ func (s *session) equipFor(v *round.View) error {
 // if there is no room.
 func (s *session) equip(m *merge.Method) error {
 	e := s.engine
-	s.method = m
-	state := m.StateBytes(s.layout)
+	s.form.Method = m
+	state := m.StateBytes(s.form.Layout)
 	if state > 0 {
-		slots, err := e.scratch().newStateful(s.slots, s.id, s.layout.Bytes(), state)
+		slots, err := e.scratch().NewStateful(s.slots, s.id, s.form.Layout.Bytes(), state)
 		if err != nil {
 			return noRoom(err, m, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(state)))
 		}
@@ -54,13 +57,13 @@ func (s *session) equip(m *merge.Method) error {
 	}
 	if m.Distances() {
 		// An owner spools what all contributors have of its shard: about one model, however many they are.
-		if err := e.scratch().fits(s.layout.Bytes()); err != nil {
-			return noRoom(err, m, "about "+inBytes(s.layout.Bytes())+" of scratch in each round")
+		if err := e.scratch().Fits(s.form.Layout.Bytes()); err != nil {
+			return noRoom(err, m, "about "+inBytes(s.form.Layout.Bytes())+" of scratch in each round")
 		}
 	}
 	if state > 0 || m.Distances() {
 		e.cfg.Log.Info("the method needs more than the weight files", "contract", s.contract, "method", m.String(),
-			"state_bytes", 2*state, "scratch_bytes", scratchBytes(m, s.layout))
+			"state_bytes", 2*state, "scratch_bytes", scratchBytes(m, s.form.Layout))
 	}
 	return nil
 }
@@ -79,21 +82,26 @@ func noRoom(err error, m *merge.Method, what string) error {
 	}
 }
 
-// bytes is how long a slot is: the model and, directly behind it, the optimiser's state.
-func (s *session) bytes() int64 { return s.layout.Bytes() + s.method.StateBytes(s.layout) }
+// scratch is where files are made that only the daemon sees.
+func (e *Engine) scratch() models.Scratch {
+	return models.Scratch{Dir: cmp.Or(e.cfg.ScratchDir, os.TempDir()), Spool: e.cfg.SpoolDir}
+}
+
+// store keeps committed models on disk.
+func (e *Engine) store() models.Store { return models.Store{Dir: e.cfg.ModelDir} }
 
 // spool makes the scratch file of one attempt.
 func (s *session) spool(bytes int64) (Spool, error) {
-	f, err := s.engine.scratch().file(bytes)
+	f, err := s.engine.scratch().File(bytes)
 	if err != nil { // never a nil *os.File in an interface
-		return nil, noRoom(err, s.method, inBytes(bytes)+" of scratch")
+		return nil, noRoom(err, s.form.Method, inBytes(bytes)+" of scratch")
 	}
 	return f, nil
 }
 
 // stash makes a scratch file that costs only what is written.
 func (s *session) stash(bytes int64) (Spool, error) {
-	f, err := s.engine.scratch().sparse(bytes)
+	f, err := s.engine.scratch().Sparse(bytes)
 	if err != nil { // never a nil *os.File in an interface
 		return nil, err
 	}
@@ -114,4 +122,20 @@ func inBytes(n int64) string {
 		return fmt.Sprintf("%d bytes", n)
 	}
 	return fmt.Sprintf("%.1f %s", f, unit)
+}
+
+// repair has the committed model fetched again if the program has changed it, after an attempt that failed at this node.
+func (s *session) repair(had round.Model) {
+	slot := s.slots.Committed()
+	_, err := s.form.Verify(slot, had)
+	if err == nil {
+		return
+	}
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	if s.held != had || s.ended() {
+		return
+	}
+	s.engine.cfg.Log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", had.Round, "err", err)
+	s.held, s.leaves = round.Model{}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -26,7 +27,7 @@ type measured struct {
 // normLocked returns the norm of what this node offers, from the model that it declares as its base; false while it is not
 // known. A method that does not bound updates needs none.
 func (s *session) normLocked(of measured) (float64, bool) {
-	if !s.method.Bounds() || of.closed && s.closedWeight() == 0 {
+	if !s.form.Method.Bounds() || of.closed && s.closedWeight() == 0 {
 		return 0, true
 	}
 	return s.norm.value, s.norm.known && s.norm.of == of
@@ -58,11 +59,11 @@ func (s *session) measureLocked() {
 		base = s.slots.Committed()
 	}
 	s.norm = norm{of: of, busy: true}
-	e, m := s.engine, s.method
+	e, m := s.engine, s.form.Method
 	s.spawnLocked(func() {
-		value, err := merge.UpdateNorm(m, s.layout, source, base)
+		value, err := merge.UpdateNorm(m, s.form.Layout, source, base)
 		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
-			err = checkOwn(Job{Layout: s.layout, Source: source})
+			err = checkOwn(Job{Layout: s.form.Layout, Source: source})
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *session) measureLocked() {
 }
 
 // sourceLocked is the slot that this node contributes from.
-func (s *session) sourceLocked() Slot {
+func (s *session) sourceLocked() models.Slot {
 	if s.publicLocked() {
 		return s.slots.Committed()
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -28,33 +29,6 @@ type Explainer interface {
 	Waiting(ctx context.Context, contract string) (string, error)
 }
 
-// Slot is one weight file. Reads and writes are at byte offsets of the flat vector.
-type Slot interface {
-	io.ReaderAt
-	io.WriterAt
-}
-
-// LocalSlot is where a program offers its weights.
-type LocalSlot interface {
-	Local() Slot
-	// LocalName is the local slot's name as the program knows it.
-	LocalName() string
-}
-
-// Slots are the three weight files of a session: what the program offers, and the two that take turns as the committed
-// model and the one being merged.
-type Slots interface {
-	LocalSlot
-	Merging() Slot
-	Committed() Slot
-	// Merged says that the merging slot holds a whole model. Should this node be killed, its next life is shown the file with the note, a
-	// line, if it is there still. It may read all of the file, for the checksum that programs are told.
-	Merged(note string)
-	// Commit makes the merging slot the committed one and returns its name as the program knows it.
-	Commit() string
-	Close() error
-}
-
 // Job is one attempt of a round as this node must carry it out.
 type Job struct {
 	Contract string
@@ -62,7 +36,7 @@ type Job struct {
 	Self     int // index of this node in Plan.Participants
 	Layout   *merge.Layout
 	Source   io.ReaderAt // what this node contributes
-	Merging  Slot        // where the merged model is written, and behind it the optimiser's state
+	Merging  models.Slot // where the merged model is written, and behind it the optimiser's state
 	Turn     uint64      // counts how often the slots have turned: in which file Merging is
 	// Base is the last committed model, and behind it the optimiser's state; nil if there is none.
 	Base io.ReaderAt

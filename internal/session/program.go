@@ -8,13 +8,14 @@ import (
 	"fmt"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
 // Opened is what the program needs to know of its session.
 type Opened struct {
 	Session string
-	Slots   Slots
+	Slots   models.Slots
 }
 
 // Open enrols a new session with a model of this layout; it blocks until the contract has it or refuses it. What the program asks for is in
@@ -62,9 +63,9 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	s.spawnLocked(func() { e.watch(s) })
 	s.spawnLocked(func() { e.endure(s) })
 	s.spawnLocked(func() { e.compare(s) })
-	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.layout.Bytes())
+	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.form.Layout.Bytes())
 	e.poke()
-	s.spawnLocked(func() { s.lookForCopies(view.Run) })
+	s.spawnLocked(func() { s.copies.look(view.Run) })
 	return &Opened{Session: s.id, Slots: visible}, nil
 }
 
@@ -85,9 +86,10 @@ func (e *Engine) newSession(life context.Context, req round.Open, layout *merge.
 	req.ExpectedPeers, req.Isolation = e.cfg.ExpectedPeers, e.cfg.Isolation
 	e.cfg.Patience.ask(&req)
 	s := &session{
-		engine: e, id: req.Session, contract: req.Contract, open: &req, layout: layout, slots: slots, ctx: ctx, cancel: cancel,
+		engine: e, id: req.Session, contract: req.Contract, open: &req, form: models.Form{Layout: layout}, slots: slots, ctx: ctx, cancel: cancel,
 		view: &round.View{}, changed: make(chan struct{}), progress: round.Progress{TotalEpochs: req.TotalEpochs},
 	}
+	s.copies = copies{s: s, store: e.store()}
 	s.localName = slots.LocalName()
 	return s, nil
 }
@@ -105,7 +107,7 @@ func (e *Engine) replace(old *session) {
 	old.tasks.Wait()
 	e.cfg.Exchange.Forget(old.contract)
 	e.mu.Lock()
-	old.keepLast()
+	old.copies.keepLast()
 	old.closeSlots()
 	e.mu.Unlock()
 }
@@ -271,7 +273,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := s.await(ctx, func() *Result {
-		if s.finalLocked() && (s.kept == s.held && s.keptFinal || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
+		if s.finalLocked() && (s.copies.last == s.held && s.copies.final || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
 			return s.resultLocked(s.lastSeq)
 		}
 		return nil

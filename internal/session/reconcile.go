@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -41,7 +42,7 @@ func (s *session) atLocked(p *round.Plan) bool {
 // plannedLocked is what Exchange.Planned says of a plan. Each report asks for that of the view's.
 func (s *session) plannedLocked(p *round.Plan) string {
 	if s.named.plan != p {
-		s.named.plan, s.named.as = p, s.engine.cfg.Exchange.Planned(Job{Contract: s.contract, Plan: p, Layout: s.layout})
+		s.named.plan, s.named.as = p, s.engine.cfg.Exchange.Planned(Job{Contract: s.contract, Plan: p, Layout: s.form.Layout})
 	}
 	return s.named.as
 }
@@ -57,7 +58,7 @@ func (s *session) reconcileLocked() {
 	}
 	s.adoptLocked()
 	if s.view.Over && s.held.Exists() {
-		s.keepLocked() // it may have been copied before it was known to be the final one
+		s.copies.keepLocked() // it may have been copied before it was known to be the final one
 	}
 	s.answerLocked()
 	s.skipLocked()
@@ -78,7 +79,7 @@ func (s *session) adoptLocked() {
 	c := s.view.Committed
 	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.Round && d.Attempt == c.Attempt && d.ModelDigest == want.Digest &&
 		d.StateDigest == want.State {
-		s.signed.Add(s.attempt.planned, s.layout.Digest().String(), d)
+		s.copies.signed.Add(s.attempt.planned, s.form.Layout.Digest().String(), d)
 		s.holdLocked(want, s.attempt.leaves)
 		return
 	}
@@ -105,7 +106,7 @@ func (s *session) adoptLocked() {
 			leaves, err = s.fetch(s.ctx, holders, unjudged, ref, dst)
 		}
 		if err == nil {
-			s.slots.Merged(noteOf(ref))
+			s.slots.Merged(models.Note(ref))
 		}
 		if err != nil && s.ctx.Err() == nil {
 			e.mu.Lock()
@@ -128,7 +129,7 @@ func (s *session) holdLocked(m round.Model, leaves []merge.Digest) {
 	s.heldSlot, s.leaves, s.turn = s.slots.Commit(), leaves, s.turn+1
 	s.held, s.missed, s.lostSince = m, nil, time.Time{}
 	s.recordLocked()
-	s.keepLocked()
+	s.copies.keepLocked()
 	s.notifyLocked()
 	signal(s.engine.beat)
 	signal(s.engine.wake)
@@ -151,16 +152,16 @@ func (s *session) holdersLocked() []*round.Session {
 
 // fetch tries each holder once and checks what it got. Those that are not judged yet may have the model. It returns the digests
 // of the model's leaves.
-func (s *session) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst Slot) (leaves []merge.Digest, _ error) {
+func (s *session) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst models.Slot) (leaves []merge.Digest, _ error) {
 	var nowhere error
 	if len(unjudged) == 0 {
 		nowhere = fmt.Errorf("%w of round %d", errNowhere, ref.Round)
 	}
 	errs := slices.Clip(unjudged)
 	for _, h := range holders {
-		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, s.bytes(), dst)
+		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, s.form.Bytes(), dst)
 		if err == nil {
-			leaves, err = s.verify(dst, ref.Model)
+			leaves, err = s.form.Verify(dst, ref.Model)
 		}
 		if err == nil {
 			return leaves, nil
@@ -231,11 +232,11 @@ func (s *session) followPlanLocked() {
 		return
 	}
 	job := Job{
-		Contract: s.contract, Plan: p, Self: self, Layout: s.layout, Source: s.sourceLocked(), Turn: s.turn,
+		Contract: s.contract, Plan: p, Self: self, Layout: s.form.Layout, Source: s.sourceLocked(), Turn: s.turn,
 		Spool: s.spool, Stash: s.stash,
 	}
 	if s.held.Exists() {
-		job.Base = &base{s.slots.Committed(), s.layout, s.leaves}
+		job.Base = &models.Base{ReaderAt: s.slots.Committed(), Layout: s.form.Layout, Leaves: s.leaves}
 	}
 	if s.journalLocked(job) {
 		s.mergeLocked(job)
@@ -256,7 +257,7 @@ func (s *session) mergeLocked(job Job) {
 		job.Merging = s.slots.Merging() // not within the lock, as above
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
 		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
-			s.slots.Merged(noteOf(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
+			s.slots.Merged(models.Note(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
 		}
 		var own error
 		if failed != nil && failed.Blamed == e.cfg.Peer {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/begun"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -166,11 +167,11 @@ func (s *session) recordLocked() {
 	if r.Swarm = s.before.swarm; !s.before.bound {
 		r.Swarm = s.before.named(e.cfg.Swarm)
 	}
-	if s.method != nil {
-		r.Method = s.method.String()
+	if s.form.Method != nil {
+		r.Method = s.form.Method.String()
 	}
-	if st, ok := s.slots.(*stateful); ok {
-		r.StateTurn = st.turn
+	if st, ok := s.slots.(*models.Stateful); ok {
+		r.StateTurn = st.Turn()
 	}
 	if s.offered != nil {
 		r.Offered = &Offer{Seq: s.offered.seq, Weight: s.offered.weight}

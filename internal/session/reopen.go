@@ -84,8 +84,8 @@ func (e *Engine) reopen(s *session) {
 // reopenedLocked goes on with a session that was opened anew.
 func (s *session) reopenedLocked(v *round.View) {
 	e := s.engine
-	if m, err := methodOf(s.open, v); err == nil && m.String() != s.method.String() {
-		err := fmt.Errorf("it was opened with method %s, and the contract has %s", s.method, m)
+	if m, err := methodOf(s.open, v); err == nil && m.String() != s.form.Method.String() {
+		err := fmt.Errorf("it was opened with method %s, and the contract has %s", s.form.Method, m)
 		s.terminateLocked(&Error{"TERMS_MISMATCH", err.Error(), "start the program again"})
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -18,7 +19,7 @@ const codeSlotsLost = "SLOTS_LOST"
 // program learns that from its next call. Call it before Run, which goes on with the session.
 func (e *Engine) Resume(r *Saved) {
 	s := &session{
-		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, before: before{r.Index, r.Swarm, true}, resumed: true, open: &r.Open, layout: r.layout, method: r.method,
+		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, before: before{r.Index, r.Swarm, true}, resumed: true, open: &r.Open, form: models.Form{Layout: r.layout, Method: r.method},
 		view: &round.View{}, changed: make(chan struct{}), progress: r.Progress, localName: r.Local, base: r.Base, lastSeq: r.LastSeq, last: r.Last,
 		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
 	}
@@ -32,6 +33,7 @@ func (e *Engine) Resume(r *Saved) {
 	if r.Error != nil && !r.Finished {
 		s.err = r.Error
 	}
+	s.copies = copies{s: s, store: e.store()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.current, e.seen = s, true
@@ -43,7 +45,7 @@ func (e *Engine) Resume(r *Saved) {
 // takeSlotsLocked opens the weight files of the session's earlier life.
 func (s *session) takeSlotsLocked(r *Saved) {
 	log := s.engine.cfg.Log
-	slots, err := s.engine.cfg.OpenSlots(s.layout.Bytes(), r.Local, r.HeldSlot)
+	slots, err := s.engine.cfg.OpenSlots(s.form.Layout.Bytes(), r.Local, r.HeldSlot)
 	switch {
 	case err == nil:
 		s.slots = slots
@@ -60,7 +62,7 @@ func (s *session) takeSlotsLocked(r *Saved) {
 		return
 	}
 	if held := r.Held; held.Exists() {
-		if s.leaves, err = s.verify(s.slots.Committed(), held); err != nil {
+		if s.leaves, err = s.form.Verify(s.slots.Committed(), held); err != nil {
 			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
 			s.unheldLocked()
 			return
@@ -72,20 +74,20 @@ func (s *session) takeSlotsLocked(r *Saved) {
 // takeStateLocked opens the optimiser's state of the session's earlier life. It is false if that is gone: then there are new
 // files, and what belongs into them must be fetched.
 func (s *session) takeStateLocked(r *Saved) bool {
-	bytes := s.method.StateBytes(s.layout)
+	bytes := s.form.Method.StateBytes(s.form.Layout)
 	if bytes == 0 {
 		return true
 	}
 	sc := s.engine.scratch()
-	st, err := sc.openStateful(s.slots, s.id, s.layout.Bytes(), bytes, r.StateTurn)
+	st, err := sc.OpenStateful(s.slots, s.id, s.form.Layout.Bytes(), bytes, r.StateTurn)
 	if err == nil {
 		s.slots = st
 		return true
 	}
 	log := s.engine.cfg.Log
 	log.Warn("the optimiser's state of this session's earlier life can't be used", "contract", s.contract, "err", err)
-	if st, err = sc.newStateful(s.slots, s.id, s.layout.Bytes(), bytes); err != nil {
-		s.err = noRoom(err, s.method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
+	if st, err = sc.NewStateful(s.slots, s.id, s.form.Layout.Bytes(), bytes); err != nil {
+		s.err = noRoom(err, s.form.Method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
 		return false
 	}
 	s.slots = st
@@ -167,13 +169,13 @@ func (b *before) named(swarm func() string) string {
 // own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
 // needs to hold it. It returns the digests of the model's leaves.
-func (s *session) own(dst Slot, ref round.Ref) ([]merge.Digest, error) {
+func (s *session) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
 	if s.resumed {
-		if leaves, err := s.verify(dst, ref.Model); err == nil {
+		if leaves, err := s.form.Verify(dst, ref.Model); err == nil {
 			return leaves, nil
 		}
 	}
-	f, err := s.engine.openKept(ref, s.bytes())
+	f, err := s.engine.store().Open(ref, s.form.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -181,11 +183,11 @@ func (s *session) own(dst Slot, ref round.Ref) ([]merge.Digest, error) {
 	if err := copyInto(dst, f); err != nil {
 		return nil, err
 	}
-	return s.verify(dst, ref.Model)
+	return s.form.Verify(dst, ref.Model)
 }
 
 // copyInto writes a whole file into a slot.
-func copyInto(dst Slot, src io.Reader) error {
-	_, err := io.CopyBuffer(io.NewOffsetWriter(dst, 0), struct{ io.Reader }{src}, make([]byte, copyBuffer))
+func copyInto(dst models.Slot, src io.Reader) error {
+	_, err := io.CopyBuffer(io.NewOffsetWriter(dst, 0), struct{ io.Reader }{src}, make([]byte, 1<<20))
 	return err
 }

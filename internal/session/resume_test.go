@@ -20,6 +20,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -75,13 +76,13 @@ func (l *lives) begin(number int) {
 	n := &life{lives: l, number: number}
 	log := slog.New(slog.DiscardHandler)
 	journal := session.OpenJournal(l.record(number), log)
-	open := func(turn int) (session.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
+	open := func(turn int) (models.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
 	n.engine = session.New(session.Config{
 		Peer: "me", Control: n, Explainer: n, Exchange: n, Log: log, Journal: journal, Isolation: "container, no network",
 		Swarm:    func() string { return l.w.name },
 		Sign:     func(msg []byte) ([]byte, error) { return msg[:8], nil },
-		NewSlots: func(int64) (session.Slots, error) { return open(0) },
-		OpenSlots: func(_ int64, local, committed string) (session.Slots, error) {
+		NewSlots: func(int64) (models.Slots, error) { return open(0) },
+		OpenSlots: func(_ int64, local, committed string) (models.Slots, error) {
 			if local != "local" {
 				return nil, fmt.Errorf("no %s here", local)
 			}
@@ -234,13 +235,13 @@ type turning struct {
 	turn  int // 0: nothing is committed, 1: merged-0 is, 2: merged-1
 }
 
-func (s *turning) Local() session.Slot { return s.files["local"] }
-func (s *turning) LocalName() string   { return "local" }
-func (s *turning) Merging() session.Slot {
+func (s *turning) Local() models.Slot { return s.files["local"] }
+func (s *turning) LocalName() string  { return "local" }
+func (s *turning) Merging() models.Slot {
 	return s.files[[]string{"merged-0", "merged-1", "merged-0"}[s.turn]]
 }
 
-func (s *turning) Committed() session.Slot {
+func (s *turning) Committed() models.Slot {
 	return s.files[[]string{"", "merged-0", "merged-1"}[s.turn]]
 }
 

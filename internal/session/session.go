@@ -8,7 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/begun"
-	"github.com/swarmd/swarmd/internal/session/proof"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -32,9 +32,8 @@ type session struct {
 	contract string
 	run      uint64
 	open     *round.Open
-	layout   *merge.Layout
-	method   *merge.Method
-	slots    Slots
+	form     models.Form // the method is nil until the contract is known
+	slots    models.Slots
 	cancel   context.CancelFunc // ends the watch, the exchange and the fetch
 	ctx      context.Context    //nolint:containedctx // the session's own lifetime, shared by its three tasks
 
@@ -45,29 +44,25 @@ type session struct {
 	view    *round.View   // newest view
 	changed chan struct{} // closed and replaced at each change that a waiting program may care for
 
-	base      round.Model    // what the program's training started from
-	held      round.Model    // what the committed slot holds
-	leaves    []merge.Digest // of held
-	turn      uint64         // of the slots
-	heldSlot  string
-	kept      round.Model   // what was last copied to disk
-	keptFinal bool          // … as the final one, synced
-	keeping   bool          // a copy is under way
-	copies    []round.Model // that lie on disk
-	norm      norm
-	offered   *offer
-	sent      *sent.Record // what may have gone to whom of what is offered, or frozen
-	begun     *begun.Record
-	signed    proof.Book // the newest committed rounds that this node merged
-	lastSeq   uint64
-	last      *Result // answer to lastSeq
-	closing   bool    // the program called Close
-	closed    bool    // the contract knows
-	finished  bool    // the program was given the final model
-	final     *Result // the answer that gave it
-	told      bool    // the contract was told so, or could not be
-	deleted   bool    // the contract is gone
-	err       error   // why the session ended, nil while it lives
+	base     round.Model    // what the program's training started from
+	held     round.Model    // what the committed slot holds
+	leaves   []merge.Digest // of held
+	turn     uint64         // of the slots
+	heldSlot string
+	copies   copies
+	norm     norm
+	offered  *offer
+	sent     *sent.Record // what may have gone to whom of what is offered, or frozen
+	begun    *begun.Record
+	lastSeq  uint64
+	last     *Result // answer to lastSeq
+	closing  bool    // the program called Close
+	closed   bool    // the contract knows
+	finished bool    // the program was given the final model
+	final    *Result // the answer that gave it
+	told     bool    // the contract was told so, or could not be
+	deleted  bool    // the contract is gone
+	err      error   // why the session ended, nil while it lives
 
 	tasks   sync.WaitGroup // the watch, the exchange, the fetch, the calls to the contract
 	attempt attemptState
@@ -195,9 +190,9 @@ func (s *session) viewLocked(v *round.View) {
 // reportLocked is this session's part of a heartbeat.
 func (s *session) reportLocked() *round.Report {
 	r := &round.Report{Session: s.id, Contract: s.contract, Run: s.run, Progress: s.progressLocked()}
-	r.Held = s.heldLocked()
+	r.Held = s.copies.heldLocked()
 	if s.engine.prove {
-		r.Proofs = s.signed.Told()
+		r.Proofs = s.copies.signed.Told()
 	}
 	of, offers := s.offersLocked()
 	if norm, known := s.normLocked(of); offers && known && !s.finished {
@@ -240,6 +235,9 @@ func (s *session) phaseLocked() string {
 	}
 	return "training"
 }
+
+// finalLocked reports whether the held model is the contract's final one. A view can be ahead of what is held.
+func (s *session) finalLocked() bool { return s.view.Over && s.held == s.view.Model() }
 
 // refLocked names a model of this session's contract and run.
 func (s *session) refLocked(m round.Model) round.Ref {

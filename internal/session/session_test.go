@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/internal/trust"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -35,13 +36,13 @@ type slots struct {
 	sumUp  func()
 }
 
-func newSlots(n int64) (session.Slots, error) {
+func newSlots(n int64) (models.Slots, error) {
 	return &slots{local: memory{make([]byte, n)}, merged: [2]memory{{make([]byte, n)}, {make([]byte, n)}}}, nil
 }
-func (s *slots) Local() session.Slot     { return &s.local }
-func (s *slots) LocalName() string       { return "local" }
-func (s *slots) Merging() session.Slot   { return &s.merged[s.turn%2] }
-func (s *slots) Committed() session.Slot { return &s.merged[(s.turn+1)%2] }
+func (s *slots) Local() models.Slot     { return &s.local }
+func (s *slots) LocalName() string      { return "local" }
+func (s *slots) Merging() models.Slot   { return &s.merged[s.turn%2] }
+func (s *slots) Committed() models.Slot { return &s.merged[(s.turn+1)%2] }
 func (s *slots) Merged(string) {
 	if s.sumUp != nil {
 		s.sumUp()

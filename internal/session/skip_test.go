@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -176,8 +177,8 @@ func TestNoThirdOwnerAfterARestart(t *testing.T) {
 		live := func(r *session.Saved) (*session.Engine, func()) {
 			e := session.New(session.Config{
 				Peer: "me", Control: w, Explainer: w, Exchange: w, Log: log, Journal: session.OpenJournal(path, log),
-				NewSlots:  func(int64) (session.Slots, error) { return files, nil },
-				OpenSlots: func(int64, string, string) (session.Slots, error) { return files, nil },
+				NewSlots:  func(int64) (models.Slots, error) { return files, nil },
+				OpenSlots: func(int64, string, string) (models.Slots, error) { return files, nil },
 			})
 			if r != nil {
 				e.Resume(r)

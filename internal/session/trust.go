@@ -62,7 +62,7 @@ func (s *session) acceptsLocked(p *round.Plan, self int) bool {
 	if t == nil {
 		return true
 	}
-	of := trust.Offer{Self: self, Weight: s.closedWeight(), Leaves: s.layout.Leaves()}
+	of := trust.Offer{Self: self, Weight: s.closedWeight(), Leaves: s.form.Layout.Leaves()}
 	if !s.closed && s.offered != nil {
 		of.Weight = s.offered.weight
 	}

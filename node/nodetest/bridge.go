@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 )
 
 // daemon is one run's side of the bridge.
@@ -52,10 +53,10 @@ func (b *memoryBridge) Run(ctx context.Context) error {
 }
 
 // CreateSlots implements runner.Bridge.
-func (b *memoryBridge) CreateSlots(bytes int64) (session.Slots, error) { return b.sl.newSlots(bytes) }
+func (b *memoryBridge) CreateSlots(bytes int64) (models.Slots, error) { return b.sl.newSlots(bytes) }
 
 // OpenSlots implements runner.Bridge.
-func (b *memoryBridge) OpenSlots(bytes int64, local, committed string) (session.Slots, error) {
+func (b *memoryBridge) OpenSlots(bytes int64, local, committed string) (models.Slots, error) {
 	return b.sl.openSlots(bytes, local, committed)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch"
 	"github.com/swarmd/swarmd/internal/launch/container"
 	"github.com/swarmd/swarmd/internal/runner"
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 )
 
 // program keeps running in its container while daemons come and go.
@@ -101,7 +101,7 @@ func (c containers) Remove(context.Context, container.Found) error {
 }
 
 // openSlots gives a new run of the daemon the weight files of the one before.
-func (n *sl) openSlots(_ int64, local, committed string) (session.Slots, error) {
+func (n *sl) openSlots(_ int64, local, committed string) (models.Slots, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	turns := map[string]int{"": 0, slotNames[1]: 1, slotNames[2]: 2}

@@ -152,7 +152,7 @@ func (n *sl) contain(p *program) {
 // up tells whether the node runs.
 func (n *sl) up() bool { return n.cancel != nil && !n.host.isGone() }
 
-func (n *sl) newSlots(size int64) (session.Slots, error) {
+func (n *sl) newSlots(size int64) (models.Slots, error) {
 	s := newSlots(size, n.disk)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 )
 
 // slots are weight files in memory.
@@ -15,7 +15,7 @@ type slots struct {
 	turn  int
 }
 
-var _ session.Slots = (*slots)(nil)
+var _ models.Slots = (*slots)(nil)
 
 var slotNames = [3]string{"local", "merged-0", "merged-1"}
 
@@ -42,19 +42,19 @@ func (s *slots) pick(next int) *memory {
 	return &s.files[1+(s.turn+next)%2]
 }
 
-// Local implements session.Slots.
-func (s *slots) Local() session.Slot { return &s.files[0] }
+// Local implements models.Slots.
+func (s *slots) Local() models.Slot { return &s.files[0] }
 
-// LocalName implements session.Slots.
+// LocalName implements models.Slots.
 func (s *slots) LocalName() string { return slotNames[0] }
 
-// Merging implements session.Slots.
-func (s *slots) Merging() session.Slot { return s.pick(0) }
+// Merging implements models.Slots.
+func (s *slots) Merging() models.Slot { return s.pick(0) }
 
-// Committed implements session.Slots.
-func (s *slots) Committed() session.Slot { return s.pick(1) }
+// Committed implements models.Slots.
+func (s *slots) Committed() models.Slot { return s.pick(1) }
 
-// Commit implements session.Slots.
+// Commit implements models.Slots.
 func (s *slots) Merged(string) {}
 
 func (s *slots) Commit() string {
@@ -64,7 +64,7 @@ func (s *slots) Commit() string {
 	return slotNames[1+(s.turn+1)%2]
 }
 
-// Close implements session.Slots.
+// Close implements models.Slots.
 func (s *slots) Close() error { return nil }
 
 // memory is one weight file. Like a real one it bears readers and writers at once.

@@ -1,4 +1,4 @@
-package session
+package models
 
 import (
 	"bytes"
@@ -37,9 +37,9 @@ func newPair(n int) *pair { return &pair{files: [2]flat{{make([]byte, n)}, {make
 // TestWeightsAndStateTurnTogether writes across the boundary, in every split, and reads it back after the turn and in a
 // later life.
 func TestWeightsAndStateTurnTogether(t *testing.T) {
-	sc := scratch{dir: t.TempDir()}
+	sc := Scratch{Dir: t.TempDir()}
 	weights := newPair(10)
-	st, err := sc.newStateful(weights, "session", 10, 6)
+	st, err := sc.NewStateful(weights, "session", 10, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +58,11 @@ func TestWeightsAndStateTurnTogether(t *testing.T) {
 			t.Errorf("round %d: noted %q", round, weights.note)
 		}
 		st.Commit()
-		later, err := sc.openStateful(weights, "session", 10, 6, st.turn)
+		later, err := sc.OpenStateful(weights, "session", 10, 6, st.turn)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []*stateful{st, later} {
+		for _, s := range []*Stateful{st, later} {
 			for at := range want {
 				got := make([]byte, len(want)-at)
 				if n, err := s.Committed().ReadAt(got, int64(at)); err != nil || n != len(got) || !bytes.Equal(got, want[at:]) {
@@ -83,30 +83,30 @@ func TestWeightsAndStateTurnTogether(t *testing.T) {
 	if err := st.Close(); err != nil || !weights.closed {
 		t.Fatal(err, weights.closed)
 	}
-	if left, _ := filepath.Glob(filepath.Join(sc.dir, "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(sc.Dir, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := sc.openStateful(weights, "session", 10, 6, 0); !errors.Is(err, os.ErrNotExist) {
+	if _, err := sc.OpenStateful(weights, "session", 10, 6, 0); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("open what is gone: %v", err)
 	}
 }
 
 func TestStatesOfEarlierSessionsAreRemoved(t *testing.T) {
-	sc := scratch{dir: t.TempDir()}
+	sc := Scratch{Dir: t.TempDir()}
 	for _, id := range []string{"one", "two"} {
-		if _, err := sc.newStateful(newPair(1), id, 1, 4); err != nil {
+		if _, err := sc.NewStateful(newPair(1), id, 1, 4); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(sc.dir, "*.state-*")); len(left) != 2 || !strings.Contains(left[0], "two") {
+	if left, _ := filepath.Glob(filepath.Join(sc.Dir, "*.state-*")); len(left) != 2 || !strings.Contains(left[0], "two") {
 		t.Errorf("there are %v", left)
 	}
 }
 
 // TestScratchHasNoName holds that a program that lists the directory sees nothing.
 func TestScratchHasNoName(t *testing.T) {
-	sc := scratch{dir: t.TempDir(), spool: t.TempDir()}
-	f, err := sc.file(1 << 20)
+	sc := Scratch{Dir: t.TempDir(), Spool: t.TempDir()}
+	f, err := sc.File(1 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestScratchHasNoName(t *testing.T) {
 	if info, err := f.Stat(); err != nil || info.Size() != 1<<20 {
 		t.Errorf("%v, %v", info, err)
 	}
-	for _, dir := range []string{sc.dir, sc.spool} {
+	for _, dir := range []string{sc.Dir, sc.Spool} {
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 			t.Errorf("%s: %v, %v", dir, entries, err)
 		}
@@ -123,10 +123,10 @@ func TestScratchHasNoName(t *testing.T) {
 
 // TestScratchThatDoesNotFit names every place that was tried, in one line.
 func TestScratchThatDoesNotFit(t *testing.T) {
-	sc := scratch{dir: t.TempDir(), spool: "/dev/shm/swarmd-test-scratch"}
-	defer func() { _ = os.Remove(sc.spool) }()
-	err := sc.fits(1 << 60)
-	if err == nil || !strings.Contains(err.Error(), sc.dir) || !strings.Contains(err.Error(), sc.spool) || strings.Contains(err.Error(), "\n") {
+	sc := Scratch{Dir: t.TempDir(), Spool: "/dev/shm/swarmd-test-scratch"}
+	defer func() { _ = os.Remove(sc.Spool) }()
+	err := sc.Fits(1 << 60)
+	if err == nil || !strings.Contains(err.Error(), sc.Dir) || !strings.Contains(err.Error(), sc.Spool) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package session
+package models
 
 import (
 	"errors"
@@ -17,29 +17,45 @@ import (
 	"github.com/swarmd/swarmd/internal/space"
 )
 
-// scratch makes files that only the daemon sees.
-type scratch struct {
-	dir   string
-	spool string // tried before dir for files without a name; empty: not
+// Slot is one weight file. Reads and writes are at byte offsets of the flat vector.
+type Slot interface {
+	io.ReaderAt
+	io.WriterAt
 }
 
-func (e *Engine) scratch() scratch {
-	if e.cfg.ScratchDir == "" {
-		return scratch{os.TempDir(), e.cfg.SpoolDir}
-	}
-	return scratch{e.cfg.ScratchDir, e.cfg.SpoolDir}
+// Slots are the three weight files of a session: what the program offers, and the two that take turns as the committed
+// model and the one being merged.
+type Slots interface {
+	// Local is where a program offers its weights.
+	Local() Slot
+	// LocalName is the local slot's name as the program knows it.
+	LocalName() string
+	Merging() Slot
+	Committed() Slot
+	// Merged says that the merging slot holds a whole model. Should this node be killed, its next life is shown the file with the note, a
+	// line, if it is there still. It may read all of the file, for the checksum that programs are told.
+	Merged(note string)
+	// Commit makes the merging slot the committed one and returns its name as the program knows it.
+	Commit() string
+	Close() error
+}
+
+// Scratch makes files that only the daemon sees.
+type Scratch struct {
+	Dir   string
+	Spool string // tried before Dir for files without a name; empty: not
 }
 
 // places are the directories for files without a name, in the order in which they are tried.
-func (sc scratch) places() []string {
-	if sc.spool == "" {
-		return []string{sc.dir}
+func (sc Scratch) places() []string {
+	if sc.Spool == "" {
+		return []string{sc.Dir}
 	}
-	return []string{sc.spool, sc.dir}
+	return []string{sc.Spool, sc.Dir}
 }
 
-// fits tells whether a file of so many bytes could be made now. It reserves nothing: in memory that would take its time.
-func (sc scratch) fits(bytes int64) error {
+// Fits tells whether a file of so many bytes could be made now. It reserves nothing: in memory that would take its time.
+func (sc Scratch) Fits(bytes int64) error {
 	var errs []error
 	for _, dir := range sc.places() {
 		err := os.MkdirAll(dir, 0o700)
@@ -54,8 +70,8 @@ func (sc scratch) fits(bytes int64) error {
 	return joined(errs)
 }
 
-// file makes a file without a name and with all its space reserved. Closing it frees the space.
-func (sc scratch) file(bytes int64) (*os.File, error) {
+// File makes a file without a name and with all its space reserved. Closing it frees the space.
+func (sc Scratch) File(bytes int64) (*os.File, error) {
 	var errs []error
 	for _, dir := range sc.places() {
 		f, err := nameless(dir)
@@ -73,9 +89,9 @@ func (sc scratch) file(bytes int64) (*os.File, error) {
 	return nil, joined(errs)
 }
 
-// sparse makes a file without a name of so many bytes that takes no space before it is written. It is on disk where that is
+// Sparse makes a file without a name of so many bytes that takes no space before it is written. It is on disk where that is
 // possible: what a file system in memory holds can not be written back when memory is short.
-func (sc scratch) sparse(bytes int64) (*os.File, error) {
+func (sc Scratch) Sparse(bytes int64) (*os.File, error) {
 	var errs []error
 	for _, dir := range slices.Backward(sc.places()) {
 		f, err := nameless(dir)
@@ -140,9 +156,9 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stateful are weight files with an optimiser's state behind each of the two that take turns. The states lie in files of
+// Stateful are weight files with an optimiser's state behind each of the two that take turns. The states lie in files of
 // the daemon's own: a program sees the weights alone.
-type stateful struct {
+type Stateful struct {
 	Slots
 	files  [2]*os.File
 	turn   int   // index of the file behind the merging slot
@@ -154,18 +170,18 @@ func statePath(dir, session string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s.state-%d", session, i))
 }
 
-// newStateful adds states of so many bytes to the weight files of a new session. States of earlier sessions are removed: a
+// NewStateful adds states of so many bytes to the weight files of a new session. States of earlier sessions are removed: a
 // node has one.
-func (sc scratch) newStateful(slots Slots, session string, weights, bytes int64) (*stateful, error) {
-	st, err := createStates(sc.dir, session, bytes)
+func (sc Scratch) NewStateful(slots Slots, session string, weights, bytes int64) (*Stateful, error) {
+	st, err := createStates(sc.Dir, session, bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", sc.dir, err)
+		return nil, fmt.Errorf("%s: %w", sc.Dir, err)
 	}
 	st.Slots, st.weight = slots, weights
 	return st, nil
 }
 
-func createStates(dir, session string, bytes int64) (*stateful, error) {
+func createStates(dir, session string, bytes int64) (*Stateful, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -184,7 +200,7 @@ func createStates(dir, session string, bytes int64) (*stateful, error) {
 	if err := space.Fits(dir, 2*bytes); err != nil {
 		return nil, err
 	}
-	st := &stateful{}
+	st := &Stateful{}
 	for i := range st.files {
 		f, err := os.OpenFile(statePath(dir, session, i), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
@@ -198,11 +214,11 @@ func createStates(dir, session string, bytes int64) (*stateful, error) {
 	return st, nil
 }
 
-// openStateful finds the states of a session of an earlier life; turn is that of the merging slot.
-func (sc scratch) openStateful(slots Slots, session string, weights, bytes int64, turn int) (*stateful, error) {
-	st := &stateful{Slots: slots, turn: turn & 1, weight: weights}
+// OpenStateful finds the states of a session of an earlier life; turn is that of the merging slot.
+func (sc Scratch) OpenStateful(slots Slots, session string, weights, bytes int64, turn int) (*Stateful, error) {
+	st := &Stateful{Slots: slots, turn: turn & 1, weight: weights}
 	for i := range st.files {
-		f, err := os.OpenFile(statePath(sc.dir, session, i), os.O_RDWR|unix.O_NOFOLLOW, 0)
+		f, err := os.OpenFile(statePath(sc.Dir, session, i), os.O_RDWR|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return nil, errors.Join(err, st.remove())
 		}
@@ -214,31 +230,34 @@ func (sc scratch) openStateful(slots Slots, session string, weights, bytes int64
 	return st, nil
 }
 
-func (st *stateful) pick(s Slot, i int) Slot {
+// Turn is the index of the file behind the merging slot, for the node's own record.
+func (st *Stateful) Turn() int { return st.turn }
+
+func (st *Stateful) pick(s Slot, i int) Slot {
 	return &composite.Slot{Weights: s, State: st.files[i], At: st.weight}
 }
 
 // Merging implements Slots.
-func (st *stateful) Merging() Slot { return st.pick(st.Slots.Merging(), st.turn) }
+func (st *Stateful) Merging() Slot { return st.pick(st.Slots.Merging(), st.turn) }
 
 // Committed implements Slots.
-func (st *stateful) Committed() Slot { return st.pick(st.Slots.Committed(), 1-st.turn) }
+func (st *Stateful) Committed() Slot { return st.pick(st.Slots.Committed(), 1-st.turn) }
 
 // Merged implements Slots.
-func (st *stateful) Merged(note string) {
+func (st *Stateful) Merged(note string) {
 	st.Slots.Merged(note + "\t" + filepath.Base(st.files[st.turn].Name()))
 }
 
 // Commit implements Slots; weights and state turn together.
-func (st *stateful) Commit() string {
+func (st *Stateful) Commit() string {
 	st.turn = 1 - st.turn
 	return st.Slots.Commit()
 }
 
 // Close implements Slots.
-func (st *stateful) Close() error { return errors.Join(st.remove(), st.Slots.Close()) }
+func (st *Stateful) Close() error { return errors.Join(st.remove(), st.Slots.Close()) }
 
-func (st *stateful) remove() error {
+func (st *Stateful) remove() error {
 	var errs []error
 	for _, f := range st.files {
 		if f != nil {

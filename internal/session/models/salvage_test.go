@@ -1,4 +1,4 @@
-package session_test
+package models_test
 
 import (
 	"os"
@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
+	"github.com/swarmd/swarmd/merge"
 )
+
+func digestOf(b []byte) string { return merge.Combine([]merge.Digest{merge.Sum(b)}).String() }
 
 // TestSalvage: what a killed daemon left in a weight file is kept if it is the model that was noted, and nothing else is.
 func TestSalvage(t *testing.T) {
@@ -35,13 +38,13 @@ func TestSalvage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			scratch, models := filepath.Join(dir, "scratch"), filepath.Join(dir, "models")
-			for _, d := range []string{scratch, models} {
+			scratch, kept := filepath.Join(dir, "scratch"), filepath.Join(dir, "models")
+			for _, d := range []string{scratch, kept} {
 				if err := os.Mkdir(d, 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for name, b := range map[string]string{filepath.Join(scratch, "id.state-1"): "state", filepath.Join(models, "other"): "state", filepath.Join(dir, "slot"): tt.holds} {
+			for name, b := range map[string]string{filepath.Join(scratch, "id.state-1"): "state", filepath.Join(kept, "other"): "state", filepath.Join(dir, "slot"): tt.holds} {
 				if err := os.WriteFile(name, []byte(b), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -52,13 +55,13 @@ func TestSalvage(t *testing.T) {
 			}
 			defer f.Close()
 			for range 2 {
-				round, err := session.Salvage(models, scratch, tt.note, f)
+				round, err := models.Salvage(kept, scratch, tt.note, f)
 				if (err == nil) != (tt.want != "") || err == nil && round != 7 {
 					t.Errorf("kept round %d, %v", round, err)
 				}
 			}
 			name, _, _ := strings.Cut(tt.note, "\t")
-			if b, _ := os.ReadFile(filepath.Join(models, "c", filepath.Base(name))); string(b) != tt.want {
+			if b, _ := os.ReadFile(filepath.Join(kept, "c", filepath.Base(name))); string(b) != tt.want {
 				t.Errorf("the copy holds %q, want %q", b, tt.want)
 			}
 		})

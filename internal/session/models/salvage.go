@@ -1,4 +1,4 @@
-package session
+package models
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-// errNoNote says that a note is none of noteOf.
+// errNoNote says that a note is none of Note.
 var errNoNote = errors.New("it is not said which model it holds")
 
-// noteOf is what a weight file's note says of the model in it: the name of its copy on disk. Slots may add, behind a tab, the name of
+// Note is what a weight file's note says of the model in it: the name of its copy on disk. Slots may add, behind a tab, the name of
 // the file that holds the optimiser's state.
-func noteOf(ref round.Ref) string { return store{}.path(ref) }
+func Note(ref round.Ref) string { return Store{}.path(ref) }
 
 // Salvage keeps on disk a model that lies in a weight file of an earlier life of this node, which was killed before it had a copy: all
 // nodes may have been. It returns the model's round. It is an error if the file holds another model than was noted, or a part of one. The
@@ -29,8 +29,8 @@ func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64,
 	name, stateName, _ := strings.Cut(note, "\t")
 	contract, base := filepath.Dir(name), filepath.Base(name)
 	ref, ok := parseModelName(contract, base)
-	st := store{modelDir}
-	if !ok || !naming.ValidContract(contract) || noteOf(ref) != name {
+	st := Store{modelDir}
+	if !ok || !naming.ValidContract(contract) || Note(ref) != name {
 		return 0, errNoNote
 	}
 	path := st.path(ref)
@@ -69,7 +69,6 @@ func checkFlat(f *os.File, want string) (int64, error) {
 	if layout.Bytes() != info.Size() { // tensors are padded
 		return 0, fmt.Errorf("no model has %d bytes", info.Size())
 	}
-	s := &session{layout: layout} // leaves depend on the length alone
-	_, err = s.verify(f, round.Model{Digest: want})
+	_, err = Form{Layout: layout}.Verify(f, round.Model{Digest: want}) // leaves depend on the length alone
 	return info.Size(), err
 }
