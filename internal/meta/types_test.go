@@ -24,8 +24,6 @@ var large = map[string]struct {
 }{
 	"consensus/state.State":    {52, 13, "pure: its methods are the questions that others ask about the replicated state"},
 	"consensus/state.Contract": {41, 23, "pure: its methods are the questions that others ask about a contract"},
-	"internal/session.session": {83, 56, "is being split"},
-	"internal/session.Engine":  {41, 11, "is being split"},
 	"node/nodetest.Swarm":      {70, 13, "is being split"},
 	"node/nodetest.sl":         {15, 16, "is being split"},
 }

@@ -23,35 +23,24 @@ func (a *attemptState) says() *round.Done {
 	return a.short
 }
 
-// answerAsked takes the questions in the answer to a report. Each stands in every answer until the attempt is decided, also in those of
-// another leader, so one that is lost costs a heartbeat.
-func (e *Engine) answerAsked(asks []round.Asked) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, ask := range asks {
-		if s := e.current; s != nil && s.id == ask.Session && s.err == nil {
-			s.askedLocked(ask)
-		}
-	}
-}
-
 // askedLocked prepares to say all of an attempt that is done: before this node reports what owners have sealed it looks whether they have.
-func (s *session) askedLocked(ask round.Asked) {
-	p, a := s.view.Plan, &s.attempt
-	if p == nil || !s.atLocked(p) || a.run != ask.Run || a.round != ask.Round || a.number != ask.Attempt || a.done == nil || a.asked || a.full {
+func (at *attempts) askedLocked(ask round.Asked) {
+	s := at.s
+	p, a := s.view.Plan, &at.newest
+	if p == nil || !at.atLocked(p) || a.run != ask.Run || a.round != ask.Round || a.number != ask.Attempt || a.done == nil || a.asked || a.full {
 		return
 	}
 	a.asked = true
 	e, done, job := s.engine, a.done, a.job
-	s.spawnLocked(func() {
+	s.life.spawnLocked(func() {
 		failed := e.cfg.Exchange.Vouch(job)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if s.attempt.done != done { // it is decided
+		if at.newest.done != done { // it is decided
 			return
 		}
-		if s.attempt.full = failed == nil; failed != nil {
-			s.attempt.done, s.attempt.failed = nil, failed
+		if at.newest.full = failed == nil; failed != nil {
+			at.newest.done, at.newest.failed = nil, failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", failed.Round, "attempt", failed.Attempt,
 				"blamed", failed.Blamed, "reason", failed.Reason)
 		}

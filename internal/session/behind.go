@@ -11,24 +11,25 @@ const laterRunPatience = 5
 
 // proveTo follows what an SN says to a heartbeat: whether it asks for proofs of what is held, as it knows nothing of that, and which
 // sessions it does not know either.
-func (e *Engine) proveTo(a round.Answer) {
+func (hb *heart) proveTo(a round.Answer) {
+	e := hb.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a.Prove && !e.prove {
+	if a.Prove && !hb.prove {
 		signal(e.beat)
 	}
-	e.prove = a.Prove
+	hb.prove = a.Prove
 	s := e.current
 	if s == nil {
 		return
 	}
 	switch unknown := slices.Contains(a.Unknown, s.id); {
 	case !unknown:
-		s.laterRun = 0
-	case e.prove:
-		s.reopenLocked()
+		s.membership.laterRun = 0
+	case hb.prove:
+		s.membership.reopenLocked()
 	default:
-		if s.laterRun++; s.laterRun == laterRunPatience {
+		if s.membership.laterRun++; s.membership.laterRun == laterRunPatience {
 			e.cfg.Log.Error("the SNs know only an earlier run of this contract, so they were restored from a backup of before it was reset",
 				"contract", s.contract, "run", s.run, "remedy", "swarmctl reset contract "+s.contract+" force")
 		}
@@ -36,10 +37,11 @@ func (e *Engine) proveTo(a round.Answer) {
 }
 
 // reopenLocked has a session opened anew, unless a view shows it soon.
-func (s *session) reopenLocked() {
-	if !s.reopening && !s.ended() {
-		s.shown = false
-		s.missingLocked()
+func (mb *membership) reopenLocked() {
+	s := mb.s
+	if !mb.reopening && !s.ended() {
+		mb.shown = false
+		mb.missingLocked()
 	}
 }
 
@@ -55,17 +57,18 @@ func (s *session) noteAdoptedLocked(v *round.View) {
 
 // closeAgainLocked tells the contract once more what it has forgotten since the SNs were restored from a backup: that this session's
 // training has ended, and that its program has the final model.
-func (s *session) closeAgainLocked(v *round.View) {
-	if v.Adopted.Round == 0 || s.closesAgain || v.Run != s.run {
+func (mb *membership) closeAgainLocked(v *round.View) {
+	s := mb.s
+	if v.Adopted.Round == 0 || mb.closesAgain || v.Run != s.run {
 		return
 	}
 	state := standingIn(v, s.id).state
 	switch {
-	case state == "open" && s.closed:
-		s.closesAgain = true
-		s.spawnLocked(func() { s.engine.closeAnew(s) })
-	case state == "closed" && s.finished && s.told && v.Over:
-		s.closesAgain = true
+	case state == "open" && s.program.closed:
+		mb.closesAgain = true
+		s.life.spawnLocked(func() { s.membership.closeAnew() })
+	case state == "closed" && s.program.finished && s.program.told && v.Over:
+		mb.closesAgain = true
 		s.tellFinishedLocked()
 	}
 }

@@ -31,11 +31,11 @@ type copies struct {
 
 // keepLocked has the held model copied to disk: one copy at a time, and a model that was replaced meanwhile is skipped.
 func (c *copies) keepLocked() {
-	if c.store.Dir == "" || c.busy || !c.s.held.Exists() {
+	if c.store.Dir == "" || c.busy || !c.s.model.held.Exists() {
 		return
 	}
 	c.busy = true
-	c.s.spawnLocked(func() {
+	c.s.life.spawnLocked(func() {
 		pause := settle
 		for c.settled(pause) {
 			began := time.Now()
@@ -51,12 +51,12 @@ func (c *copies) keepLocked() {
 // start from it even if no other node holds it any more. Nothing else uses the session's files then.
 func (c *copies) keepLast() {
 	s := c.s
-	if c.store.Dir == "" || s.slots == nil || !s.held.Exists() || c.last == s.held {
+	if c.store.Dir == "" || s.model.slots == nil || !s.model.held.Exists() || c.last == s.model.held {
 		return
 	}
-	err := c.store.Keep(s.refLocked(s.held), io.NewSectionReader(s.slots.Committed(), 0, s.form.Bytes()), c.signed.Of(s.held), false)
+	err := c.store.Keep(s.refLocked(s.model.held), io.NewSectionReader(s.model.slots.Committed(), 0, s.model.form.Bytes()), c.signed.Of(s.model.held), false)
 	if err != nil {
-		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", c.store.Dir, "round", s.held.Round, "err", err)
+		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", c.store.Dir, "round", s.model.held.Round, "err", err)
 	}
 }
 
@@ -66,13 +66,13 @@ func (c *copies) settled(pause time.Duration) bool {
 	defer timer.Stop()
 	for {
 		s.engine.mu.Lock()
-		final, changed := s.finalLocked(), s.changed
+		final, changed := s.model.finalLocked(), s.life.changed
 		s.engine.mu.Unlock()
-		if final && s.ctx.Err() == nil {
+		if final && s.life.ctx.Err() == nil {
 			return true
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-s.life.ctx.Done():
 			return false
 		case <-timer.C:
 			return true
@@ -85,13 +85,13 @@ func (c *copies) settled(pause time.Duration) bool {
 func (c *copies) keepOne() bool {
 	s, e := c.s, c.s.engine
 	e.mu.Lock()
-	m, final := s.held, s.finalLocked()
-	if (c.last == m && c.final == final) || s.slots == nil || s.ctx.Err() != nil {
+	m, final := s.model.held, s.model.finalLocked()
+	if (c.last == m && c.final == final) || s.model.slots == nil || s.life.ctx.Err() != nil {
 		c.busy = false
 		e.mu.Unlock()
 		return false
 	}
-	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.slots.Committed(), 0, s.form.Bytes())}
+	r := &guarded{engine: e, session: s, model: m, r: io.NewSectionReader(s.model.slots.Committed(), 0, s.model.form.Bytes())}
 	ref, signed := s.refLocked(m), c.signed.Of(m)
 	e.mu.Unlock()
 	err := c.store.Keep(ref, r, signed, final)
@@ -100,12 +100,12 @@ func (c *copies) keepOne() bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err != nil && s.held == m {
+	if err != nil && s.model.held == m {
 		e.cfg.Log.Error("keep the committed model on disk; free space, it is still served from memory", "dir", c.store.Dir, "round", m.Round, "err", err)
 	}
-	if s.held == m {
+	if s.model.held == m {
 		c.last, c.final = m, final // tried: a full disk must not keep Close waiting for ever
-		s.notifyLocked()
+		s.life.notifyLocked()
 	}
 	return true
 }
@@ -113,8 +113,8 @@ func (c *copies) keepOne() bool {
 // heldLocked lists the committed models of this run that the node can give out: the newest in memory, then its copies.
 func (c *copies) heldLocked() []round.Model {
 	var all []round.Model
-	if s := c.s; s.slots != nil && s.held.Exists() {
-		all = append(all, s.held)
+	if s := c.s; s.model.slots != nil && s.model.held.Exists() {
+		all = append(all, s.model.held)
 	}
 	for _, m := range c.there {
 		if !slices.Contains(all, m) {
@@ -130,7 +130,7 @@ func (c *copies) look(run uint64) {
 		return
 	}
 	s := c.s
-	there, proofs := c.store.List(s.contract, run, s.form.Bytes())
+	there, proofs := c.store.List(s.contract, run, s.model.form.Bytes())
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
 	c.there = there

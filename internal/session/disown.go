@@ -15,18 +15,19 @@ const (
 
 // disown ends a session whose opening failed here. It may have been committed all the same, and the contract would wait for
 // it as long as this node lives. It blocks until the session has ended, or no longer can be on its way.
-func (e *Engine) disown(s *session) {
-	defer s.cancel()
-	ctx, cancel := context.WithTimeout(s.ctx, disownLimit)
+func (mb *membership) disown() {
+	s, e := mb.s, mb.s.engine
+	defer s.life.cancel()
+	ctx, cancel := context.WithTimeout(s.life.ctx, disownLimit)
 	defer cancel()
 	for {
-		switch e.committed(ctx, s) {
+		switch s.membership.committed(ctx) {
 		case "ended":
 			return
 		case "":
 		default:
 			e.cfg.Log.Info("ending a session whose program was told that it could not be opened", "contract", s.contract, "session", s.id)
-			if err := e.cfg.Control.End(ctx, s.endRequest("failed: it could not be opened in time", 1)); err != nil && s.ctx.Err() == nil {
+			if err := e.cfg.Control.End(ctx, s.endRequest("failed: it could not be opened in time", 1)); err != nil && s.life.ctx.Err() == nil {
 				e.cfg.Log.Warn("tell the contract that the session failed", "err", err)
 			}
 			return
@@ -41,7 +42,8 @@ func (e *Engine) disown(s *session) {
 
 // committed waits until the contract shows the session and returns the session's state then, "" if the contract is gone or
 // ctx ends before.
-func (e *Engine) committed(ctx context.Context, s *session) string {
+func (mb *membership) committed(ctx context.Context) string {
+	s, e := mb.s, mb.s.engine
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown := ""

@@ -36,7 +36,7 @@ func (e *Engine) Outcome() (Outcome, error) {
 		return NoSession, nil
 	case s == nil:
 		return Failed, nil
-	case s.finished:
+	case s.program.finished:
 		return Finished, nil
 	case s.err != nil:
 		return Failed, s.err
@@ -45,30 +45,31 @@ func (e *Engine) Outcome() (Outcome, error) {
 }
 
 // finishLocked marks that the program has the final model and tells the contract.
-func (e *Engine) finishLocked(s *session, r *Result) {
-	if s.finished {
+func (pr *program) finishLocked(r *Result) {
+	s, e := pr.s, pr.s.engine
+	if pr.finished {
 		return
 	}
-	s.finished, s.final = true, r
+	pr.finished, pr.final = true, r
 	s.recordLocked()
 	e.cfg.Log.Info("final model is with the program", "contract", s.contract,
-		"round", s.held.Round, "digest", s.held.Digest)
+		"round", s.model.held.Round, "digest", s.model.held.Digest)
 	s.tellFinishedLocked()
 }
 
 // tellFinishedLocked tells the contract that this node is done.
 func (s *session) tellFinishedLocked() {
 	e := s.engine
-	s.spawnLocked(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, tellLimit)
+	s.life.spawnLocked(func() {
+		ctx, cancel := context.WithTimeout(s.life.ctx, tellLimit)
 		defer cancel()
-		if err := e.cfg.Control.End(ctx, s.endRequest("finished", 0)); err != nil && s.ctx.Err() == nil {
+		if err := e.cfg.Control.End(ctx, s.endRequest("finished", 0)); err != nil && s.life.ctx.Err() == nil {
 			e.cfg.Log.Warn("tell the contract that the session is finished", "err", err)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.told = true
-		s.notifyLocked()
+		s.program.told = true
+		s.life.notifyLocked()
 	})
 }
 
@@ -125,11 +126,11 @@ func (e *Engine) Linger(ctx context.Context) error {
 	wake := time.AfterFunc(lateAfter, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.notifyLocked()
+		s.life.notifyLocked()
 	})
 	defer wake.Stop()
 	_, err := s.await(ctx, func() *Result {
-		if !s.finished || s.deleted || s.told && s.neededLocked(time.Since(began) < lateAfter) == "" {
+		if !s.program.finished || s.program.deleted || s.program.told && s.program.neededLocked(time.Since(began) < lateAfter) == "" {
 			return &Result{}
 		}
 		return nil
@@ -139,7 +140,8 @@ func (e *Engine) Linger(ctx context.Context) error {
 
 // neededLocked names a node that may still come for the final model, "" when there is none. Those that were started again are
 // counted if they may still be on their way.
-func (s *session) neededLocked(late bool) string {
+func (pr *program) neededLocked(late bool) string {
+	s := pr.s
 	if s.view.Index == 0 {
 		return "a node that this one has not heard of yet"
 	}
@@ -204,8 +206,8 @@ func (e *Engine) Status() map[string]any {
 	defer e.mu.Unlock()
 	st := map[string]any{"peer": e.cfg.Peer, "phase": "idle", "merge_sent_bytes": e.cfg.Exchange.SentBytes()}
 	if s := e.current; s != nil {
-		st["session"], st["contract"], st["run"], st["phase"] = s.id, s.contract, s.run, s.phaseLocked()
-		st["round"], st["digest"], st["model_bytes"] = s.held.Round, s.held.Digest, s.form.Layout.Bytes()
+		st["session"], st["contract"], st["run"], st["phase"] = s.id, s.contract, s.run, s.program.phaseLocked()
+		st["round"], st["digest"], st["model_bytes"] = s.model.held.Round, s.model.held.Digest, s.model.form.Layout.Bytes()
 		if s.err != nil {
 			st["error"] = s.err.Error()
 		}
@@ -218,8 +220,8 @@ func (e *Engine) Waiting(ctx context.Context) string {
 	e.mu.Lock()
 	s := e.current
 	fetch := ""
-	if s != nil && s.missed != nil {
-		fetch = fmt.Sprintf("fetching the model of round %d: %v", s.view.Model().Round, s.missed)
+	if s != nil && s.model.missed != nil {
+		fetch = fmt.Sprintf("fetching the model of round %d: %v", s.view.Model().Round, s.model.missed)
 	}
 	e.mu.Unlock()
 	if s == nil || fetch != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"sync"
 	"time"
 
@@ -73,7 +72,7 @@ type Engine struct {
 	seen    bool          // a session was opened at least once
 	viewed  chan struct{} // closed and replaced when a view was taken
 	tasks   sync.WaitGroup
-	prove   bool // the SN in use asks for proofs of what is held
+	heart   heart
 }
 
 // New returns an engine that does nothing until Run.
@@ -87,7 +86,9 @@ func New(cfg Config) *Engine {
 	if cfg.GiveUpFetch <= 0 {
 		cfg.GiveUpFetch = 2 * time.Minute
 	}
-	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), runs: make(chan struct{}), viewed: make(chan struct{})}
+	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), runs: make(chan struct{}), viewed: make(chan struct{})}
+	e.heart.e = e
+	return e
 }
 
 // Run reconciles and sends heartbeats until ctx ends; it leaves no goroutine behind and closes the slots. Program calls
@@ -102,7 +103,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Unlock()
 	close(e.runs)
 	defer e.stop(cancel)
-	e.tasks.Go(func() { e.heartbeats(ctx) })
+	e.tasks.Go(func() { e.heart.heartbeats(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -130,109 +131,10 @@ func (e *Engine) stop(cancel context.CancelFunc) {
 	if s != nil {
 		e.mu.Lock()
 		s.terminateLocked(&Error{"DAEMON_STOPPED", "the daemon is shutting down", "start the node again"})
-		s.copies.keepLast()
-		s.closeSlots()
+		s.model.copies.keepLast()
+		s.model.closeSlots()
 		e.mu.Unlock()
 	}
-}
-
-// courtesy is how long what only people see may wait for a report that is due anyway.
-const courtesy = 100 * time.Millisecond
-
-// heartbeats reports every interval, at once when there is news that the leader acts on, and soon after any other change. A
-// round is so two reports of each node: that it is ready, and that it is done.
-func (e *Engine) heartbeats(ctx context.Context) {
-	tick := time.NewTicker(e.cfg.Heartbeat)
-	defer tick.Stop()
-	leads, log := false, beats{log: e.cfg.Log}
-	for {
-		told := e.numberedReport(!leads)
-		callCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		a, err := e.cfg.Control.Report(callCtx, told)
-		cancel()
-		unsigned := leads
-		if leads = err == nil && a.Leads; err == nil && unsigned && a.Sign && !leads {
-			continue // another SN than before, or it does not lead any more: it has passed nothing on
-		}
-		e.answerAsked(a.Asks)
-		if ctx.Err() == nil {
-			log.note(err)
-		}
-		if err != nil { // the leader may know nothing of what it said
-			told = nil
-		} else {
-			e.proveTo(a)
-		}
-		if !e.awaitBeat(ctx, tick.C, told) {
-			return
-		}
-		if err != nil { // a fast failure must not become a busy loop
-			pause(ctx, 100*time.Millisecond)
-		}
-	}
-}
-
-// awaitBeat blocks until the next report is due, when told is the last one that was taken; false when ctx ends.
-func (e *Engine) awaitBeat(ctx context.Context, tick <-chan time.Time, told *round.Report) bool {
-	var late <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick:
-			return true
-		case <-late:
-			return true
-		case <-e.beat:
-			if pressing(e.report(), told) {
-				return true
-			}
-			if late == nil {
-				t := time.NewTimer(courtesy)
-				defer t.Stop()
-				late = t.C
-			}
-		}
-	}
-}
-
-// pressing tells whether a report has something to act on that told, the last one, had not; nil: nothing is known of that.
-func pressing(now, told *round.Report) bool {
-	switch {
-	case told == nil:
-		return true
-	case now.Ready == nil && now.Done == nil && now.Failed == nil:
-		return false
-	}
-	return told.Session != now.Session || told.Run != now.Run || now.Ready != nil && !reflect.DeepEqual(now.Ready, told.Ready) ||
-		now.Done != nil && !reflect.DeepEqual(now.Done, told.Done) || now.Failed != nil && !reflect.DeepEqual(now.Failed, told.Failed)
-}
-
-// report is what the leader should know now. It is not signed: most of it is compared with what was told and never sent.
-func (e *Engine) report() *round.Report {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.reportLocked()
-}
-
-func (e *Engine) reportLocked() *round.Report {
-	if s := e.current; s != nil && s.err == nil { // a finished one still holds models
-		return s.reportLocked()
-	}
-	return &round.Report{}
-}
-
-// numberedReport is a report that can be sent: signed, unless it goes to the SN that leads. What that one is told by this node itself needs
-// no signature, as the connection and the node's token prove who speaks; nor does it gain anything by saying so if it is not true, since
-// the SN that leads takes nothing unsigned from another SN.
-func (e *Engine) numberedReport(passedOn bool) *round.Report {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.reportLocked()
-	if r.Session != "" {
-		e.current.numberLocked(r, passedOn)
-	}
-	return r
 }
 
 // poke asks for a reconciliation and a report, both as soon as possible.

@@ -3,9 +3,28 @@ package session
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/models"
+	"github.com/swarmd/swarmd/merge"
 )
+
+// holding is what a session has of the committed model, and what it does to have the newest.
+type holding struct {
+	s         *session
+	form      models.Form // the method is nil until the contract is known
+	slots     models.Slots
+	base      round.Model    // what the program's training started from
+	held      round.Model    // what the committed slot holds
+	leaves    []merge.Digest // of held
+	turn      uint64         // of the slots
+	heldSlot  string
+	copies    copies
+	fetching  bool
+	missed    error     // why the last fetch of the committed model failed; nil once it is held
+	lostSince time.Time // since when nobody alive holds the final model
+}
 
 // OpenModel returns a committed model that this node holds, for a node that fetches it: the model alone, or with the state
 // directly behind it if the request names one. The reader fails when the model is replaced under it: the fetcher checks the
@@ -17,22 +36,22 @@ func (e *Engine) OpenModel(req round.Ref) (io.ReadSeekCloser, int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.current
-	if s == nil || s.contract != req.Contract || s.run != req.Run || s.form.Method == nil {
+	if s == nil || s.contract != req.Contract || s.run != req.Run || s.model.form.Method == nil {
 		return nil, 0, fmt.Errorf("no session of contract %s, run %d, at %s", req.Contract, req.Run, e.cfg.Peer)
 	}
-	bytes := s.form.Layout.Bytes()
+	bytes := s.model.form.Layout.Bytes()
 	if req.State != "" {
-		bytes = s.form.Bytes()
+		bytes = s.model.form.Bytes()
 	}
-	if s.slots == nil || s.held.Digest != req.Digest || req.State != "" && s.held.State != req.State {
+	if s.model.slots == nil || s.model.held.Digest != req.Digest || req.State != "" && s.model.held.State != req.State {
 		f, err := e.store().Open(req, bytes)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s holds the model of round %d, not %.16s… of round %d", e.cfg.Peer, s.held.Round, req.Digest, req.Round)
+			return nil, 0, fmt.Errorf("%s holds the model of round %d, not %.16s… of round %d", e.cfg.Peer, s.model.held.Round, req.Digest, req.Round)
 		}
 		return f, bytes, nil
 	}
-	slot := s.slots.Committed()
-	return &guarded{engine: e, session: s, model: s.held, r: io.NewSectionReader(slot, 0, bytes)}, bytes, nil
+	slot := s.model.slots.Committed()
+	return &guarded{engine: e, session: s, model: s.model.held, r: io.NewSectionReader(slot, 0, bytes)}, bytes, nil
 }
 
 // guarded reads a committed slot as long as it holds the same model.
@@ -48,7 +67,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	n, err := g.r.Read(p)
 	g.engine.mu.Lock()
 	defer g.engine.mu.Unlock()
-	if g.session.held != g.model {
+	if g.session.model.held != g.model {
 		return 0, fmt.Errorf("model of round %d was replaced while it was read", g.model.Round)
 	}
 	return n, err

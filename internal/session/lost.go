@@ -11,21 +11,22 @@ import (
 // goBackLocked follows the swarm back to an older model, which counts as a new round, if nothing needs to be fetched for it:
 // this node holds that model, or nobody holds any. What its program learned from that model is still of use: its Sync is not
 // answered by the step back, but by the round that it contributes to.
-func (s *session) goBackLocked(want round.Model) bool {
-	if s.fetching || want.Exists() && (s.held.Digest != want.Digest || s.held.State != want.State) {
+func (ho *holding) goBackLocked(want round.Model) bool {
+	s := ho.s
+	if ho.fetching || want.Exists() && (ho.held.Digest != want.Digest || ho.held.State != want.State) {
 		return false
 	}
-	if s.attempt.running() {
-		s.attempt.stop() // its task calls for the next reconciliation when it has ended
+	if s.attempts.newest.running() {
+		s.attempts.newest.stop() // its task calls for the next reconciliation when it has ended
 		return true
 	}
-	if s.base == s.held || !want.Exists() {
-		s.base = want
+	if ho.base == ho.held || !want.Exists() {
+		ho.base = want
 	}
-	s.held, s.missed = want, nil
+	ho.held, ho.missed = want, nil
 	s.recordLocked()
-	s.copies.keepLocked()
-	s.notifyLocked()
+	ho.copies.keepLocked()
+	s.life.notifyLocked()
 	signal(s.engine.beat)
 	return true
 }
@@ -59,19 +60,20 @@ func refused(err error) bool {
 
 // missLocked notes that the committed model could not be had. A final model that nobody alive holds will not come back:
 // the others have ended, or miss it as this node does, and a session that is started anew knows no model.
-func (s *session) missLocked(want round.Model, err error) {
-	if s.missed == nil || s.missed.Error() != err.Error() {
+func (ho *holding) missLocked(want round.Model, err error) {
+	s := ho.s
+	if ho.missed == nil || ho.missed.Error() != err.Error() {
 		s.engine.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.Round, "err", err)
 	}
-	s.missed = err
+	ho.missed = err
 	if !s.view.Over || !errors.Is(err, errNowhere) {
-		s.lostSince = time.Time{}
+		ho.lostSince = time.Time{}
 		return
 	}
-	if s.lostSince.IsZero() {
-		s.lostSince = time.Now()
+	if ho.lostSince.IsZero() {
+		ho.lostSince = time.Now()
 	}
-	if time.Since(s.lostSince) >= s.engine.cfg.GiveUpFetch {
+	if time.Since(ho.lostSince) >= s.engine.cfg.GiveUpFetch {
 		s.giveUpLocked(&Error{
 			CodeModelLost,
 			fmt.Sprintf("the final model of contract %s (round %d) is held by no node that is alive: the other peers ended while this one was away", s.contract, want.Round),

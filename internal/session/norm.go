@@ -24,65 +24,75 @@ type measured struct {
 	closed bool
 }
 
+// norms measures what is offered.
+type norms struct {
+	s *session
+	norm
+}
+
 // normLocked returns the norm of what this node offers, from the model that it declares as its base; false while it is not
 // known. A method that does not bound updates needs none.
-func (s *session) normLocked(of measured) (float64, bool) {
-	if !s.form.Method.Bounds() || of.closed && s.closedWeight() == 0 {
+func (n *norms) normLocked(of measured) (float64, bool) {
+	s := n.s
+	if !s.model.form.Method.Bounds() || of.closed && s.program.closedWeight() == 0 {
 		return 0, true
 	}
-	return s.norm.value, s.norm.known && s.norm.of == of
+	return n.value, n.known && n.of == of
 }
 
 // offersLocked is what this node would contribute now, and false if nothing.
-func (s *session) offersLocked() (measured, bool) {
+func (pr *program) offersLocked() (measured, bool) {
+	s := pr.s
 	switch {
-	case s.held != s.view.Model():
-	case s.closed && standingIn(s.view, s.id).state == "open": // the SNs were restored: what it left counts once they know again that it has closed
-	case s.closed:
-		return measured{base: s.held, closed: true}, true
-	case s.offered != nil && s.base == s.held:
-		return measured{seq: s.offered.seq, base: s.base}, true
+	case s.model.held != s.view.Model():
+	case pr.closed && standingIn(s.view, s.id).state == "open": // the SNs were restored: what it left counts once they know again that it has closed
+	case pr.closed:
+		return measured{base: s.model.held, closed: true}, true
+	case pr.offered != nil && s.model.base == s.model.held:
+		return measured{seq: pr.offered.seq, base: s.model.base}, true
 	}
 	return measured{}, false
 }
 
 // measureLocked has the norm of what is offered computed before it is reported: leaf after leaf, off the lock. A value that
 // is not finite ends the session here, before any other node has seen it.
-func (s *session) measureLocked() {
-	of, offers := s.offersLocked()
-	if _, known := s.normLocked(of); !offers || known || s.norm.busy {
+func (n *norms) measureLocked() {
+	s := n.s
+	of, offers := s.program.offersLocked()
+	if _, known := n.normLocked(of); !offers || known || n.busy {
 		return
 	}
-	source := s.sourceLocked()
+	source := s.program.sourceLocked()
 	var base io.ReaderAt
-	if s.held.Exists() {
-		base = s.slots.Committed()
+	if s.model.held.Exists() {
+		base = s.model.slots.Committed()
 	}
-	s.norm = norm{of: of, busy: true}
-	e, m := s.engine, s.form.Method
-	s.spawnLocked(func() {
-		value, err := merge.UpdateNorm(m, s.form.Layout, source, base)
+	n.norm = norm{of: of, busy: true}
+	e, m := s.engine, s.model.form.Method
+	s.life.spawnLocked(func() {
+		value, err := merge.UpdateNorm(m, s.model.form.Layout, source, base)
 		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
-			err = checkOwn(Job{Layout: s.form.Layout, Source: source})
+			err = checkOwn(Job{Layout: s.model.form.Layout, Source: source})
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.norm.busy = false
-		switch now, _ := s.offersLocked(); {
+		n.busy = false
+		switch now, _ := s.program.offersLocked(); {
 		case now != of: // the swarm went on meanwhile, and what was read may be of two models
 		case err != nil:
 			s.giveUpLocked(reasoned(err, "SLOT_UNREADABLE"))
 		default:
-			s.norm.value, s.norm.known = min(value, math.MaxFloat64), true
+			n.value, n.known = min(value, math.MaxFloat64), true
 		}
 		e.poke()
 	})
 }
 
 // sourceLocked is the slot that this node contributes from.
-func (s *session) sourceLocked() models.Slot {
-	if s.publicLocked() {
-		return s.slots.Committed()
+func (pr *program) sourceLocked() models.Slot {
+	s := pr.s
+	if pr.publicLocked() {
+		return s.model.slots.Committed()
 	}
-	return s.slots.Local()
+	return s.model.slots.Local()
 }

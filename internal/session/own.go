@@ -56,16 +56,16 @@ func (s *session) giveUpLocked(err error) {
 	}
 	s.err = err
 	s.recordLocked()
-	s.notifyLocked()
+	s.life.notifyLocked()
 	s.engine.cfg.Log.Error("session given up", "contract", s.contract, "session", s.id, "err", err)
 	s.tellFailureLocked(err)
 }
 
 // tellFailureLocked tells the contract why the session ended.
 func (s *session) tellFailureLocked(err error) {
-	s.spawnLocked(func() {
-		defer s.cancel()
-		if err := s.engine.cfg.Control.End(s.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.ctx.Err() == nil {
+	s.life.spawnLocked(func() {
+		defer s.life.cancel()
+		if err := s.engine.cfg.Control.End(s.life.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.life.ctx.Err() == nil {
 			s.engine.cfg.Log.Warn("tell the contract that the session failed", "err", err)
 		}
 	})

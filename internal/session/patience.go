@@ -28,7 +28,8 @@ func milliseconds(d time.Duration) uint32 {
 
 // endure fails the session when the swarm was below minPeers for longer than the node bears. It blocks until the session
 // ends, or returns at once if the node bears everything.
-func (e *Engine) endure(s *session) {
+func (mb *membership) endure() {
+	s, e := mb.s, mb.s.engine
 	limit := e.cfg.Patience.MinPeers
 	if limit <= 0 {
 		return
@@ -63,12 +64,12 @@ func (e *Engine) endure(s *session) {
 			timeout = timer.C
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-s.life.ctx.Done():
 		case <-viewed:
 		case <-timeout:
 		}
 		timer.Stop()
-		if s.ctx.Err() != nil {
+		if s.life.ctx.Err() != nil {
 			return
 		}
 	}

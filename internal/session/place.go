@@ -21,10 +21,11 @@ const (
 	reset              // its run is over
 )
 
-func (s *session) placeLocked() place {
+func (mb *membership) placeLocked() place {
+	s := mb.s
 	return place{
-		run: s.run, fresh: s.freshLocked(), held: s.passedLocked() != 0, moved: s.moved, reopening: s.reopening, ended: s.ended(),
-		bound: s.before.bound || s.engine.current != s,
+		run: s.run, fresh: mb.freshLocked(), held: s.model.passedLocked() != 0, moved: mb.moved, reopening: mb.reopening, ended: s.ended(),
+		bound: mb.before.bound || s.engine.current != s,
 	}
 }
 

@@ -25,7 +25,7 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	e.mu.Lock()
 	life := e.ctx
 	old := e.current
-	late := req.Contract != e.cfg.Settled && !(old != nil && old.finished && old.contract == req.Contract)
+	late := req.Contract != e.cfg.Settled && !(old != nil && old.program.finished && old.contract == req.Contract)
 	e.mu.Unlock()
 	if life == nil {
 		return nil, &Error{"DAEMON_STOPPED", "the daemon is not running", "start the node again"}
@@ -42,30 +42,30 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
-		s.closeSlots()
-		s.spawnLocked(func() { e.disown(s) })
+		s.model.closeSlots()
+		s.life.spawnLocked(func() { s.membership.disown() })
 		return nil, reasoned(err, "OPEN_REFUSED")
 	}
 	s.run = view.Run
 	s.answeredLocked(view)
 	if s.err != nil {
-		s.closeSlots()
+		s.model.closeSlots()
 		return nil, s.err
 	}
-	visible := s.slots // before what only the daemon sees
-	if err := s.equipFor(view); err != nil {
-		s.closeSlots()
-		s.spawnLocked(func() { e.disown(s) })
+	visible := s.model.slots // before what only the daemon sees
+	if err := s.model.equipFor(view); err != nil {
+		s.model.closeSlots()
+		s.life.spawnLocked(func() { s.membership.disown() })
 		return nil, reasoned(err, "NO_SPACE")
 	}
 	e.current, e.seen = s, true
 	s.recordLocked()
-	s.spawnLocked(func() { e.watch(s) })
-	s.spawnLocked(func() { e.endure(s) })
-	s.spawnLocked(func() { e.compare(s) })
-	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.form.Layout.Bytes())
+	s.life.spawnLocked(func() { s.membership.watch() })
+	s.life.spawnLocked(func() { s.membership.endure() })
+	s.life.spawnLocked(func() { s.membership.compare() })
+	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.model.form.Layout.Bytes())
 	e.poke()
-	s.spawnLocked(func() { s.copies.look(view.Run) })
+	s.life.spawnLocked(func() { s.model.copies.look(view.Run) })
 	return &Opened{Session: s.id, Slots: visible}, nil
 }
 
@@ -85,12 +85,8 @@ func (e *Engine) newSession(life context.Context, req round.Open, layout *merge.
 	req.Terms.LayoutDigest, req.Terms.Layout = layout.Digest().String(), layout.Canonical()
 	req.ExpectedPeers, req.Isolation = e.cfg.ExpectedPeers, e.cfg.Isolation
 	e.cfg.Patience.ask(&req)
-	s := &session{
-		engine: e, id: req.Session, contract: req.Contract, open: &req, form: models.Form{Layout: layout}, slots: slots, ctx: ctx, cancel: cancel,
-		view: &round.View{}, changed: make(chan struct{}), progress: round.Progress{TotalEpochs: req.TotalEpochs},
-	}
-	s.copies = copies{s: s, store: e.store()}
-	s.localName = slots.LocalName()
+	s := sessionOf(ctx, cancel, e, &req, models.Form{Layout: layout})
+	s.model.slots, s.program.localName, s.program.progress.TotalEpochs = slots, slots.LocalName(), req.TotalEpochs
 	return s, nil
 }
 
@@ -104,29 +100,30 @@ func (e *Engine) replace(old *session) {
 	if !ended {
 		e.cfg.Log.Warn("a new program replaces an open session", "contract", old.contract, "session", old.id)
 	}
-	old.tasks.Wait()
+	old.life.tasks.Wait()
 	e.cfg.Exchange.Forget(old.contract)
 	e.mu.Lock()
-	old.copies.keepLast()
-	old.closeSlots()
+	old.model.copies.keepLast()
+	old.model.closeSlots()
 	e.mu.Unlock()
 }
 
 // watch follows the contract until the session's end.
-func (e *Engine) watch(s *session) {
+func (mb *membership) watch() {
+	s, e := mb.s, mb.s.engine
 	for {
-		err := e.cfg.Control.Watch(s.ctx, s.contract, func(v *round.View) {
+		err := e.cfg.Control.Watch(s.life.ctx, s.contract, func(v *round.View) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			s.viewLocked(v)
-			s.notifyLocked()
+			s.life.notifyLocked()
 			signal(e.wake)
 		})
-		if err == nil || s.ctx.Err() != nil {
+		if err == nil || s.life.ctx.Err() != nil {
 			return
 		}
 		e.mu.Lock()
-		again := s.unknownLocked(err)
+		again := mb.unknownLocked(err)
 		if !again {
 			s.lostContractLocked(err)
 		}
@@ -134,8 +131,8 @@ func (e *Engine) watch(s *session) {
 		if !again {
 			return
 		}
-		pause(s.ctx, reopenAfter)
-		e.reopen(s)
+		pause(s.life.ctx, reopenAfter)
+		mb.reopen()
 	}
 }
 
@@ -143,7 +140,7 @@ func (e *Engine) watch(s *session) {
 // this node was deleted.
 func (s *session) lostContractLocked(err error) {
 	if own, ok := errors.AsType[*Error](err); ok && own.Code == codeContractUnknown {
-		s.deleted = true
+		s.program.deleted = true
 		err = &Error{"DELETED", fmt.Sprintf("contract %s was deleted, and this session of its run %d with it", s.contract, s.run), "ask who deleted it; to train anew start the program again"}
 	}
 	s.terminateLocked(reasoned(err, "CONTRACT_LOST"))
@@ -159,21 +156,21 @@ func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32)
 		return nil, err
 	}
 	switch {
-	case seq == s.lastSeq && s.last != nil:
-		return s.last, nil
-	case s.closing:
+	case seq == s.program.lastSeq && s.program.last != nil:
+		return s.program.last, nil
+	case s.program.closing:
 		return nil, &Error{"SESSION_CLOSED", "sync after close", "open a new session"}
-	case s.offered != nil && seq == s.offered.seq:
-	case s.offered == nil && seq == s.lastSeq+1:
-		s.offered = &offer{seq: seq, weight: weight}
+	case s.program.offered != nil && seq == s.program.offered.seq:
+	case s.program.offered == nil && seq == s.program.lastSeq+1:
+		s.program.offered = &offer{seq: seq, weight: weight}
 		s.recordLocked()
 		e.poke()
 	default:
-		return nil, &Error{"BAD_SEQ", fmt.Sprintf("sync number %d, want %d", seq, s.lastSeq+1), "number Sync calls 1, 2, 3, … without gaps"}
+		return nil, &Error{"BAD_SEQ", fmt.Sprintf("sync number %d, want %d", seq, s.program.lastSeq+1), "number Sync calls 1, 2, 3, … without gaps"}
 	}
 	return s.await(ctx, func() *Result {
-		if s.lastSeq == seq {
-			return s.last
+		if s.program.lastSeq == seq {
+			return s.program.last
 		}
 		return nil
 	})
@@ -189,7 +186,7 @@ func (s *session) await(ctx context.Context, ready func() *Result) (*Result, err
 		if s.err != nil {
 			return nil, s.err
 		}
-		changed := s.changed
+		changed := s.life.changed
 		s.engine.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -222,14 +219,14 @@ func (e *Engine) Report(id string, p round.Progress) error {
 		return err
 	}
 	if p.HasLoss {
-		s.progress.Loss, s.progress.HasLoss, s.progress.Round = p.Loss, true, p.Round
+		s.program.progress.Loss, s.program.progress.HasLoss, s.program.progress.Round = p.Loss, true, p.Round
 	}
 	if p.HasMetric {
-		s.progress.Metric, s.progress.HasMetric, s.progress.Round = p.Metric, true, p.Round
+		s.program.progress.Metric, s.program.progress.HasMetric, s.program.progress.Round = p.Metric, true, p.Round
 	}
-	s.progress.EpochsDone = p.EpochsDone
+	s.program.progress.EpochsDone = p.EpochsDone
 	if p.TotalEpochs > 0 {
-		s.progress.TotalEpochs = p.TotalEpochs
+		s.program.progress.TotalEpochs = p.TotalEpochs
 	}
 	signal(e.beat)
 	return nil
@@ -244,16 +241,16 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 		e.mu.Unlock()
 		return nil, err
 	}
-	if s.finished && s.final != nil {
+	if s.program.finished && s.program.final != nil {
 		e.mu.Unlock()
-		return s.final, nil // asked again: the answer was lost
+		return s.program.final, nil // asked again: the answer was lost
 	}
-	s.closing = true
+	s.program.closing = true
 	if mode != "" {
 		s.open.CheckinMode = mode
 	}
 	s.recordLocked()
-	committed := s.closed
+	committed := s.program.closed
 	req := s.closeRequest()
 	e.mu.Unlock()
 	if !committed {
@@ -265,7 +262,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 			return nil, reasoned(err, "CLOSE_REFUSED")
 		}
 		e.mu.Lock()
-		s.closed = true
+		s.program.closed = true
 		s.answeredLocked(view)
 		e.mu.Unlock()
 		e.poke()
@@ -273,19 +270,19 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r, err := s.await(ctx, func() *Result {
-		if s.finalLocked() && (s.copies.last == s.held && s.copies.final || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
-			return s.resultLocked(s.lastSeq)
+		if s.model.finalLocked() && (s.model.copies.last == s.model.held && s.model.copies.final || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
+			return s.program.resultLocked(s.program.lastSeq)
 		}
 		return nil
 	})
 	if err == nil {
-		e.finishLocked(s, r)
+		s.program.finishLocked(r)
 	}
 	return r, err
 }
 
 func (s *session) closeRequest() round.Close {
-	return round.Close{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.lastSeq}
+	return round.Close{Session: s.id, Contract: s.contract, Run: s.run, CheckinMode: s.open.CheckinMode, Seq: s.program.lastSeq}
 }
 
 // Abort ends the session because the program says that it can not go on.

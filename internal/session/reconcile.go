@@ -8,9 +8,23 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/internal/session/models"
+	"github.com/swarmd/swarmd/internal/session/sent"
 	"github.com/swarmd/swarmd/merge"
 )
+
+// attempts is a session's part in attempts of rounds: at most one at a time, and none twice.
+type attempts struct {
+	s      *session
+	newest attemptState
+	named  struct { // by Exchange.Planned
+		plan *round.Plan
+		as   string
+	}
+	sent  *sent.Record // what may have gone to whom of what is offered, or frozen
+	begun *begun.Record
+}
 
 // attemptState is this node's part in the newest attempt that it was planned for.
 type attemptState struct {
@@ -29,22 +43,23 @@ type attemptState struct {
 func (a *attemptState) running() bool { return a.stop != nil }
 
 // attemptOfLocked is the attempt of the plan before anything is done.
-func (s *session) attemptOfLocked(p *round.Plan) attemptState {
-	return attemptState{run: p.Run, round: p.Round, number: p.Attempt, plan: s.plannedLocked(p)}
+func (at *attempts) attemptOfLocked(p *round.Plan) attemptState {
+	return attemptState{run: p.Run, round: p.Round, number: p.Attempt, plan: at.plannedLocked(p)}
 }
 
 // atLocked tells whether this node's newest attempt is that of the plan.
-func (s *session) atLocked(p *round.Plan) bool {
-	a := &s.attempt
-	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt && a.plan == s.plannedLocked(p)
+func (at *attempts) atLocked(p *round.Plan) bool {
+	a := &at.newest
+	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt && a.plan == at.plannedLocked(p)
 }
 
 // plannedLocked is what Exchange.Planned says of a plan. Each report asks for that of the view's.
-func (s *session) plannedLocked(p *round.Plan) string {
-	if s.named.plan != p {
-		s.named.plan, s.named.as = p, s.engine.cfg.Exchange.Planned(Job{Contract: s.contract, Plan: p, Layout: s.form.Layout})
+func (at *attempts) plannedLocked(p *round.Plan) string {
+	s := at.s
+	if at.named.plan != p {
+		at.named.plan, at.named.as = p, s.engine.cfg.Exchange.Planned(Job{Contract: s.contract, Plan: p, Layout: s.model.form.Layout})
 	}
-	return s.named.as
+	return at.named.as
 }
 
 // reconcileLocked does the next step towards what the contract says. It starts tasks and returns at once.
@@ -52,91 +67,94 @@ func (s *session) reconcileLocked() {
 	if s.err != nil || s.view.Index == 0 {
 		return
 	}
-	s.learnLocked() // once finished, of those who may come for the final model
-	if s.finished {
+	s.peers.learnLocked() // once finished, of those who may come for the final model
+	if s.program.finished {
 		return
 	}
-	s.adoptLocked()
-	if s.view.Over && s.held.Exists() {
-		s.copies.keepLocked() // it may have been copied before it was known to be the final one
+	s.model.adoptLocked()
+	if s.view.Over && s.model.held.Exists() {
+		s.model.copies.keepLocked() // it may have been copied before it was known to be the final one
 	}
-	s.answerLocked()
-	s.skipLocked()
-	s.measureLocked()
-	s.followPlanLocked()
+	s.program.answerLocked()
+	s.program.skipLocked()
+	s.norm.measureLocked()
+	s.attempts.followPlanLocked()
 }
 
 // adoptLocked makes the committed model this node's own: by turning the slots when it was merged here, by fetching it
 // otherwise. A node in the middle of its training does not fetch: the model may be outdated when it is needed.
-func (s *session) adoptLocked() {
+func (ho *holding) adoptLocked() {
+	s := ho.s
 	want := s.view.Model()
-	if want.Round == 0 && !s.held.Exists() && !s.base.Exists() {
-		s.held, s.base = want, want // rounds without a model were another SN's word
+	if want.Round == 0 && !ho.held.Exists() && !ho.base.Exists() {
+		ho.held, ho.base = want, want // rounds without a model were another SN's word
 	}
-	if s.held == want || want.Round == 0 {
+	if ho.held == want || want.Round == 0 {
 		return
 	}
 	c := s.view.Committed
-	if d := s.attempt.done; d != nil && s.attempt.run == s.run && d.Round == want.Round && d.Attempt == c.Attempt && d.ModelDigest == want.Digest &&
+	if d := s.attempts.newest.done; d != nil && s.attempts.newest.run == s.run && d.Round == want.Round && d.Attempt == c.Attempt && d.ModelDigest == want.Digest &&
 		d.StateDigest == want.State {
-		s.copies.signed.Add(s.attempt.planned, s.form.Layout.Digest().String(), d)
-		s.holdLocked(want, s.attempt.leaves)
+		ho.copies.signed.Add(s.attempts.newest.planned, ho.form.Layout.Digest().String(), d)
+		ho.holdLocked(want, s.attempts.newest.leaves)
 		return
 	}
-	if c.Attempt == 0 && s.goBackLocked(want) {
+	if c.Attempt == 0 && ho.goBackLocked(want) {
 		return
 	}
-	if (s.offered == nil && !s.closing) || s.fetching {
+	if (s.program.offered == nil && !s.program.closing) || ho.fetching {
 		return
 	}
-	if s.attempt.running() {
-		s.attempt.stop() // its task calls for the next reconciliation when it has ended
+	if s.attempts.newest.running() {
+		s.attempts.newest.stop() // its task calls for the next reconciliation when it has ended
 		return
 	}
-	s.fetching = true
-	if s.attempt.failed == nil { // which is to be told
-		s.attempt = attemptState{} // what an attempt left in the merging slot is overwritten
+	ho.fetching = true
+	if s.attempts.newest.failed == nil { // which is to be told
+		s.attempts.newest = attemptState{} // what an attempt left in the merging slot is overwritten
 	}
-	holders, unjudged := s.accepted(s.holdersLocked())
+	holders, unjudged := s.peers.accepted(ho.holdersLocked())
 	e, ref := s.engine, round.Ref{Contract: s.contract, Run: s.run, Model: want}
-	s.spawnLocked(func() {
-		dst := s.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
-		leaves, err := s.own(dst, ref)
+	s.life.spawnLocked(func() {
+		dst := ho.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
+		leaves, err := ho.own(dst, ref)
 		if err != nil {
-			leaves, err = s.fetch(s.ctx, holders, unjudged, ref, dst)
+			leaves, err = ho.fetch(s.life.ctx, holders, unjudged, ref, dst)
 		}
 		if err == nil {
-			s.slots.Merged(models.Note(ref))
+			ho.slots.Merged(models.Note(ref))
 		}
-		if err != nil && s.ctx.Err() == nil {
+		if err != nil && s.life.ctx.Err() == nil {
 			e.mu.Lock()
-			s.missLocked(want, err)
+			ho.missLocked(want, err)
 			e.mu.Unlock()
-			pause(s.ctx, e.cfg.RetryFetch)
+			pause(s.life.ctx, e.cfg.RetryFetch)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.fetching = false
+		ho.fetching = false
 		if err == nil && !s.ended() {
-			s.holdLocked(want, leaves)
+			ho.holdLocked(want, leaves)
 		}
 		e.poke()
 	})
 }
 
 // holdLocked turns the slots: the merging one holds the committed model m, with these digests of its leaves.
-func (s *session) holdLocked(m round.Model, leaves []merge.Digest) {
-	s.heldSlot, s.leaves, s.turn = s.slots.Commit(), leaves, s.turn+1
-	s.held, s.missed, s.lostSince = m, nil, time.Time{}
+func (ho *holding) holdLocked(m round.Model, leaves []merge.Digest) {
+	s := ho.s
+	ho.heldSlot, ho.leaves, ho.turn = ho.slots.Commit(), leaves, ho.turn+1
+	ho.held, ho.missed, ho.lostSince = m, nil, time.Time{}
 	s.recordLocked()
-	s.copies.keepLocked()
-	s.notifyLocked()
+	ho.copies.keepLocked()
+	s.life.notifyLocked()
 	signal(s.engine.beat)
 	signal(s.engine.wake)
 }
 
 // holdersLocked lists the nodes that may hold the committed model, best first.
-func (s *session) holdersLocked() []*round.Session {
+func (ho *holding) holdersLocked() []*round.Session {
+	s := ho.s
 	var first, second []*round.Session
 	for _, m := range s.view.Sessions {
 		switch {
@@ -152,16 +170,17 @@ func (s *session) holdersLocked() []*round.Session {
 
 // fetch tries each holder once and checks what it got. Those that are not judged yet may have the model. It returns the digests
 // of the model's leaves.
-func (s *session) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst models.Slot) (leaves []merge.Digest, _ error) {
+func (ho *holding) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst models.Slot) (leaves []merge.Digest, _ error) {
+	s := ho.s
 	var nowhere error
 	if len(unjudged) == 0 {
 		nowhere = fmt.Errorf("%w of round %d", errNowhere, ref.Round)
 	}
 	errs := slices.Clip(unjudged)
 	for _, h := range holders {
-		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, s.form.Bytes(), dst)
+		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, ho.form.Bytes(), dst)
 		if err == nil {
-			leaves, err = s.form.Verify(dst, ref.Model)
+			leaves, err = ho.form.Verify(dst, ref.Model)
 		}
 		if err == nil {
 			return leaves, nil
@@ -178,31 +197,33 @@ func (s *session) fetch(ctx context.Context, holders []*round.Session, unjudged 
 }
 
 // answerLocked gives the waiting program what the swarm committed.
-func (s *session) answerLocked() {
-	if s.held != s.view.Model() || !s.held.Exists() {
+func (pr *program) answerLocked() {
+	s := pr.s
+	if s.model.held != s.view.Model() || !s.model.held.Exists() {
 		return
 	}
 	c := s.view.Committed
 	// The rounds of a run only go up; a base beyond what is held is of a model that was never committed, and so is one of the same round
 	// that is another model: SNs that were restored from a backup knew nothing of it.
-	if o := s.offered; o != nil && (s.held != s.base || s.view.Over) {
-		s.last = s.resultLocked(o.seq)
-		s.lastSeq, s.offered, s.base = o.seq, nil, s.held
+	if o := pr.offered; o != nil && (s.model.held != s.model.base || s.view.Over) {
+		pr.last = pr.resultLocked(o.seq)
+		pr.lastSeq, pr.offered, s.model.base = o.seq, nil, s.model.held
 		s.recordLocked()
 		s.engine.cfg.Log.Info("model handed to the program", "contract", s.contract, "round", c.Round,
-			"participants", len(c.Participants), "contributed", s.last.Contributed)
-		s.notifyLocked()
+			"participants", len(c.Participants), "contributed", pr.last.Contributed)
+		s.life.notifyLocked()
 		signal(s.engine.beat)
 	}
-	if s.closing && s.view.Over {
-		s.notifyLocked()
+	if pr.closing && s.view.Over {
+		s.life.notifyLocked()
 	}
 }
 
-func (s *session) resultLocked(seq uint64) *Result {
+func (pr *program) resultLocked(seq uint64) *Result {
+	s := pr.s
 	c := s.view.Committed
 	r := &Result{
-		Round: c.Round, Slot: s.heldSlot, Digest: c.Digest, Interval: max(c.NextInterval, 1),
+		Round: c.Round, Slot: s.model.heldSlot, Digest: c.Digest, Interval: max(c.NextInterval, 1),
 		Participants: c.Participants, TrainingOver: s.view.Over,
 	}
 	if m := s.view.Session(s.id); m != nil {
@@ -212,74 +233,76 @@ func (s *session) resultLocked(seq uint64) *Result {
 }
 
 // followPlanLocked starts this node's part of the current attempt and abandons an older one.
-func (s *session) followPlanLocked() {
+func (at *attempts) followPlanLocked() {
+	s := at.s
 	p := s.view.Plan
-	if s.attempt.running() && (p == nil || !s.atLocked(p)) {
-		s.attempt.stop()
+	if at.newest.running() && (p == nil || !at.atLocked(p)) {
+		at.newest.stop()
 		return
 	}
-	if p == nil || s.atLocked(p) || s.fetching || s.held != s.view.Model() || p.Round != s.held.Round+1 {
+	if p == nil || at.atLocked(p) || s.model.fetching || s.model.held != s.view.Model() || p.Round != s.model.held.Round+1 {
 		return
 	}
 	self := slices.IndexFunc(p.Participants, func(m *round.Participant) bool { return m.Session == s.id })
 	if self < 0 {
 		return
 	}
-	if !s.closed && (s.offered == nil || s.offered.seq != p.Participants[self].Seq) {
+	if !s.program.closed && (s.program.offered == nil || s.program.offered.seq != p.Participants[self].Seq) {
 		return // planned on a report of an earlier life of this session
 	}
-	if !s.acceptsLocked(p, self) {
+	if !at.acceptsLocked(p, self) {
 		return
 	}
 	job := Job{
-		Contract: s.contract, Plan: p, Self: self, Layout: s.form.Layout, Source: s.sourceLocked(), Turn: s.turn,
-		Spool: s.spool, Stash: s.stash,
+		Contract: s.contract, Plan: p, Self: self, Layout: s.model.form.Layout, Source: s.program.sourceLocked(), Turn: s.model.turn,
+		Spool: s.model.spool, Stash: s.model.stash,
 	}
-	if s.held.Exists() {
-		job.Base = &models.Base{ReaderAt: s.slots.Committed(), Layout: s.form.Layout, Leaves: s.leaves}
+	if s.model.held.Exists() {
+		job.Base = &models.Base{ReaderAt: s.model.slots.Committed(), Layout: s.model.form.Layout, Leaves: s.model.leaves}
 	}
-	if s.journalLocked(job) {
-		s.mergeLocked(job)
+	if at.journalLocked(job) {
+		at.mergeLocked(job)
 	}
 }
 
-func (s *session) mergeLocked(job Job) {
-	ctx, stop := context.WithCancel(s.ctx)
+func (at *attempts) mergeLocked(job Job) {
+	s := at.s
+	ctx, stop := context.WithCancel(s.life.ctx)
 	p := job.Plan
-	s.attempt = s.attemptOfLocked(p)
-	s.attempt.stop, s.attempt.planned = stop, p
+	at.newest = at.attemptOfLocked(p)
+	at.newest.stop, at.newest.planned = stop, p
 	signal(s.engine.beat)
-	e, base := s.engine, s.held
+	e, base := s.engine, s.model.held
 	var leaves []merge.Digest
 	job.Merged = func(of []merge.Digest) { leaves = of }
-	s.spawnLocked(func() {
+	s.life.spawnLocked(func() {
 		defer stop()
-		job.Merging = s.slots.Merging() // not within the lock, as above
+		job.Merging = s.model.slots.Merging() // not within the lock, as above
 		done, failed := e.cfg.Exchange.Merge(ctx, job)
 		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
-			s.slots.Merged(models.Note(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
+			s.model.slots.Merged(models.Note(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
 		}
 		var own error
 		if failed != nil && failed.Blamed == e.cfg.Peer {
 			if own = checkOwn(job); own == nil && job.Base != nil {
-				s.repair(base)
+				s.model.repair(base)
 			}
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.attempt.stop = nil
+		at.newest.stop = nil
 		switch {
 		case done != nil:
-			s.attempt.doneWith(job, done, leaves)
+			at.newest.doneWith(job, done, leaves)
 		case failed != nil:
-			s.attempt.failed = failed
+			at.newest.failed = failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,
 				"blamed", failed.Blamed, "reason", failed.Reason)
 			if own != nil {
 				s.giveUpLocked(own)
 			}
 		default:
-			s.attempt = attemptState{} // superseded
+			at.newest = attemptState{} // superseded
 		}
 		e.poke()
 	})

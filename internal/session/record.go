@@ -159,22 +159,22 @@ func (s *session) recordLocked() {
 		return
 	}
 	r := &Saved{
-		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.Index, s.before.index), Open: *s.open, Progress: s.progress,
-		Base: s.base, Held: s.held, HeldSlot: s.heldSlot, LastSeq: s.lastSeq, Last: s.last,
-		Closing: s.closing, Finished: s.finished, Final: s.final, Local: s.localName, Sent: s.sent, Begun: s.begun,
-		Spoken: s.spoken.number,
+		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.Index, s.membership.before.index), Open: *s.open, Progress: s.program.progress,
+		Base: s.model.base, Held: s.model.held, HeldSlot: s.model.heldSlot, LastSeq: s.program.lastSeq, Last: s.program.last,
+		Closing: s.program.closing, Finished: s.program.finished, Final: s.program.final, Local: s.program.localName, Sent: s.attempts.sent, Begun: s.attempts.begun,
+		Spoken: s.reports.spoken.number,
 	}
-	if r.Swarm = s.before.swarm; !s.before.bound {
-		r.Swarm = s.before.named(e.cfg.Swarm)
+	if r.Swarm = s.membership.before.swarm; !s.membership.before.bound {
+		r.Swarm = s.membership.before.named(e.cfg.Swarm)
 	}
-	if s.form.Method != nil {
-		r.Method = s.form.Method.String()
+	if s.model.form.Method != nil {
+		r.Method = s.model.form.Method.String()
 	}
-	if st, ok := s.slots.(*models.Stateful); ok {
+	if st, ok := s.model.slots.(*models.Stateful); ok {
 		r.StateTurn = st.Turn()
 	}
-	if s.offered != nil {
-		r.Offered = &Offer{Seq: s.offered.seq, Weight: s.offered.weight}
+	if s.program.offered != nil {
+		r.Offered = &Offer{Seq: s.program.offered.seq, Weight: s.program.offered.weight}
 	}
 	if s.err != nil {
 		r.Error = plain(s.err)

@@ -24,112 +24,133 @@ const (
 	codeContractUnknown = "CONTRACT_UNKNOWN"
 )
 
+// membership is whether the swarm knows a session, as far as one SN's word goes.
+type membership struct {
+	s           *session
+	resumed     bool // from an earlier life of the daemon
+	before      before
+	shown       bool // the newest view shows this session
+	laterRun    int  // how many heartbeats in a row the SNs have known only an earlier run
+	reopening   bool // it is being opened anew
+	closesAgain bool // it tells the contract once more that it has closed, or finished
+	moved       bool // it went to another run, as an SN had told a wrong one
+	doubted     bool // an SN has told what does not hold, or what others do not, and they have not agreed since
+}
+
 // shows tells whether a view shows a session.
 func shows(v *round.View, id string) bool { return v.Session(id) != nil }
 
 // freshLocked tells whether this session has nothing yet that belongs to a run: then it may be of another run than the SN said at
 // which it was opened.
-func (s *session) freshLocked() bool { return !s.held.Exists() && s.begun == nil }
+func (mb *membership) freshLocked() bool {
+	return !mb.s.model.held.Exists() && mb.s.attempts.begun == nil
+}
 
 // goLocked has this session be of the run that a view says: what was said of a model, and of rounds without one, was not of this run.
-func (s *session) goLocked(v *round.View) {
-	s.moved = s.moved || v.Run != s.run
-	s.run, s.held, s.base = v.Run, round.Model{}, round.Model{}
-	if !s.attempt.running() {
-		s.attempt = attemptState{}
+func (mb *membership) goLocked(v *round.View) {
+	s := mb.s
+	mb.moved = mb.moved || v.Run != s.run
+	s.run, s.model.held, s.model.base = v.Run, round.Model{}, round.Model{}
+	if !s.attempts.newest.running() {
+		s.attempts.newest = attemptState{}
 	}
 }
 
 // missingLocked has a session opened anew that a view does not show: the SN that said it was opened may have lied, or the swarm has
 // lost it.
-func (s *session) missingLocked() {
-	if s.reopening {
+func (mb *membership) missingLocked() {
+	s := mb.s
+	if mb.reopening {
 		return
 	}
-	s.reopening = true
-	s.spawnLocked(func() {
-		pause(s.ctx, reopenAfter)
-		s.engine.reopen(s)
+	mb.reopening = true
+	s.life.spawnLocked(func() {
+		pause(s.life.ctx, reopenAfter)
+		s.membership.reopen()
 	})
 }
 
 // reopen opens a session once more, at the SN that is in use now, unless that has shown it meanwhile. To do so is no harm if it is
 // open. It blocks.
-func (e *Engine) reopen(s *session) {
+func (mb *membership) reopen() {
+	s, e := mb.s, mb.s.engine
 	e.mu.Lock()
-	over := s.ended() || s.ctx.Err() != nil || s.shown
-	s.reopening = !over
+	over := s.ended() || s.life.ctx.Err() != nil || mb.shown
+	mb.reopening = !over
 	e.mu.Unlock()
 	if over {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, reopenLimit)
+	ctx, cancel := context.WithTimeout(s.life.ctx, reopenLimit)
 	defer cancel()
 	view, err := e.cfg.Control.Open(ctx, s.open)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.reopening = false
+	mb.reopening = false
 	switch {
 	case ctx.Err() != nil && err != nil: // the next view without it calls for another try
 	case err != nil:
 		e.cfg.Log.Warn("the swarm does not know this session, and takes it no more", "contract", s.contract, "session", s.id, "err", err)
 		s.terminateLocked(reasoned(err, "OPEN_REFUSED"))
 	case shows(view, s.id):
-		s.reopenedLocked(view)
+		mb.reopenedLocked(view)
 	}
-	s.notifyLocked()
+	s.life.notifyLocked()
 	e.poke()
 }
 
 // reopenedLocked goes on with a session that was opened anew.
-func (s *session) reopenedLocked(v *round.View) {
+func (mb *membership) reopenedLocked(v *round.View) {
+	s := mb.s
 	e := s.engine
-	if m, err := methodOf(s.open, v); err == nil && m.String() != s.form.Method.String() {
-		err := fmt.Errorf("it was opened with method %s, and the contract has %s", s.form.Method, m)
+	if m, err := methodOf(s.open, v); err == nil && m.String() != s.model.form.Method.String() {
+		err := fmt.Errorf("it was opened with method %s, and the contract has %s", s.model.form.Method, m)
 		s.terminateLocked(&Error{"TERMS_MISMATCH", err.Error(), "start the program again"})
 		return
 	}
 	e.cfg.Log.Warn("the swarm did not know this session; it was opened anew", "contract", s.contract, "session", s.id, "run", v.Run)
-	if s.placeLocked().mayGo(v.Run) {
-		s.goLocked(v)
+	if mb.placeLocked().mayGo(v.Run) {
+		mb.goLocked(v)
 	}
-	if !s.attempt.running() {
-		s.attempt = attemptState{}
+	if !s.attempts.newest.running() {
+		s.attempts.newest = attemptState{}
 	}
-	s.missed, s.closed = nil, false
+	s.model.missed, s.program.closed = nil, false
 	s.view = &round.View{} // its order is another SN's
 	s.viewLocked(v)
 	s.recordLocked()
-	if s.closing && !s.closed && !s.ended() {
-		s.spawnLocked(func() { e.closeAnew(s) })
+	if s.program.closing && !s.program.closed && !s.ended() {
+		s.life.spawnLocked(func() { s.membership.closeAnew() })
 	}
 }
 
 // unknownLocked has a session opened anew whose contract an SN does not know, if there is reason to doubt the SN that knew it. It is
 // false if the session is to end: the contract was deleted.
-func (s *session) unknownLocked(err error) bool {
+func (mb *membership) unknownLocked(err error) bool {
+	s := mb.s
 	var r interface{ Reason() string }
-	if s.ended() || !s.doubted || !s.freshLocked() || !errors.As(err, &r) || r.Reason() != codeContractUnknown {
+	if s.ended() || !mb.doubted || !mb.freshLocked() || !errors.As(err, &r) || r.Reason() != codeContractUnknown {
 		return false
 	}
-	s.shown = false
+	mb.shown = false
 	return true
 }
 
 // closeAnew tells the contract once more that the session's training has ended.
-func (e *Engine) closeAnew(s *session) {
+func (mb *membership) closeAnew() {
+	s, e := mb.s, mb.s.engine
 	e.mu.Lock()
 	req := s.closeRequest()
 	e.mu.Unlock()
-	view, err := e.cfg.Control.Close(s.ctx, req)
+	view, err := e.cfg.Control.Close(s.life.ctx, req)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case s.ctx.Err() != nil:
+	case s.life.ctx.Err() != nil:
 	case err != nil:
 		s.terminateLocked(reasoned(err, "CLOSE_REFUSED"))
 	default:
-		s.closed, s.closesAgain = true, false
+		s.program.closed, mb.closesAgain = true, false
 		s.answeredLocked(view)
 	}
 	e.poke()
@@ -158,18 +179,19 @@ func standingIn(v *round.View, id string) standing {
 
 // compare has the SN in use compared with others while the session waits in vain: one that withholds rounds, or that has never
 // opened the session, tells nothing by which it could be found out. It blocks until the session ends.
-func (e *Engine) compare(s *session) {
+func (mb *membership) compare() {
+	s, e := mb.s, mb.s.engine
 	if e.cfg.Compare == nil {
 		return
 	}
 	after := compareAfter
 	had, waited := round.Model{}, false
-	for !pausedOut(s.ctx, after) {
+	for !pausedOut(s.life.ctx, after) {
 		e.mu.Lock()
-		waits := !s.ended() && (s.offered != nil || s.closing)
-		vain := waits && waited && s.held == had
-		had, waited = s.held, waits
-		fresh := s.freshLocked()
+		waits := !s.ended() && (s.program.offered != nil || s.program.closing)
+		vain := waits && waited && s.model.held == had
+		had, waited = s.model.held, waits
+		fresh := mb.freshLocked()
 		e.mu.Unlock()
 		if !vain {
 			after = compareAfter
@@ -182,16 +204,16 @@ func (e *Engine) compare(s *session) {
 			defer e.mu.Unlock()
 			equal := s.view.Index == 0 || standingIn(v, s.id) == standingIn(s.view, s.id)
 			c.add(equal, time.Now())
-			s.doubted = s.doubted || c.lasts
+			mb.doubted = mb.doubted || c.lasts
 			return equal
 		}
-		sn := e.cfg.Compare(s.ctx, s.contract, same, fresh)
+		sn := e.cfg.Compare(s.life.ctx, s.contract, same, fresh)
 		if sn != "" {
 			e.cfg.Log.Warn("an SN shows another contract than others do; left it", "contract", s.contract, "sn", sn)
 			after = compareAfter
 		}
 		e.mu.Lock()
-		s.doubted = s.doubted && !c.agree()
+		mb.doubted = mb.doubted && !c.agree()
 		e.mu.Unlock()
 	}
 }

@@ -18,94 +18,97 @@ const codeSlotsLost = "SLOTS_LOST"
 // files: a committed model that is not what the record says is fetched again; without the files the session fails, and its
 // program learns that from its next call. Call it before Run, which goes on with the session.
 func (e *Engine) Resume(r *Saved) {
-	s := &session{
-		ctx: context.Background(), cancel: func() {}, engine: e, id: r.ID, contract: r.Contract, run: r.Run, before: before{r.Index, r.Swarm, true}, resumed: true, open: &r.Open, form: models.Form{Layout: r.layout, Method: r.method},
-		view: &round.View{}, changed: make(chan struct{}), progress: r.Progress, localName: r.Local, base: r.Base, lastSeq: r.LastSeq, last: r.Last,
-		sent: r.Sent, begun: r.Begun, closing: r.Closing, finished: r.Finished, final: r.Final,
+	s := sessionOf(context.Background(), func() {}, e, &r.Open, models.Form{Layout: r.layout, Method: r.method})
+	s.run, s.membership.before, s.membership.resumed = r.Run, before{r.Index, r.Swarm, true}, true
+	s.model.base, s.attempts.sent, s.attempts.begun = r.Base, r.Sent, r.Begun
+	p := &s.program
+	p.localName, p.progress, p.lastSeq, p.last = r.Local, r.Progress, r.LastSeq, r.Last
+	p.closing, p.finished, p.final = r.Closing, r.Finished, r.Final
+	if s.attempts.begun != nil && s.attempts.begun.Run == 0 {
+		s.attempts.begun.Run = r.Run
 	}
-	if s.begun != nil && s.begun.Run == 0 {
-		s.begun.Run = r.Run
-	}
-	s.spoken.number = r.Spoken + livesApart
+	s.reports.spoken.number = r.Spoken + livesApart
 	if r.Offered != nil {
-		s.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}
+		s.program.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}
 	}
 	if r.Error != nil && !r.Finished {
 		s.err = r.Error
 	}
-	s.copies = copies{s: s, store: e.store()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.current, e.seen = s, true
 	if s.err == nil {
-		s.takeSlotsLocked(r)
+		s.model.takeSlotsLocked(r)
 	}
 }
 
 // takeSlotsLocked opens the weight files of the session's earlier life.
-func (s *session) takeSlotsLocked(r *Saved) {
+func (ho *holding) takeSlotsLocked(r *Saved) {
+	s := ho.s
 	log := s.engine.cfg.Log
-	slots, err := s.engine.cfg.OpenSlots(s.form.Layout.Bytes(), r.Local, r.HeldSlot)
+	slots, err := s.engine.cfg.OpenSlots(ho.form.Layout.Bytes(), r.Local, r.HeldSlot)
 	switch {
 	case err == nil:
-		s.slots = slots
-	case s.finished: // the final model lies on disk too
-		s.held, s.heldSlot = r.Held, r.HeldSlot // the next life reads the record too
+		ho.slots = slots
+	case s.program.finished: // the final model lies on disk too
+		ho.held, ho.heldSlot = r.Held, r.HeldSlot // the next life reads the record too
 		return
 	default:
 		log.Error("the session can't be taken up without its weight files", "contract", s.contract, "session", s.id, "err", err)
 		s.err = &Error{codeSlotsLost, "the weight files of this session were lost while the daemon was away: " + err.Error(), "start the training again"}
 		return
 	}
-	if !s.takeStateLocked(r) {
-		s.unheldLocked()
+	if !ho.takeStateLocked(r) {
+		s.program.unheldLocked()
 		return
 	}
 	if held := r.Held; held.Exists() {
-		if s.leaves, err = s.form.Verify(s.slots.Committed(), held); err != nil {
+		if ho.leaves, err = ho.form.Verify(ho.slots.Committed(), held); err != nil {
 			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
-			s.unheldLocked()
+			s.program.unheldLocked()
 			return
 		}
 	}
-	s.held, s.heldSlot = r.Held, r.HeldSlot
+	ho.held, ho.heldSlot = r.Held, r.HeldSlot
 }
 
 // takeStateLocked opens the optimiser's state of the session's earlier life. It is false if that is gone: then there are new
 // files, and what belongs into them must be fetched.
-func (s *session) takeStateLocked(r *Saved) bool {
-	bytes := s.form.Method.StateBytes(s.form.Layout)
+func (ho *holding) takeStateLocked(r *Saved) bool {
+	s := ho.s
+	bytes := ho.form.Method.StateBytes(ho.form.Layout)
 	if bytes == 0 {
 		return true
 	}
 	sc := s.engine.scratch()
-	st, err := sc.OpenStateful(s.slots, s.id, s.form.Layout.Bytes(), bytes, r.StateTurn)
+	st, err := sc.OpenStateful(ho.slots, s.id, ho.form.Layout.Bytes(), bytes, r.StateTurn)
 	if err == nil {
-		s.slots = st
+		ho.slots = st
 		return true
 	}
 	log := s.engine.cfg.Log
 	log.Warn("the optimiser's state of this session's earlier life can't be used", "contract", s.contract, "err", err)
-	if st, err = sc.NewStateful(s.slots, s.id, s.form.Layout.Bytes(), bytes); err != nil {
-		s.err = noRoom(err, s.form.Method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
+	if st, err = sc.NewStateful(ho.slots, s.id, ho.form.Layout.Bytes(), bytes); err != nil {
+		s.err = noRoom(err, ho.form.Method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
 		return false
 	}
-	s.slots = st
+	ho.slots = st
 	return r.Held.Round == 0
 }
 
 // unheldLocked makes the session ask for its last model once more.
-func (s *session) unheldLocked() {
-	if s.last == nil || s.offered != nil || s.closing {
+func (pr *program) unheldLocked() {
+	s := pr.s
+	if pr.last == nil || pr.offered != nil || pr.closing {
 		return
 	}
-	s.offered = &offer{seq: s.lastSeq, weight: s.open.Weight}
-	s.lastSeq, s.last, s.base = s.lastSeq-1, nil, round.Model{}
+	pr.offered = &offer{seq: pr.lastSeq, weight: s.open.Weight}
+	pr.lastSeq, pr.last, s.model.base = pr.lastSeq-1, nil, round.Model{}
 }
 
 // goOnLocked sets a resumed session going in the life of Run.
 func (s *session) goOnLocked(life context.Context) {
-	s.ctx, s.cancel = context.WithCancel(life)
+	s.life.beginLocked(life)
 	e := s.engine
 	if s.err != nil {
 		if own, ok := errors.AsType[*Error](s.err); ok && own.Code == codeSlotsLost { // nobody knows yet
@@ -114,12 +117,12 @@ func (s *session) goOnLocked(life context.Context) {
 		return
 	}
 	s.recordLocked() // another life must number its reports on from this one's
-	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.phaseLocked(),
-		"round", s.held.Round)
-	s.spawnLocked(func() { e.watch(s) })
-	s.spawnLocked(func() { e.endure(s) })
-	s.spawnLocked(func() { e.compare(s) })
-	if s.finished {
+	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.program.phaseLocked(),
+		"round", s.model.held.Round)
+	s.life.spawnLocked(func() { s.membership.watch() })
+	s.life.spawnLocked(func() { s.membership.endure() })
+	s.life.spawnLocked(func() { s.membership.compare() })
+	if s.program.finished {
 		s.tellFinishedLocked()
 	}
 	e.poke()
@@ -128,15 +131,16 @@ func (s *session) goOnLocked(life context.Context) {
 // recognisedLocked tells whether a view may be taken for the newest. A session that was taken up must stand in the first view that
 // is not older than the last one of before. Its index is what an SN said once: a view that shows the session counts whatever
 // its index is, and from then on the session is as any other.
-func (s *session) recognisedLocked(v *round.View) bool {
+func (mb *membership) recognisedLocked(v *round.View) bool {
+	s := mb.s
 	if shows(v, s.id) {
-		s.before = before{}
+		mb.before = before{}
 		return true
 	}
-	if v.Index < s.before.index {
+	if v.Index < mb.before.index {
 		return false
 	}
-	if s.before.bound && v.Run == s.run && !s.finished {
+	if mb.before.bound && v.Run == s.run && !s.program.finished {
 		s.terminateLocked(&Error{"SESSION_ENDED", fmt.Sprintf("contract %s does not know this session any more", s.contract), "start the training again"})
 	}
 	return true
@@ -169,13 +173,14 @@ func (b *before) named(swarm func() string) string {
 // own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
 // needs to hold it. It returns the digests of the model's leaves.
-func (s *session) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
-	if s.resumed {
-		if leaves, err := s.form.Verify(dst, ref.Model); err == nil {
+func (ho *holding) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
+	s := ho.s
+	if s.membership.resumed {
+		if leaves, err := ho.form.Verify(dst, ref.Model); err == nil {
 			return leaves, nil
 		}
 	}
-	f, err := s.engine.store().Open(ref, s.form.Bytes())
+	f, err := s.engine.store().Open(ref, ho.form.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +188,7 @@ func (s *session) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
 	if err := copyInto(dst, f); err != nil {
 		return nil, err
 	}
-	return s.form.Verify(dst, ref.Model)
+	return ho.form.Verify(dst, ref.Model)
 }
 
 // copyInto writes a whole file into a slot.

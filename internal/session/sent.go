@@ -11,30 +11,31 @@ import (
 // journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or what is offered
 // may not go to these nodes too, the attempt is not begun, and the leader is told so: it skips that Sync then, and what is offered next is
 // bound by nothing that an SN said before.
-func (s *session) journalLocked(job Job) bool {
-	p, gone, code := job.Plan, s.sent, ""
-	next, err := s.begun.After(s.run, p.Round, p.Attempt, s.passedLocked(), s.plannedLocked(p))
-	if err == nil && p.Participants[job.Self].Weight > 0 && !s.publicLocked() { // Else nothing goes out that the others have not got.
-		if gone, err = s.sent.After(s.contributionLocked(), p, job.Self); err != nil {
+func (at *attempts) journalLocked(job Job) bool {
+	s := at.s
+	p, gone, code := job.Plan, at.sent, ""
+	next, err := at.begun.After(s.run, p.Round, p.Attempt, s.model.passedLocked(), at.plannedLocked(p))
+	if err == nil && p.Participants[job.Self].Weight > 0 && !s.program.publicLocked() { // Else nothing goes out that the others have not got.
+		if gone, err = at.sent.After(s.program.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
-			s.doubted = s.doubted || errors.Is(err, sent.ErrRule)
+			s.membership.doubted = s.membership.doubted || errors.Is(err, sent.ErrRule)
 		}
 	}
 	if err == nil {
-		s.begun, s.sent = next, gone
+		at.begun, at.sent = next, gone
 		s.recordLocked()
 		return true
 	}
-	s.attempt = s.attemptOfLocked(p)
-	s.attempt.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error()}
+	at.newest = at.attemptOfLocked(p)
+	at.newest.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error()}
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
 	signal(s.engine.beat)
 	return false
 }
 
 // passedLocked is the newest round of this run of which this node has had the model; 0: none.
-func (s *session) passedLocked() (newest uint64) {
-	for _, m := range []round.Model{s.base, s.held} {
+func (ho *holding) passedLocked() (newest uint64) {
+	for _, m := range []round.Model{ho.base, ho.held} {
 		if m.Exists() {
 			newest = max(newest, m.Round)
 		}
@@ -43,6 +44,7 @@ func (s *session) passedLocked() (newest uint64) {
 }
 
 // publicLocked tells whether this node contributes the committed model.
-func (s *session) publicLocked() bool {
-	return s.closed && s.open.CheckinMode == modeActive && s.held.Exists()
+func (pr *program) publicLocked() bool {
+	s := pr.s
+	return pr.closed && s.open.CheckinMode == modeActive && s.model.held.Exists()
 }

@@ -2,29 +2,31 @@ package session
 
 // skipLocked answers the waiting Sync without a model when the swarm has given up what it offered: the program goes on with its
 // own weights, from the same base and for the same interval. If a newer model was committed meanwhile the program gets that.
-func (s *session) skipLocked() {
-	o := s.offered
-	if o == nil || o.seq > s.skippedLocked() || s.base != s.view.Model() {
+func (pr *program) skipLocked() {
+	s := pr.s
+	o := pr.offered
+	if o == nil || o.seq > pr.skippedLocked() || s.model.base != s.view.Model() {
 		return
 	}
-	if s.attempt.running() {
-		s.attempt.stop() // The program is about to write what it reads. Its task calls for the next reconciliation.
+	if s.attempts.newest.running() {
+		s.attempts.newest.stop() // The program is about to write what it reads. Its task calls for the next reconciliation.
 		return
 	}
-	r := &Result{Round: s.base.Round, Slot: s.heldSlot, Digest: s.base.Digest, Interval: max(s.open.SyncFrequency, 1), Skipped: true}
+	r := &Result{Round: s.model.base.Round, Slot: s.model.heldSlot, Digest: s.model.base.Digest, Interval: max(s.open.SyncFrequency, 1), Skipped: true}
 	if c := s.view.Committed; c.Round > 0 {
 		r.Interval = max(c.NextInterval, 1)
 	}
-	s.last, s.lastSeq, s.offered = r, o.seq, nil
+	pr.last, pr.lastSeq, pr.offered = r, o.seq, nil
 	s.recordLocked()
 	s.engine.cfg.Log.Warn("a round was skipped; the program trains on with its own weights", "contract", s.contract,
-		"round", s.base.Round+1, "reason", s.view.Skipped)
-	s.notifyLocked()
+		"round", s.model.base.Round+1, "reason", s.view.Skipped)
+	s.life.notifyLocked()
 	signal(s.engine.beat)
 }
 
 // skippedLocked is the newest Sync that the swarm has skipped.
-func (s *session) skippedLocked() uint64 {
+func (pr *program) skippedLocked() uint64 {
+	s := pr.s
 	if m := s.view.Session(s.id); m != nil {
 		return m.SkippedSeq
 	}

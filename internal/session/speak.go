@@ -14,29 +14,66 @@ type lastSaid struct {
 	sig    []byte // nil: the SN that it was told leads, and nobody has asked for one
 }
 
+// reports is what a session tells the leader.
+type reports struct {
+	s      *session
+	spoken lastSaid // what the last report was, and its signature
+}
+
 // livesApart is far more than what a session can say between two entries in its journal: a later life begins so far behind the
 // last number that is kept.
 const livesApart = 1 << 20
 
 // numberLocked numbers a report, and signs it if it is to be passed on.
-func (s *session) numberLocked(r *round.Report, passedOn bool) {
+func (rs *reports) numberLocked(r *round.Report, passedOn bool) {
+	s := rs.s
 	e := s.engine
 	if e.cfg.Sign == nil {
 		return
 	}
-	if said := statement.Message(e.cfg.Peer, r); s.spoken.said == nil || !bytes.Equal(said, s.spoken.said) {
-		s.spoken = lastSaid{number: s.spoken.number + 1, said: said}
+	if said := statement.Message(e.cfg.Peer, r); rs.spoken.said == nil || !bytes.Equal(said, rs.spoken.said) {
+		rs.spoken = lastSaid{number: rs.spoken.number + 1, said: said}
 	}
-	r.Number = s.spoken.number
-	if passedOn && s.spoken.sig == nil {
+	r.Number = rs.spoken.number
+	if passedOn && rs.spoken.sig == nil {
 		sig, err := e.cfg.Sign(statement.Message(e.cfg.Peer, r))
 		if err != nil { // the swarm refuses the report and says why
 			e.cfg.Log.Error("sign what is reported", "contract", s.contract, "err", err)
 			return
 		}
-		s.spoken.sig = sig
+		rs.spoken.sig = sig
 	}
 	if passedOn {
-		r.Signature = s.spoken.sig
+		r.Signature = rs.spoken.sig
 	}
+}
+
+// reportLocked is this session's part of a heartbeat.
+func (rs *reports) reportLocked() *round.Report {
+	s := rs.s
+	r := &round.Report{Session: s.id, Contract: s.contract, Run: s.run, Progress: rs.progressLocked()}
+	r.Held = s.model.copies.heldLocked()
+	if s.engine.heart.prove {
+		r.Proofs = s.model.copies.signed.Told()
+	}
+	of, offers := s.program.offersLocked()
+	if norm, known := s.norm.normLocked(of); offers && known && !s.program.finished {
+		r.Ready = &round.Ready{Seq: of.seq, BaseRound: of.base.Round, BaseDigest: of.base.Digest, UpdateNorm: norm, Refuses: s.peers.refusedLocked()}
+		if of.closed {
+			r.Ready.Seq, r.Ready.Weight = s.program.lastSeq, s.program.closedWeight()
+		} else {
+			r.Ready.Weight = s.program.offered.weight
+		}
+	}
+	if p := s.view.Plan; p != nil && s.attempts.atLocked(p) {
+		r.Done, r.Failed = s.attempts.newest.says(), s.attempts.newest.failed
+	}
+	return r
+}
+
+func (rs *reports) progressLocked() *round.Progress {
+	s := rs.s
+	p := s.program.progress
+	p.Phase = s.program.phaseLocked()
+	return &p
 }

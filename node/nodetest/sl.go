@@ -18,6 +18,7 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
+	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/node"
 )
 

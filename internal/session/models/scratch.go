@@ -23,13 +23,17 @@ type Slot interface {
 	io.WriterAt
 }
 
-// Slots are the three weight files of a session: what the program offers, and the two that take turns as the committed
-// model and the one being merged.
-type Slots interface {
-	// Local is where a program offers its weights.
+// LocalSlot is where a program offers its weights.
+type LocalSlot interface {
 	Local() Slot
 	// LocalName is the local slot's name as the program knows it.
 	LocalName() string
+}
+
+// Slots are the three weight files of a session: what the program offers, and the two that take turns as the committed
+// model and the one being merged.
+type Slots interface {
+	LocalSlot
 	Merging() Slot
 	Committed() Slot
 	// Merged says that the merging slot holds a whole model. Should this node be killed, its next life is shown the file with the note, a
