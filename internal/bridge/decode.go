@@ -23,19 +23,12 @@ const (
 	maxMethod    = 256
 )
 
-// OpenRequest is a validated wire.OpenRequest: defaults are filled in and Layout is made of its tensors.
-type OpenRequest struct {
-	wire.OpenRequest
-	Layout *merge.Layout
-}
-
-// DecodeOpen reads and validates the body of POST /v1/session. Its errors are ReasonedErrors that name the field.
-func DecodeOpen(body []byte) (OpenRequest, error) {
-	req := OpenRequest{OpenRequest: wire.OpenRequest{
-		Contract: wire.DefaultContract, Weight: 100, CheckinMode: "snapshot", SyncFrequency: 1,
-	}}
-	if err := decode(body, &req.OpenRequest); err != nil {
-		return OpenRequest{}, err
+// DecodeOpen reads and validates the body of POST /v1/session. It fills in defaults, and makes the layout of
+// the tensors. Its errors are ReasonedErrors that name the field.
+func DecodeOpen(body []byte) (wire.OpenRequest, *merge.Layout, error) {
+	req := wire.OpenRequest{Contract: wire.DefaultContract, Weight: 100, CheckinMode: "snapshot", SyncFrequency: 1}
+	if err := decode(body, &req); err != nil {
+		return wire.OpenRequest{}, nil, err
 	}
 	if req.Contract == "" {
 		req.Contract = wire.DefaultContract
@@ -55,10 +48,10 @@ func DecodeOpen(body []byte) (OpenRequest, error) {
 		checkText("framework", req.Framework),
 	)
 	if err != nil {
-		return OpenRequest{}, badRequest("%s", lineOf(err))
+		return wire.OpenRequest{}, nil, badRequest("%s", lineOf(err))
 	}
-	req.Layout, err = layoutOf(req.Tensors)
-	return req, err
+	layout, err := layoutOf(req.Tensors)
+	return req, layout, err
 }
 
 func layoutOf(tensors []wire.Tensor) (*merge.Layout, error) {

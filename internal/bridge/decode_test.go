@@ -15,9 +15,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"session":5}`))
 	f.Add([]byte("{\"\x00\""))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		open, err := bridge.DecodeOpen(b)
+		open, layout, err := bridge.DecodeOpen(b)
 		refused(t, err)
-		if err == nil && (open.Weight < 1 || open.Weight > 100 || open.MinPeers < 1 || open.Contract == "" || open.Layout == nil) {
+		if err == nil && (open.Weight < 1 || open.Weight > 100 || open.MinPeers < 1 || open.Contract == "" || layout == nil) {
 			t.Errorf("took %+v", open)
 		}
 		sync, err := bridge.DecodeSync(b, 100)

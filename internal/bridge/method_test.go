@@ -28,7 +28,7 @@ func TestMethodIsPassedOn(t *testing.T) {
 		if !json.Valid([]byte(body)) {
 			t.Fatal(body)
 		}
-		req, err := bridge.DecodeOpen([]byte(body))
+		req, _, err := bridge.DecodeOpen([]byte(body))
 		refused(t, err)
 		if (err != nil) != tt.bad || err == nil && req.Method != tt.want || err != nil && !strings.Contains(err.Error(), "method") {
 			t.Errorf("%.60s: %q, %v", tt.body, req.Method, err)

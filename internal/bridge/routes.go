@@ -85,15 +85,15 @@ func (s *Server) reply(w http.ResponseWriter, v any, err error) {
 }
 
 func (s *Server) serveOpen(ctx context.Context, body []byte) (any, error) {
-	req, err := DecodeOpen(body)
+	req, form, err := DecodeOpen(body)
 	if err != nil {
 		return nil, err
 	}
-	layout := req.Layout.Digest().String()
+	layout := form.Digest().String()
 	if err := s.beginOpen(ctx, layout, req.Verify); err != nil {
 		return nil, err
 	}
-	res, err := s.cfg.Handler.Open(ctx, req)
+	res, err := s.cfg.Handler.Open(ctx, req, form)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opening = false
@@ -103,8 +103,8 @@ func (s *Server) serveOpen(ctx context.Context, body []byte) (any, error) {
 	s.open = &openSession{id: res.Session, layout: layout, weight: req.Weight}
 	s.clients.use(ctx, res.Session)
 	return wire.OpenResponse{
-		Session: res.Session, Local: res.Local, Bytes: req.Layout.Bytes(), LayoutDigest: layout,
-		Offsets: req.Layout.Offsets(), Peer: res.Peer, APIVersion: wire.APIVersion,
+		Session: res.Session, Local: res.Local, Bytes: form.Bytes(), LayoutDigest: layout,
+		Offsets: form.Offsets(), Peer: res.Peer, APIVersion: wire.APIVersion,
 	}, nil
 }
 
@@ -166,11 +166,9 @@ func (s *Server) serveClose(ctx context.Context, body []byte) (any, error) {
 }
 
 // polled makes the answer of a blocking call. ctx is the request's, which outlives the long poll's.
-func (s *Server) polled(ctx context.Context, res SyncResult, err error) (any, error) {
-	out := wire.SyncResponse{
-		Round: res.Round, Slot: res.Slot, Interval: res.Interval, TrainingOver: res.TrainingOver, Contributed: res.Contributed,
-		Skipped: res.Skipped, Digest: res.Digest, SHA256: s.sumOf(res.Slot), Participants: append([]string{}, res.Participants...), Warnings: append([]string{}, res.Warnings...),
-	}
+func (s *Server) polled(ctx context.Context, res wire.SyncResponse, err error) (any, error) {
+	out := res
+	out.SHA256, out.Participants, out.Warnings = s.sumOf(res.Slot), append([]string{}, res.Participants...), append([]string{}, res.Warnings...)
 	var pending *PendingError
 	switch {
 	case errors.As(err, &pending):

@@ -13,20 +13,21 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // Handler is what the bridge asks of the session engine. Calls may come concurrently. Sync and Close may block until
 // their context ends, which it does after the long-poll limit, when the client hangs up and when the server stops.
 type Handler interface {
-	// Open enrols a session. The bridge has refused a second one before, unless the first one's program is gone.
-	Open(ctx context.Context, req OpenRequest) (OpenResult, error)
+	// Open enrols a session with a model of this layout; defaults are filled in. The bridge has refused a second one before, unless the first one's program is gone.
+	Open(ctx context.Context, req wire.OpenRequest, layout *merge.Layout) (OpenResult, error)
 	// Sync offers the weights in the local slot and returns the next committed model. It is repeated with the same Seq
 	// after a *PendingError or the context's error.
-	Sync(ctx context.Context, req wire.SyncRequest) (SyncResult, error)
+	Sync(ctx context.Context, req wire.SyncRequest) (wire.SyncResponse, error)
 	Report(ctx context.Context, req wire.ReportRequest) error
 	// Close ends training and returns the final model; it is repeated like Sync. Along with a *PendingError it may
 	// return Round and Slot of a newer model.
-	Close(ctx context.Context, req wire.CloseRequest) (SyncResult, error)
+	Close(ctx context.Context, req wire.CloseRequest) (wire.SyncResponse, error)
 	Abort(ctx context.Context, req wire.AbortRequest) error
 }
 
@@ -35,19 +36,6 @@ type OpenResult struct {
 	Session string // id, 1 to 64 bytes
 	Local   string // the local slot's name, as Slot.Name gives it
 	Peer    string // this node's name
-}
-
-// SyncResult is a committed model for the program.
-type SyncResult struct {
-	Round        uint64
-	Slot         string // the slot's name, as Slot.Name gives it
-	Interval     int    // batches until the next Sync
-	TrainingOver bool
-	Contributed  bool
-	Skipped      bool   // there is no new model
-	Digest       string // hex
-	Participants []string
-	Warnings     []string
 }
 
 // Config says where and for whom a Server serves.

@@ -24,6 +24,7 @@ import (
 	"github.com/swarmd/swarmd/internal/bridge"
 	"github.com/swarmd/swarmd/internal/bridge/program"
 	"github.com/swarmd/swarmd/internal/bridge/wire"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // engine is a swarm of one: a sync commits the local weights plus one in each byte.
@@ -40,7 +41,7 @@ type engine struct {
 	gone    chan struct{} // if set, closed when a Sync's context ends
 }
 
-func (e *engine) Open(_ context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
+func (e *engine) Open(_ context.Context, req wire.OpenRequest, layout *merge.Layout) (bridge.OpenResult, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if req.Contract == "refused" {
@@ -53,19 +54,19 @@ func (e *engine) Open(_ context.Context, req bridge.OpenRequest) (bridge.OpenRes
 		_ = e.slots.Close()
 	}
 	var err error
-	e.slots, err = e.server.CreateSlots(req.Layout.Bytes())
+	e.slots, err = e.server.CreateSlots(layout.Bytes())
 	if err != nil {
 		return bridge.OpenResult{}, err
 	}
 	return bridge.OpenResult{Session: "0123456789abcdef", Local: e.slots.Local().Name(), Peer: "sl-0"}, nil
 }
 
-func (e *engine) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncResult, error) {
+func (e *engine) Sync(ctx context.Context, req wire.SyncRequest) (wire.SyncResponse, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.pending > 0 {
 		e.pending--
-		return bridge.SyncResult{}, &bridge.PendingError{Waiting: "1 more peer"}
+		return wire.SyncResponse{}, &bridge.PendingError{Waiting: "1 more peer"}
 	}
 	if holds := e.holds; holds != nil {
 		e.mu.Unlock()
@@ -79,26 +80,26 @@ func (e *engine) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncRes
 				close(e.gone)
 				e.gone = nil
 			}
-			return bridge.SyncResult{}, ctx.Err()
+			return wire.SyncResponse{}, ctx.Err()
 		}
 	}
 	return e.mergeLocked(req.Seq)
 }
 
-func (e *engine) mergeLocked(seq uint64) (bridge.SyncResult, error) {
+func (e *engine) mergeLocked(seq uint64) (wire.SyncResponse, error) {
 	b := make([]byte, e.slots.Local().Size())
 	if _, err := e.slots.Local().ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		return bridge.SyncResult{}, err
+		return wire.SyncResponse{}, err
 	}
 	for i := range b {
 		b[i]++
 	}
 	if _, err := e.slots.Merging().WriteAt(b, 0); err != nil {
-		return bridge.SyncResult{}, err
+		return wire.SyncResponse{}, err
 	}
 	e.round = seq
 	e.slots.Merged("")
-	return bridge.SyncResult{Round: seq, Slot: e.slots.Commit(), Interval: 16, Contributed: true, Participants: []string{"sl-0"}}, nil
+	return wire.SyncResponse{Round: seq, Slot: e.slots.Commit(), Interval: 16, Contributed: true, Participants: []string{"sl-0"}}, nil
 }
 
 func (e *engine) Report(_ context.Context, req wire.ReportRequest) error {
@@ -108,7 +109,7 @@ func (e *engine) Report(_ context.Context, req wire.ReportRequest) error {
 	return nil
 }
 
-func (e *engine) Close(_ context.Context, req wire.CloseRequest) (bridge.SyncResult, error) {
+func (e *engine) Close(_ context.Context, req wire.CloseRequest) (wire.SyncResponse, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	res, err := e.mergeLocked(req.Seq + 1)

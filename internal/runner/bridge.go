@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // explainTime bounds a question that only makes a waiting program's log nicer.
@@ -24,11 +25,11 @@ type Handler struct {
 var _ bridge.Handler = Handler{}
 
 // Open implements bridge.Handler.
-func (h Handler) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
+func (h Handler) Open(ctx context.Context, req wire.OpenRequest, layout *merge.Layout) (bridge.OpenResult, error) {
 	opened, err := h.Engine.Open(ctx, round.Open{
 		Contract: req.Contract, Terms: round.Terms{MinPeers: uint32(req.MinPeers), Method: req.Method}, CheckinMode: req.CheckinMode, //nolint:gosec // bounded by the bridge
 		SyncFrequency: uint32(req.SyncFrequency), Adaptive: req.Adaptive, Weight: uint32(req.Weight), TotalEpochs: uint32(req.TotalEpochs), //nolint:gosec // likewise
-	}, req.Layout)
+	}, layout)
 	if err != nil {
 		return bridge.OpenResult{}, err
 	}
@@ -36,7 +37,7 @@ func (h Handler) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenR
 }
 
 // Sync implements bridge.Handler.
-func (h Handler) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncResult, error) {
+func (h Handler) Sync(ctx context.Context, req wire.SyncRequest) (wire.SyncResponse, error) {
 	r, err := h.Engine.Sync(ctx, req.Session, req.Seq, uint32(req.Weight)) //nolint:gosec // bounded by the bridge
 	return h.result(r, err)
 }
@@ -54,7 +55,7 @@ func (h Handler) Report(_ context.Context, req wire.ReportRequest) error {
 }
 
 // Close implements bridge.Handler.
-func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (bridge.SyncResult, error) {
+func (h Handler) Close(ctx context.Context, req wire.CloseRequest) (wire.SyncResponse, error) {
 	r, err := h.Engine.Close(ctx, req.Session, req.Mode)
 	return h.result(r, err)
 }
@@ -64,16 +65,16 @@ func (h Handler) Abort(ctx context.Context, req wire.AbortRequest) error {
 	return h.Engine.Abort(ctx, req.Session, req.Reason)
 }
 
-func (h Handler) result(r *session.Result, err error) (bridge.SyncResult, error) {
+func (h Handler) result(r *session.Result, err error) (wire.SyncResponse, error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		ctx, cancel := context.WithTimeout(context.Background(), explainTime)
 		defer cancel()
-		return bridge.SyncResult{}, &bridge.PendingError{Waiting: h.Engine.Waiting(ctx)}
+		return wire.SyncResponse{}, &bridge.PendingError{Waiting: h.Engine.Waiting(ctx)}
 	}
 	if err != nil {
-		return bridge.SyncResult{}, err
+		return wire.SyncResponse{}, err
 	}
-	return bridge.SyncResult{
+	return wire.SyncResponse{
 		Round: r.Round, Slot: r.Slot, Interval: int(r.Interval), TrainingOver: r.TrainingOver, Contributed: r.Contributed,
 		Skipped: r.Skipped, Digest: r.Digest, Participants: r.Participants,
 	}, nil

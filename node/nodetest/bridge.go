@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/internal/runner"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
+	"github.com/swarmd/swarmd/merge"
 )
 
 // daemon is one run's side of the bridge.
@@ -178,22 +179,24 @@ func call[T any](ctx context.Context, e *entry, fn func(ctx context.Context, h b
 }
 
 // Open implements bridge.Handler.
-func (e *entry) Open(ctx context.Context, req bridge.OpenRequest) (bridge.OpenResult, error) {
-	return call(ctx, e, func(ctx context.Context, h bridge.Handler) (bridge.OpenResult, error) { return h.Open(ctx, req) })
+func (e *entry) Open(ctx context.Context, req wire.OpenRequest, layout *merge.Layout) (bridge.OpenResult, error) {
+	return call(ctx, e, func(ctx context.Context, h bridge.Handler) (bridge.OpenResult, error) {
+		return h.Open(ctx, req, layout)
+	})
 }
 
 // Sync implements bridge.Handler.
-func (e *entry) Sync(ctx context.Context, req wire.SyncRequest) (bridge.SyncResult, error) {
-	return e.poll(ctx, func(ctx context.Context, h bridge.Handler) (bridge.SyncResult, error) { return h.Sync(ctx, req) })
+func (e *entry) Sync(ctx context.Context, req wire.SyncRequest) (wire.SyncResponse, error) {
+	return e.poll(ctx, func(ctx context.Context, h bridge.Handler) (wire.SyncResponse, error) { return h.Sync(ctx, req) })
 }
 
 // Close implements bridge.Handler.
-func (e *entry) Close(ctx context.Context, req wire.CloseRequest) (bridge.SyncResult, error) {
-	return e.poll(ctx, func(ctx context.Context, h bridge.Handler) (bridge.SyncResult, error) { return h.Close(ctx, req) })
+func (e *entry) Close(ctx context.Context, req wire.CloseRequest) (wire.SyncResponse, error) {
+	return e.poll(ctx, func(ctx context.Context, h bridge.Handler) (wire.SyncResponse, error) { return h.Close(ctx, req) })
 }
 
 // poll is call for the two that block: no daemon in time means to ask again.
-func (e *entry) poll(ctx context.Context, fn func(ctx context.Context, h bridge.Handler) (bridge.SyncResult, error)) (bridge.SyncResult, error) {
+func (e *entry) poll(ctx context.Context, fn func(ctx context.Context, h bridge.Handler) (wire.SyncResponse, error)) (wire.SyncResponse, error) {
 	res, err := call(ctx, e, fn)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &bridge.PendingError{Waiting: "waiting for the swarm daemon to return"}

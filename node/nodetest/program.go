@@ -164,9 +164,9 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 	if err != nil {
 		return err
 	}
-	opened, err := h.Open(ctx, bridge.OpenRequest{Layout: layout, OpenRequest: wire.OpenRequest{
+	opened, err := h.Open(ctx, wire.OpenRequest{
 		Contract: p.Contract, MinPeers: p.MinPeers, SyncFrequency: 4, CheckinMode: p.Mode, Weight: p.Weight, Method: p.Method,
-	}})
+	}, layout)
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
 	}
@@ -214,7 +214,7 @@ func (r *Run) train(ctx context.Context, h bridge.Handler) error {
 			return err
 		}
 	}
-	res, err := r.poll(ctx, func(ctx context.Context) (bridge.SyncResult, error) {
+	res, err := r.poll(ctx, func(ctx context.Context) (wire.SyncResponse, error) {
 		return h.Close(ctx, wire.CloseRequest{Session: opened.Session, Seq: seq, Mode: p.Mode})
 	})
 	if err != nil {
@@ -236,8 +236,8 @@ func (r *Run) write(files *slots, seq uint64, model []byte) error {
 	return err
 }
 
-func (r *Run) sync(ctx context.Context, h bridge.Handler, seq uint64) (bridge.SyncResult, error) {
-	res, err := r.poll(ctx, func(ctx context.Context) (bridge.SyncResult, error) {
+func (r *Run) sync(ctx context.Context, h bridge.Handler, seq uint64) (wire.SyncResponse, error) {
+	res, err := r.poll(ctx, func(ctx context.Context) (wire.SyncResponse, error) {
 		return h.Sync(ctx, wire.SyncRequest{Session: r.session, Seq: seq, Weight: r.Program.Weight})
 	})
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *Run) sync(ctx context.Context, h bridge.Handler, seq uint64) (bridge.Sy
 }
 
 // poll repeats a call until it is answered.
-func (r *Run) poll(ctx context.Context, call func(context.Context) (bridge.SyncResult, error)) (bridge.SyncResult, error) {
+func (r *Run) poll(ctx context.Context, call func(context.Context) (wire.SyncResponse, error)) (wire.SyncResponse, error) {
 	for {
 		callCtx, cancel := context.WithTimeout(ctx, longPoll)
 		res, err := call(callCtx)
@@ -265,14 +265,14 @@ func (r *Run) poll(ctx context.Context, call func(context.Context) (bridge.SyncR
 }
 
 // skipped notes that a Sync was answered without a model.
-func (r *Run) skipped(seq uint64, res bridge.SyncResult) {
+func (r *Run) skipped(seq uint64, res wire.SyncResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handed = append(r.handed, Handed{Seq: seq, Round: res.Round, Digest: res.Digest, Skipped: true})
 }
 
 // take reads the slot that an answer names and holds it to the digest.
-func (r *Run) take(files *slots, seq uint64, res bridge.SyncResult) ([]byte, error) {
+func (r *Run) take(files *slots, seq uint64, res wire.SyncResponse) ([]byte, error) {
 	f := files.file(res.Slot)
 	if f == nil {
 		return nil, fmt.Errorf("sync %d: no slot %q", seq, res.Slot)
