@@ -23,13 +23,16 @@ type adoption struct {
 }
 
 type adoptionTimes struct {
-	since  time.Time // since when nodes that may be most of them hold newer models than the state knows of
-	inVain bool      // they did not prove any in time
+	since     time.Time // since when nodes that may be most of them say that they hold newer models than the state knows of
+	claimants int       // how many say so
+	last      time.Time // when the last of them came
+	inVain    bool      // they did not prove any in time
 }
 
 // ahead looks whether nodes hold newer models than this state knows of, as they do when the SNs were restored from a backup. Until it is
 // decided which of them most of the nodes have signed, for the stall grace at most, no round is planned. It is false while nothing is
-// wrong, when too few say so to be most, and when it could not be proven in time.
+// wrong, when too few say so to be most, and when it could not be proven in time: who has been asked and proves nothing does not count, as
+// a power cut can leave nodes with a model that was merged and never committed.
 func (ad *adoption) ahead() bool {
 	if ad.facts.c.Terms == nil || !ad.facts.claimed() {
 		ad.times.since = time.Time{}
@@ -51,7 +54,10 @@ func (ad *adoption) ahead() bool {
 	}
 	now := ad.facts.in.Now
 	if ad.times.since.IsZero() {
-		ad.times.since = now
+		ad.times.since, ad.times.claimants = now, 0
+	}
+	if len(claims) > ad.times.claimants {
+		ad.times.claimants, ad.times.last = len(claims), now
 	}
 	since := now.Sub(ad.times.since)
 	grace := max(ad.facts.cfg.StallGrace, 2*ad.facts.cfg.HeartbeatTimeout)
@@ -60,7 +66,8 @@ func (ad *adoption) ahead() bool {
 		ad.adopt(*p, newest)
 		return true
 	}
-	if since >= grace {
+	asked := now.Sub(ad.times.last) >= ad.facts.cfg.HeartbeatTimeout
+	if since >= grace || asked && 2*(proving(reports, ad.facts.c.Round())+unheard) <= live {
 		ad.times.inVain = true
 	}
 	if ad.times.inVain || ad.facts.c.Plan != nil {
@@ -102,6 +109,17 @@ func (f *facts) unproven(reports []Report, claims map[string]bool) (live, unhear
 	}
 	slices.Sort(silent)
 	return live, unheard, silent
+}
+
+// proving counts the nodes that have signed a round behind the last one.
+func proving(reports []Report, last uint64) int {
+	by := map[string]bool{}
+	for _, r := range reports {
+		if slices.ContainsFunc(r.Proofs, func(p ledger.Round) bool { return p.Round > last }) {
+			by[r.Node] = true
+		}
+	}
+	return len(by)
 }
 
 // proven finds the newest round behind the last one whose model somebody holds and most nodes with a session have signed. Those that are
