@@ -163,7 +163,7 @@ func refusalOf(err error) *JoinRefusal {
 	}
 }
 
-// notAdmitted tells whether an SN was refused for want of an operator's word.
+// notAdmitted reports whether an SN was refused for want of an operator's word.
 func notAdmitted(err error) bool {
 	refusal, ok := errors.AsType[*JoinRefusal](err)
 	return ok && refusal.Reason == state.ReasonNotAdmitted

@@ -15,7 +15,7 @@ func ban(name string) state.BanNode {
 	return state.BanNode{PeerID: "id" + name, Reason: "copied", By: "spiffe://a.example/swarm/swci", AtMS: 1}
 }
 
-// member tells whether a server is in the configuration as another one sees it.
+// member reports whether a server is in the configuration as another one sees it.
 func (s *swarm) member(on, name string) bool {
 	for _, m := range s.servers[on].Servers() {
 		if m.Name == name {

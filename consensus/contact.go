@@ -147,7 +147,7 @@ func (c *contact) retry(ctx context.Context, try func(ctx context.Context, leade
 	}
 }
 
-// passing tells whether an error may be gone at the next try, with the same or another leader.
+// passing reports whether an error may be gone at the next try, with the same or another leader.
 func passing(err error) bool {
 	if _, rejected := errors.AsType[*state.Error](err); rejected {
 		return false

@@ -28,7 +28,7 @@ func HoldConfiguration(g *Group) (release func()) {
 	return g.members.release
 }
 
-// Allows tells whether the group takes raft messages and requests of a peer.
+// Allows reports whether the group takes raft messages and requests of a peer.
 func Allows(g *Group, p Peer) bool { return g.endpoint.allow(p) }
 
 // AskJoin sends one join and returns its answer.

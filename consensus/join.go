@@ -43,7 +43,7 @@ type JoinResponse struct {
 	Nonce []byte `json:"nonce,omitempty"`
 	// SwarmID is the swarm joined.
 	SwarmID string `json:"swarm_id,omitempty"`
-	// Voter tells whether the server votes already; it may be made a voter later.
+	// Voter reports whether the server votes already; it may be made a voter later.
 	Voter bool `json:"voter,omitempty"`
 	// Index is the log index of the registration.
 	Index uint64 `json:"index,omitempty"`

@@ -291,7 +291,7 @@ func (m *membership) expelStrangers(ctx context.Context) {
 	}
 }
 
-// belongs tells whether the newest state has a server of the configuration, which registers before it becomes one. Only a founder
+// belongs reports whether the newest state has a server of the configuration, which registers before it becomes one. Only a founder
 // is one before: this server.
 func (m *membership) belongs(name, id string) bool {
 	view := m.replica.view()

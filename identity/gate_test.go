@@ -214,7 +214,7 @@ func (p pipes) dial(from string) net.Conn {
 	return ours
 }
 
-// closed tells whether the gate has closed the other end.
+// closed reports whether the gate has closed the other end.
 func closed(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.Read(make([]byte, 1))

@@ -58,7 +58,7 @@ const (
 	peekedEnd // or an error
 )
 
-// peek tells whether the peer has spoken. Of what is no socket nothing is known: it is taken to have.
+// peek reports whether the peer has spoken. Of what is no socket nothing is known: it is taken to have.
 func (c *GatedConn) peek() (found peeked) {
 	raw := rawOf(c.Conn)
 	if raw == nil {

@@ -90,7 +90,7 @@ func (z *weiszfeld) run(centre int) []float64 {
 	return end
 }
 
-// from iterates, and tells whether that came to an end by itself.
+// from iterates, and reports whether that came to an end by itself.
 func (z *weiszfeld) from(begin []float64) (end []float64, settled bool) {
 	now, next, before := slices.Clone(begin), make([]float64, z.n), slices.Clone(begin)
 	var steps [3]float64 // the last ones, newest first

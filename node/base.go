@@ -78,7 +78,7 @@ func (b *base) close() {
 		errs = append(errs, b.dir.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
-		b.cfg.Log.Warn("close node", "err", err)
+		b.cfg.Log.Warn("could not close the node", "err", err)
 	}
 }
 

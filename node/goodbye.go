@@ -32,7 +32,7 @@ func (s *sl) endSession(ctx context.Context, engine *session.Engine) {
 	ctx, cancel := s.lastWords(ctx)
 	defer cancel()
 	if err := engine.Leave(ctx, reasonStopped); err != nil {
-		s.cfg.Log.Warn("tell the contract that this node was stopped", "err", err)
+		s.cfg.Log.Warn("could not tell the contract that this node was stopped", "err", err)
 	}
 }
 
@@ -49,8 +49,8 @@ func (s *sl) goodbye(ctx context.Context, api *client.Client, ended error) {
 	ctx, cancel := s.lastWords(ctx)
 	defer cancel()
 	if err := api.LeaveNode(ctx, reason); err != nil {
-		s.cfg.Log.Warn("say goodbye to the swarm; it will find out by itself", "err", err)
+		s.cfg.Log.Warn("could not tell the swarm that this node leaves; it will find out by itself", "err", err)
 		return
 	}
-	s.cfg.Log.Info("said goodbye to the swarm", "reason", reason)
+	s.cfg.Log.Info("left the swarm", "reason", reason)
 }

@@ -56,7 +56,7 @@ func Command(name, peerID string) string {
 	return "swarmctl admit node " + name + " --peer-id " + peerID
 }
 
-// TellsBan tells whether an SN refuses even the connection because a node key is banned. It is the text of state's own error: who
+// TellsBan reports whether an SN refuses even the connection because a node key is banned. It is the text of state's own error: who
 // is banned is told on the connection, which knows no reasons. An SN that lies gains no more than by refusing the join.
 func TellsBan(err error, peerID string) bool {
 	return strings.Contains(err.Error(), "node key "+peerID+" (") && strings.Contains(err.Error(), " is banned")

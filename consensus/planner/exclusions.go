@@ -75,7 +75,7 @@ const (
 	doubtRounds    = 10
 )
 
-// unsettled notes that the round could not go on with what a node said, though nobody can tell whether it was wrong.
+// unsettled notes that the round could not go on with what a node said, though nobody can report whether it was wrong.
 func (e *exclusions) unsettled(node string) {
 	if e.doubts == nil {
 		e.doubts = map[string][]uint64{}

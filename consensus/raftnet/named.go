@@ -35,7 +35,7 @@ func (n *Named) Clear() {
 	n.by = nil
 }
 
-// Has tells whether anybody has named a peer.
+// Has reports whether anybody has named a peer.
 func (n *Named) Has(peerID string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -35,13 +35,13 @@ type Config struct {
 	Term     *atomic.Uint64 // raft's, as it was stored last
 	Election time.Duration
 	Log      *slog.Logger
-	// Genuine tells whether a peer is who its node key says, and not banned.
+	// Genuine reports whether a peer is who its node key says, and not banned.
 	Genuine func(Peer) bool
 	// Servers returns the newest configuration.
 	Servers func() []raft.Server
 	// Leader returns the leader's address; empty: none is known.
 	Leader func() string
-	// Named tells whether somebody trusted has named a peer as a server that this one's configuration lacks.
+	// Named reports whether somebody trusted has named a peer as a server that this one's configuration lacks.
 	Named func(peerID string) bool
 	// Tell tells the server at an address that this leader hands over to another one. It may block until ctx ends.
 	Tell func(ctx context.Context, address, successorID string)
@@ -83,7 +83,7 @@ func (t *Transport) Handle(conn net.Conn, peer Peer) { t.layer.handle(conn, peer
 // CloseOf closes the open streams of the peers for whom out is true.
 func (t *Transport) CloseOf(out func(peerID string) bool) { t.layer.closeOf(out) }
 
-// fits tells whether a message's term is one to believe. What is not above the stored one changes nothing, whatever a clock
+// fits reports whether a message's term is one to believe. What is not above the stored one changes nothing, whatever a clock
 // that was set back says.
 func (t *Transport) fits(term uint64) bool {
 	return term <= max(Ceiling(time.Now()), t.cfg.Term.Load())
@@ -348,7 +348,7 @@ func (t *Transport) judgeRequest(peer Peer, request any) error {
 	return nil
 }
 
-// readable tells whether raft can take an entry: one whose configuration does not decode makes it panic, again at each start.
+// readable reports whether raft can take an entry: one whose configuration does not decode makes it panic, again at each start.
 func readable(entry *raft.Log) bool {
 	switch entry.Type {
 	case raft.LogCommand, raft.LogNoop, raft.LogBarrier:
@@ -365,7 +365,7 @@ func isConfiguration(b []byte) (ok bool) {
 	return true
 }
 
-// Known tells whether raft's messages are taken from a peer: it is of the configuration, or was named as a server, as
+// Known reports whether raft's messages are taken from a peer: it is of the configuration, or was named as a server, as
 // to one that joins and has no configuration yet.
 func (t *Transport) Known(peerID string) bool {
 	for _, s := range t.cfg.Servers() {
@@ -376,7 +376,7 @@ func (t *Transport) Known(peerID string) bool {
 	return t.cfg.Named(peerID)
 }
 
-// Leads tells whether this server knows the peer as its leader.
+// Leads reports whether this server knows the peer as its leader.
 func (t *Transport) Leads(peerID string) bool {
 	id, _, err := ParseAddress(t.cfg.Leader())
 	return err == nil && id == peerID

@@ -30,7 +30,7 @@ func (r *Roster) SetBehind(name string, behind bool) {
 	delete(r.behind, name)
 }
 
-// IsBehind tells whether a server lacks records of the ledger.
+// IsBehind reports whether a server lacks records of the ledger.
 func (r *Roster) IsBehind(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

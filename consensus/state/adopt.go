@@ -211,7 +211,7 @@ func (c *Contract) enough(s *State, p ledger.Round, signers map[string]bool) err
 	return nil
 }
 
-// adopts tells whether a committed round is the one that was adopted last.
+// adopts reports whether a committed round is the one that was adopted last.
 func (c *Contract) adopts(r *CommittedRound) bool {
 	a := c.Adopted
 	return a != nil && r.Round == a.Round && r.Digest == a.Digest && validHex(r.Digest, 64) && a.Proven > a.Last && a.Round > a.Proven

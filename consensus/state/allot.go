@@ -159,7 +159,7 @@ func Unit(spiffeID, peerID string) string {
 	return peerID
 }
 
-// OwnID tells whether a SPIFFE ID is a single node's (spiffe://DOMAIN/swarm/ROLE/NAME) and not one that nodes of a role share.
+// OwnID reports whether a SPIFFE ID is a single node's (spiffe://DOMAIN/swarm/ROLE/NAME) and not one that nodes of a role share.
 func OwnID(spiffeID string) bool {
 	rest, ok := strings.CutPrefix(spiffeID, "spiffe://")
 	return ok && strings.Count(rest, "/") >= 3

@@ -120,7 +120,7 @@ func checkPeerID(id string) error {
 	return nil
 }
 
-// oneLine tells whether s has no control characters.
+// oneLine reports whether s has no control characters.
 func oneLine(s string) bool {
 	for _, r := range s {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {

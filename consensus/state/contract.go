@@ -113,7 +113,7 @@ func (c *Contract) Phase() Phase {
 	}
 }
 
-// FinalDue tells whether minPeers sessions have closed, so that the next round is the last. A committed close counts even
+// FinalDue reports whether minPeers sessions have closed, so that the next round is the last. A committed close counts even
 // if its SL died since.
 func (c *Contract) FinalDue() bool {
 	if c.Terms == nil || c.Over {

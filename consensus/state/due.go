@@ -31,10 +31,10 @@ func (c *Contract) due() Due {
 // Epoch is the least that the next plan of the round that is due may have.
 func (c *Contract) Epoch() uint64 { return c.due().Epoch }
 
-// Sent tells whether the owners of the round's leaves may have some of a participant's contribution.
+// Sent reports whether the owners of the round's leaves may have some of a participant's contribution.
 func (c *Contract) Sent(p Participant) bool { return holds(c.due().Sent, p) }
 
-// Spent tells whether a participant's contribution must count 0, as others than these owners may have leaves of it.
+// Spent reports whether a participant's contribution must count 0, as others than these owners may have leaves of it.
 func (c *Contract) Spent(p Participant) bool { return holds(c.due().Spent, p) }
 
 func holds(seqs map[string]uint64, p Participant) bool {

@@ -55,7 +55,7 @@ func (c *Contract) fail(reason string) {
 	c.PendingReason = Clip(reason, maxShort)
 }
 
-// notFinite tells whether a session's end is, by rule, the end of all.
+// notFinite reports whether a session's end is, by rule, the end of all.
 func (c *Contract) notFinite(reason string) bool {
 	return c.Rules != nil && c.Rules.NonFinite == NonFiniteFail && strings.HasPrefix(reason, EndNonFinite)
 }

@@ -16,7 +16,7 @@ const endLeft = "left: "
 type LeaveNode struct {
 	Node string `json:"node"`
 	// TokenHash is of the token that it speaks with. If the node has registered again since, the goodbye is that of an
-	// earlier life of it, come late, and changes nothing.
+	// previous run of it, come late, and changes nothing.
 	TokenHash string `json:"token_hash"`
 	Reason    string `json:"reason"` // 1 to MaxLeaveReason bytes of one line
 	AtMS      int64  `json:"at_ms"`
@@ -54,7 +54,7 @@ func (c LeaveNode) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
-// Left tells whether the node said goodbye and has not registered since.
+// Left reports whether the node said goodbye and has not registered since.
 func (n *Node) Left() bool { return n.LeftReason != "" }
 
 func validLeft(reason string) bool {

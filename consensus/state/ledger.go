@@ -75,7 +75,7 @@ func (c RecordBundle) records(_, _ *State) (int64, []ledger.Body) {
 	return c.AtMS, []ledger.Body{ledger.Bundle{TrustDomain: c.TrustDomain, Certificates: c.Certificates}}
 }
 
-// hasTrained tells whether rounds have been committed, or runs begun anew, or may have been in contracts that are gone.
+// hasTrained reports whether rounds have been committed, or runs begun anew, or may have been in contracts that are gone.
 func (s *State) hasTrained() bool {
 	for _, c := range s.Contracts {
 		if c.Committed != nil || c.Run > 1 {

@@ -83,7 +83,7 @@ func (l *LostModel) String() string {
 		l.Round, l.ResumedRound, l.Round+1)
 }
 
-// HasModel tells whether there is a committed model: not before the first round, nor when training began anew since.
+// HasModel reports whether there is a committed model: not before the first round, nor when training began anew since.
 func (c *Contract) HasModel() bool { return c.Committed != nil && c.Committed.Digest != "" }
 
 // checkCommitted holds what must be true of the last committed round.

@@ -58,7 +58,7 @@ func proofOf(c RegisterNode) *Proof {
 	return &Proof{Chain: c.Chain, Signature: c.Signature, Digest: hex.EncodeToString(h.Sum(nil))}
 }
 
-// HasToken tells whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
+// HasToken reports whether hash (hex SHA-256) is one of the node's valid token hashes. Tokens are 256 random bits and only
 // their hashes are compared, so the comparison's time tells nothing.
 func (n *Node) HasToken(hash string) bool { return hash != "" && slices.Contains(n.TokenHashes, hash) }
 
@@ -144,13 +144,13 @@ func (c RegisterNode) records(_, next *State) (int64, []ledger.Body) {
 	}}
 }
 
-// mayRenew tells whether the registration's SPIFFE ID may follow the old one: it is the same, or a node of a shared ID
+// mayRenew reports whether the registration's SPIFFE ID may follow the old one: it is the same, or a node of a shared ID
 // has got one of its own. Never the other way: who holds a shared SVID and a stolen key is not the node.
 func (c RegisterNode) mayRenew(old *Node) bool {
 	return old.SPIFFEID == "" || c.Node.SPIFFEID == old.SPIFFEID || c.Node.SPIFFEID == old.SPIFFEID+"/"+old.Name
 }
 
-// Bears tells whether an SVID of this SPIFFE ID may show together with the node's key: it is the one that the node
+// Bears reports whether an SVID of this SPIFFE ID may show together with the node's key: it is the one that the node
 // registered with, or one of the node's own that it has not registered yet.
 func (n *Node) Bears(spiffeID string) bool {
 	return RegisterNode{Node: Node{SPIFFEID: spiffeID}}.mayRenew(n)
@@ -191,7 +191,7 @@ func (c RegisterNode) check() error {
 	return c.checkProof()
 }
 
-// fitsRole tells whether a SPIFFE ID names no other role than this one. What the network proves is not seen here: who
+// fitsRole reports whether a SPIFFE ID names no other role than this one. What the network proves is not seen here: who
 // proposes for others could else make an SN of what they registered as an SL, or the other way.
 func fitsRole(spiffeID, role string) bool {
 	_, path, _ := strings.Cut(strings.TrimPrefix(spiffeID, "spiffe://"), "/")
@@ -203,7 +203,7 @@ func fitsRole(spiffeID, role string) bool {
 	return named == role
 }
 
-// printable tells whether s has visible ASCII characters only: these fields reach the terminals of others.
+// printable reports whether s has visible ASCII characters only: these fields reach the terminals of others.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

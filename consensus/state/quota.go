@@ -20,7 +20,7 @@ const (
 	MaxMadeInAll = maxContracts / 2
 )
 
-// within holds a node to what it may have in the state. known tells whether its session's contract was there.
+// within holds a node to what it may have in the state. known reports whether its session's contract was there.
 func (o OpenSession) within(s *State, c *Contract, known bool) error {
 	use := s.UseOf(o.Node)
 	if c.SessionOf(o.Node) == nil && use.Open >= MaxSessions {
@@ -41,7 +41,7 @@ func (o OpenSession) within(s *State, c *Contract, known bool) error {
 }
 
 // trim forgets ended sessions beyond what nodes, and all together, may have, of the contracts that a command has touched: the
-// oldest first, and never a node's newest in a contract. It tells whether it did.
+// oldest first, and never a node's newest in a contract. It reports whether it did.
 func (s *State) trim() bool {
 	if s.sums.ended <= MaxEndedInAll && !s.overfull() {
 		return false
@@ -75,7 +75,7 @@ func (s *State) trim() bool {
 	return trimmed
 }
 
-// overfull tells whether a node that the command was about has too many ended sessions.
+// overfull reports whether a node that the command was about has too many ended sessions.
 func (s *State) overfull() bool {
 	for name := range s.touched.contracts {
 		c := s.Contracts[name]

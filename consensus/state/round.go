@@ -38,7 +38,7 @@ func (p Participant) Runs() []LeafRun {
 	return append([]LeafRun{{First: p.ShardFirst, Leaves: p.ShardLeaves}}, p.MoreShards...)
 }
 
-// Equal tells whether nothing differs that a plan proposes.
+// Equal reports whether nothing differs that a plan proposes.
 func (p Participant) Equal(o Participant) bool {
 	return p.Session == o.Session && p.Node == o.Node && p.Weight == o.Weight && p.Seq == o.Seq &&
 		p.FactorBits == o.FactorBits && p.NormBits == o.NormBits && slices.Equal(p.Runs(), o.Runs())
@@ -225,7 +225,7 @@ func (c *Contract) heaviest() uint32 {
 // largestNorm are the bits of the largest float64: those of infinity, NaN and what is below 0 are above.
 const largestNorm = 0x7fefffffffffffff
 
-// validFactor tells whether bits are 0 or those of a float64 over 0 and up to 1: such numbers are ordered as their bits.
+// validFactor reports whether bits are 0 or those of a float64 over 0 and up to 1: such numbers are ordered as their bits.
 func validFactor(bits uint64) bool {
 	const one = 0x3ff0000000000000
 	return bits <= one

@@ -52,7 +52,7 @@ const MaxWitnesses = 8
 // MeanMethod is how models are merged when neither session nor rules say.
 const MeanMethod = "mean"
 
-// Equal tells whether both demand the same; nil is not the same as rules that demand nothing.
+// Equal reports whether both demand the same; nil is not the same as rules that demand nothing.
 func (r *Rules) Equal(o *Rules) bool {
 	if r == nil || o == nil {
 		return r == o
@@ -68,7 +68,7 @@ func (r *Rules) text() string { return fmt.Sprintf("%+v", *r) }
 
 func (r *Rules) none() bool { return r.Equal(&Rules{}) }
 
-// fit tells whether sessions with these terms obey the rules; nil rules demand nothing.
+// fit reports whether sessions with these terms obey the rules; nil rules demand nothing.
 func (r *Rules) fit(t Terms) bool {
 	return r == nil || (r.Method == "" || r.Method == t.Method) && (r.MinPeers == 0 || r.MinPeers == t.MinPeers)
 }
@@ -135,7 +135,7 @@ func checkPatterns(list []string, what string) error {
 	return nil
 }
 
-// allows tells whether a node may take part; nil rules let every SL.
+// allows reports whether a node may take part; nil rules let every SL.
 func (r *Rules) allows(n *Node) bool {
 	if r == nil || len(r.Allow) == 0 {
 		return true
@@ -189,7 +189,7 @@ func tooFewFor(method string, least, minPeers uint32) error {
 		"%s needs %d peers: minPeers is %d", clip(method, 80), least, minPeers)
 }
 
-// capFits tells whether n peers can each stay within a share of the whole.
+// capFits reports whether n peers can each stay within a share of the whole.
 func capFits(ppm uint32, n uint64) bool { return uint64(ppm)*n >= PPM }
 
 // share writes millionths as a short decimal.
@@ -264,10 +264,10 @@ func (o CreateContract) records(_, next *State) (int64, []ledger.Body) {
 	return o.AtMS, []ledger.Body{ledger.Rules{Contract: o.Contract, Run: next.Contracts[o.Contract].Run, Order: o.Order}}
 }
 
-// exports tells whether the rules let models out of the nodes that train; no rules let none.
+// exports reports whether the rules let models out of the nodes that train; no rules let none.
 func (r *Rules) exports() bool { return r != nil && r.Export }
 
-// ensureContract adds a contract unless it is there, and tells whether it was.
+// ensureContract adds a contract unless it is there, and reports whether it was.
 func (s *State) ensureContract(name string, atMS int64) (known bool, err error) {
 	if s.Contracts[name] != nil {
 		return true, nil

@@ -71,7 +71,7 @@ type Session struct {
 	PeerID string `json:"peer_id,omitempty"`
 }
 
-// countsClosed tells whether the session counts towards the end of training.
+// countsClosed reports whether the session counts towards the end of training.
 func (s *Session) countsClosed() bool {
 	return s.Closed && s.EndReason != EndReplaced
 }
@@ -183,7 +183,7 @@ func (o OpenSession) apply(s *State) (Result, error) {
 	return Result{Changed: true, Contract: c.Name, Run: c.Run, Session: o.Session, EndReason: c.Sessions[o.Session].EndReason}, nil
 }
 
-// tookPart tells whether a node of this very key had a session in this run, on the terms that hold.
+// tookPart reports whether a node of this very key had a session in this run, on the terms that hold.
 func (c *Contract) tookPart(n *Node) bool {
 	for _, s := range c.Sessions {
 		if s.Node == n.Name && s.PeerID == n.PeerID && s.Run == c.Run && s.Terms.Same(*c.Terms) {

@@ -142,7 +142,7 @@ func (s *State) checkRoom(c Command, old *State) error {
 		"the swarm's state holds %d of %d bytes: nothing more can be added", old.sums.size, room)
 }
 
-// adds tells whether a command begins something new. SNs may always register, as the others may need one to go on.
+// adds reports whether a command begins something new. SNs may always register, as the others may need one to go on.
 func adds(c Command, old *State) bool {
 	switch c := c.(type) {
 	case OpenSession, CreateContract:
@@ -169,7 +169,7 @@ func (s *State) ContractNames() []string {
 	return slices.Sorted(maps.Keys(s.Contracts))
 }
 
-// live tells whether the node exists and is alive.
+// live reports whether the node exists and is alive.
 func (s *State) live(node string) bool {
 	n := s.Nodes[node]
 	return n != nil && n.Live

@@ -18,7 +18,7 @@ type Terms struct {
 	Least uint32 `json:"least,omitempty"`
 }
 
-// Same tells whether two sessions with these terms can train together.
+// Same reports whether two sessions with these terms can train together.
 func (t Terms) Same(o Terms) bool {
 	return t.LayoutDigest == o.LayoutDigest && t.Leaves == o.Leaves && t.Method == o.Method && t.MinPeers == o.MinPeers
 }
@@ -85,7 +85,7 @@ func (c *Contract) holding(t Terms) (Terms, bool) {
 	return t, false
 }
 
-// HoldsLayout tells whether the contract holds the layout of this digest, so that a session need not bring it.
+// HoldsLayout reports whether the contract holds the layout of this digest, so that a session need not bring it.
 func (c *Contract) HoldsLayout(digest string) bool {
 	_, ok := c.holding(Terms{LayoutDigest: digest})
 	return ok

@@ -26,7 +26,7 @@ func Clip(s string, limit int) string {
 	return s
 }
 
-// fits tells whether all texts take at most limit bytes each in the encoded state.
+// fits reports whether all texts take at most limit bytes each in the encoded state.
 func fits(limit int, texts ...string) bool {
 	for _, s := range texts {
 		if len(s) > limit || encodedLen(s) > limit {

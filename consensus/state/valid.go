@@ -32,7 +32,7 @@ const (
 	maxNodes     = 4096
 )
 
-// validPeerID tells whether id can be a libp2p peer ID, in either of its text forms.
+// validPeerID reports whether id can be a libp2p peer ID, in either of its text forms.
 func validPeerID(id string) bool {
 	for i := range len(id) {
 		if b := id[i]; !naming.Alphanumeric(b) && b != '_' && b != '-' {
@@ -42,7 +42,7 @@ func validPeerID(id string) bool {
 	return id != "" && len(id) <= maxPeerID
 }
 
-// validHex tells whether s is exactly n lower case hex digits.
+// validHex reports whether s is exactly n lower case hex digits.
 func validHex(s string, n int) bool {
 	if len(s) != n {
 		return false

@@ -16,7 +16,7 @@ const parts = 4
 // telling the others that it leads; they would wait for ever. It is safe for concurrent use.
 type Watchdog struct {
 	patience time.Duration
-	gives    atomic.Pointer[func(waited time.Duration) bool] // tells whether to give up; nil: not yet
+	gives    atomic.Pointer[func(waited time.Duration) bool] // reports whether to give up; nil: not yet
 	once     sync.Once
 	hung     chan struct{} // closed once cause is set
 	cause    error
@@ -27,7 +27,7 @@ func New(patience time.Duration) *Watchdog {
 	return &Watchdog{patience: patience, hung: make(chan struct{})}
 }
 
-// GiveUpWhen sets what tells whether to give up a write that has taken so long; until then none is.
+// GiveUpWhen sets what reports whether to give up a write that has taken so long; until then none is.
 func (w *Watchdog) GiveUpWhen(gives func(waited time.Duration) bool) { w.gives.Store(&gives) }
 
 // Hung is closed when a write was given up.

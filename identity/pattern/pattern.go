@@ -72,7 +72,7 @@ func Parse(s string) (Pattern, error) {
 	return p, nil
 }
 
-// valid tells whether a part of a SPIFFE ID may be so, as the SPIFFE standard has it.
+// valid reports whether a part of a SPIFFE ID may be so, as the SPIFFE standard has it.
 func valid(part string, upper bool) bool {
 	for i := range len(part) {
 		b := part[i]
@@ -96,7 +96,7 @@ func (p Pattern) String() string {
 	return strings.Join(parts, "/")
 }
 
-// Match tells whether a SPIFFE ID is meant. What is no SPIFFE ID is not.
+// Match reports whether a SPIFFE ID is meant. What is no SPIFFE ID is not.
 func (p Pattern) Match(id string) bool {
 	body, ok := strings.CutPrefix(id, scheme)
 	if !ok || len(id) > maxID || p.domain == "" {
@@ -115,7 +115,7 @@ func (p Pattern) Match(id string) bool {
 	return true
 }
 
-// Under tells whether there are SPIFFE IDs that begin with this path and match.
+// Under reports whether there are SPIFFE IDs that begin with this path and match.
 func (p Pattern) Under(path ...string) bool {
 	if p.domain == "" || len(p.segments) < len(path) && !p.rest {
 		return false
@@ -147,7 +147,7 @@ func ParseList(texts []string) (List, error) {
 	return l, nil
 }
 
-// Match tells whether one of the patterns matches.
+// Match reports whether one of the patterns matches.
 func (l List) Match(id string) bool {
 	return slices.ContainsFunc(l, func(p Pattern) bool { return p.Match(id) })
 }

@@ -78,7 +78,7 @@ type keptData struct {
 	bundle []*x509.Certificate
 }
 
-// usable tells whether the agent goes on with what it has kept.
+// usable reports whether the agent goes on with what it has kept.
 func (k keptData) usable(now time.Time) bool {
 	return k.svid != nil && now.Add(time.Second).Before(k.svid.NotAfter)
 }
@@ -124,7 +124,7 @@ func parsePEM(text []byte) *x509.Certificate {
 	return cert
 }
 
-// Kept tells whether an agent goes on with what it has kept in agent-data.json, so that it needs no join token.
+// Kept reports whether an agent goes on with what it has kept in agent-data.json, so that it needs no join token.
 func Kept(data []byte) bool { return parseKept(data).usable(time.Now()) }
 
 // domain returns the trust domain that the agent belongs to, "" before its first join.
@@ -288,7 +288,7 @@ func (s *agentSetup) prepare(join *Join) (args []string, domain string, err erro
 	return args, domain, nil
 }
 
-// trusts tells whether the user said how the agent knows the server.
+// trusts reports whether the user said how the agent knows the server.
 func (s *agentSetup) trusts() bool {
 	for _, name := range []string{"trustBundle", "trustBundleUrl", "insecureBootstrap"} {
 		if v, given := argument(s.cfg.Args, name); given && v != "false" {

@@ -16,7 +16,7 @@ type AgentOption struct {
 	Usage string
 }
 
-// joinOptions say where a join token is had from; they are ours.
+// joinOptions say where a join token comes from; they are ours.
 var joinOptions = []AgentOption{
 	{"gen-join-token", true, "have a join token made by the SPIRE server: on this machine, or on its own over ssh"},
 	{"spire-docker-name", false, "`CONTAINER` of the SPIRE server, to make a join token in"},
@@ -26,7 +26,7 @@ var joinOptions = []AgentOption{
 	{"ssh-port", false, "port for ssh to the SPIRE server's machine"},
 }
 
-// JoinOptions returns the options that say where a join token is had from. The first is genJoinToken too. The caller owns
+// JoinOptions returns the options that say where a join token comes from. The first is genJoinToken too. The caller owns
 // the slice.
 func JoinOptions() []AgentOption { return slices.Clone(joinOptions) }
 

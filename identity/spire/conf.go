@@ -208,7 +208,7 @@ func argument(args []string, name string) (value string, given bool) {
 	return value, given
 }
 
-// switched tells whether an option that takes no value is on.
+// switched reports whether an option that takes no value is on.
 func switched(args []string, name string) bool {
 	v, given := argument(args, name)
 	on, err := strconv.ParseBool(v)

@@ -107,7 +107,7 @@ func entryOf(role identity.Role, name string) content {
 	return c
 }
 
-// validDNS tells whether SPIRE takes the lower-case name for a DNS name.
+// validDNS reports whether SPIRE takes the lower-case name for a DNS name.
 func validDNS(name string) bool {
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.Contains(label, "_") ||

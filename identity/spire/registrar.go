@@ -119,7 +119,7 @@ func (r *registrar) ensureOne(ctx context.Context, want content, have map[string
 	return r.record.put(want)
 }
 
-// onlyFederates tells whether got is made with nothing but trust domains of the plan added, and others taken away.
+// onlyFederates reports whether got is made with nothing but trust domains of the plan added, and others taken away.
 func (r *registrar) onlyFederates(got, made content) bool {
 	for _, d := range made.FederatesWith {
 		if !slices.Contains(got.FederatesWith, d) && slices.Contains(r.plan.federates, d) {

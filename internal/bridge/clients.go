@@ -51,7 +51,7 @@ func (c *clients) use(ctx context.Context, session string) {
 	}
 }
 
-// present tells whether a connection other than except speaks for the session.
+// present reports whether a connection other than except speaks for the session.
 func (c *clients) present(session string, except net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 // own user that nothing contains; with that user's number, a container does.
 type Owner struct{ UID, GID int }
 
-// foreign tells whether files must be given away.
+// foreign reports whether files must be given away.
 func (o *Owner) foreign() bool { return o != nil && o.UID != os.Geteuid() }
 
-// contained tells whether the program is kept from the daemon's files by nothing but its container.
+// contained reports whether the program is kept from the daemon's files by nothing but its container.
 func (o *Owner) contained() bool { return o != nil && o.UID == os.Geteuid() }
 
-// owns tells whether merged files belong to the program's user, who can open them anew to write by a descriptor that was kept.
+// owns reports whether merged files belong to the program's user, who can open them anew to write by a descriptor that was kept.
 func (o *Owner) owns() bool { return o != nil && (o.contained() || o.GID < 0) }
 
 // Check refuses an owner that this process can't give files to.

@@ -48,7 +48,7 @@ func (s *Slot) moveTo(dir string, private bool) error {
 	return nil
 }
 
-// sound tells whether the file is the one that was made, whole, and written by nobody else from now on: a program may have opened
+// sound reports whether the file is the one that was made, whole, and written by nobody else from now on: a program may have opened
 // it for writing, or mapped it so, while it could reach it. The kernel grants the lease only if there is no such opening. Kernels that
 // measure files (IMA) count readers too.
 func (s *Slot) sound() bool {
@@ -56,7 +56,7 @@ func (s *Slot) sound() bool {
 	return unshared(s.file) && unix.Lstat(s.path, &there) == nil && there.Dev == s.device && there.Ino == s.inode && there.Size == s.size
 }
 
-// unshared tells whether no other descriptor or mapping reads or writes the file.
+// unshared reports whether no other descriptor or mapping reads or writes the file.
 func unshared(f *os.File) bool {
 	for _, lease := range []int{unix.F_WRLCK, unix.F_UNLCK} {
 		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, lease); err != nil {
@@ -181,7 +181,7 @@ func (s *Slots) dropLocked(i int) {
 	}
 }
 
-// cutLocked frees the memory of files that were dropped, whoever has them mapped, and tells whether there were any.
+// cutLocked frees the memory of files that were dropped, whoever has them mapped, and reports whether there were any.
 func (s *Slots) cutLocked(list ...int) (cut bool) {
 	for _, i := range list {
 		if f := s.stale[i]; f != nil {
@@ -224,7 +224,7 @@ func (s *Slot) allocatePrivate(owner *Owner) (err error) {
 	return s.opened()
 }
 
-// openMerged opens a merged file of an earlier life of the daemon, wherever it was then.
+// openMerged opens a merged file of an earlier run of the daemon, wherever it was then.
 func (s *Slot) openMerged() (err error) {
 	s.path, s.private = filepath.Join(s.dir.private, filepath.Base(s.name)), true
 	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {

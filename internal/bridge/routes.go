@@ -75,7 +75,7 @@ func (s *Server) reply(w http.ResponseWriter, v any, err error) {
 	}
 	b, err := json.Marshal(v)
 	if err != nil { // Only a status value can be beyond JSON.
-		s.cfg.Log.Error("encode answer to a program", "err", err)
+		s.cfg.Log.Error("could not encode the answer to a program", "err", err)
 		status, b = http.StatusInternalServerError, []byte(`{"error":{"reason":"INTERNAL","message":"answer can not be encoded","remedy":"see the node's log"}}`)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit))

@@ -56,7 +56,7 @@ type Config struct {
 	// Status returns what GET /v1/status answers, JSON with snake_case keys; its text "waiting" is also shown to a
 	// program whose call is pending. It must not block. Nil: an empty object.
 	Status func() map[string]any
-	// Live tells whether a session that the bridge opened is still open. When it is not, a new one may be opened at
+	// Live reports whether a session that the bridge opened is still open. When it is not, a new one may be opened at
 	// once. It must not block. Nil: a session lives until the program closes or aborts it.
 	Live func(session string) bool
 	// LongPoll bounds how long Sync and Close block before the program is told to ask again; 0: 20 s.
@@ -128,7 +128,7 @@ func (s *Server) CreateSlots(bytes int64) (*Slots, error) {
 	return s.keep(CreateSlots(s.place(), bytes, s.cfg.Log))
 }
 
-// OpenSlots opens the weight files that an earlier life of the daemon made. See OpenSlots.
+// OpenSlots opens the weight files that an earlier run of the daemon made. See OpenSlots.
 func (s *Server) OpenSlots(bytes int64, local, committed string) (*Slots, error) {
 	return s.keep(OpenSlots(s.place(), bytes, local, committed))
 }
@@ -164,7 +164,7 @@ func (s *Server) place() Place {
 	}
 }
 
-// Resume makes the bridge know a session that a program opened in an earlier life of the daemon: layout is its digest,
+// Resume makes the bridge know a session that a program opened in an earlier run of the daemon: layout is its digest,
 // weight what its syncs have when they name none. Call it before Run.
 func (s *Server) Resume(session, layout string, weight int) {
 	s.mu.Lock()
@@ -172,7 +172,7 @@ func (s *Server) Resume(session, layout string, weight int) {
 	s.open = &openSession{id: session, layout: layout, weight: weight}
 }
 
-// Connected tells whether a program that used the open session is still connected. A program that makes one connection
+// Connected reports whether a program that used the open session is still connected. A program that makes one connection
 // per request (curl) is connected only while a request runs.
 func (s *Server) Connected() bool {
 	s.mu.Lock()
@@ -181,7 +181,7 @@ func (s *Server) Connected() bool {
 }
 
 // Run serves until ctx ends, then removes the directory. It returns nil after ctx ended, and leaves no goroutine behind.
-// It may be called once. It claims the directory, weight files of an earlier life included, unless Claim has.
+// It may be called once. It claims the directory, weight files of a previous run included, unless Claim has.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Claim(false); err != nil {
 		return err

@@ -284,7 +284,7 @@ func (s *Slot) opened() error {
 
 func (s *Slots) files() []**Slot { return []**Slot{&s.local, &s.merged[0], &s.merged[1]} }
 
-// OpenSlots opens the files of a session that an earlier life of the daemon made, named as it told the program: local, and
+// OpenSlots opens the files of a session that an earlier run of the daemon made, named as it told the program: local, and
 // committed, empty if nothing was. If one of these is missing, or has another length, that is an error, and the files stay; others are
 // made anew. The caller closes the Slots, which removes the files.
 func OpenSlots(at Place, bytes int64, local, committed string) (*Slots, error) {
@@ -439,7 +439,7 @@ func (s *Slots) CommittedName() string {
 	return ""
 }
 
-// Merged says that the merging slot holds a whole model. The note, a line, is for a later life of the daemon: see Sweep. Merged also takes the
+// Merged says that the merging slot holds a whole model. The note, a line, is for a later run of the daemon: see Sweep. Merged also takes the
 // model's SHA-256, if programs are to be told it, for which it reads all of the file; Commit reads nothing: without it, or once the
 // merging slot is given out anew, a model has no sum.
 func (s *Slots) Merged(note string) {
@@ -447,7 +447,7 @@ func (s *Slots) Merged(note string) {
 	i := s.mergingLocked()
 	m, merge := s.merged[i], s.merges
 	if !s.closed {
-		_, _ = s.notes[i].WriteAt([]byte(note+"\n"), 0) // in one step, over one that may be longer; without it a later life finds nothing
+		_, _ = s.notes[i].WriteAt([]byte(note+"\n"), 0) // in one step, over one that may be longer; without it a later run finds nothing
 	}
 	s.mu.Unlock()
 	if !s.verify {

@@ -93,7 +93,7 @@ func (h *chain) find(contract string, number uint64) *round {
 	return all[i]
 }
 
-// same tells whether all SNs have the whole ledger, but the late one.
+// same reports whether all SNs have the whole ledger, but the late one.
 func (h *chain) same() bool {
 	return !slices.ContainsFunc(h.copies[:h.sns], func(c *copyOf) bool { return c.records < len(h.hashes) })
 }

@@ -134,7 +134,7 @@ func (c Config) endKinds() []Kind {
 	})
 }
 
-// killsAtEnd tells whether SLs are killed while a training ends.
+// killsAtEnd reports whether SLs are killed while a training ends.
 func (c Config) killsAtEnd() bool {
 	_, left := known["sl-kill-at-end"]
 	return !left || slices.Contains(c.Known, "sl-kill-at-end")

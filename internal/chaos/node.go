@@ -145,7 +145,7 @@ func (n *node) keep() {
 	}
 }
 
-// once runs the process to its end and tells whether that was a good one.
+// once runs the process to its end and reports whether that was a good one.
 func (n *node) once() bool {
 	n.mu.Lock()
 	argv := n.call.line()

@@ -63,7 +63,7 @@ func (s spans) end(peer string, nowMS int64) {
 	}
 }
 
-// covers tells whether a peer's files were changed within a time.
+// covers reports whether a peer's files were changed within a time.
 func (s spans) covers(peer string, from, to int64) bool {
 	return slices.ContainsFunc(s[peer], func(s span) bool { return s.from <= to && (s.to == 0 || from <= s.to) })
 }
@@ -155,7 +155,7 @@ func (j *judge) matchTaken(p *peerLog) {
 	})
 }
 
-// together tells whether all of these peers have taken a round of after a time in which all of them took part, or a later one.
+// together reports whether all of these peers have taken a round of after a time in which all of them took part, or a later one.
 func (j *judge) together(contract string, afterMS int64, names []string) bool {
 	for _, r := range j.chain.rounds[contract] {
 		if r.atMS <= afterMS || slices.ContainsFunc(names, func(name string) bool {

@@ -173,7 +173,7 @@ func TestPatienceBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestKeptSNsAreAsked: the only SN that was named is gone; those that an earlier life learned are there.
+// TestKeptSNsAreAsked: the only SN that was named is gone; those that a previous run learned are there.
 func TestKeptSNsAreAsked(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	a, b := s.start("sn-0"), s.start("sn-1")

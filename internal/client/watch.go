@@ -142,7 +142,7 @@ func (w *watch) open(ctx context.Context, s *stubs) (*connect.ServerStreamForCli
 	return via.WatchContract(ctx, req)
 }
 
-// take judges a view of an SN that has shown nothing as new for so long, and hands on what is newer. It tells whether the SN keeps up;
+// take judges a view of an SN that has shown nothing as new for so long, and hands on what is newer. It reports whether the SN keeps up;
 // an error says that it does not and another is to be asked. What fn returned is in w.err.
 func (w *watch) take(sn string, v *swarmv1.ContractView, lagging time.Duration) (bool, error) {
 	pin := w.client.dir.pinned()

@@ -54,7 +54,7 @@ func withFile(app *cli.App, args []string, e Env) ([]string, error) {
 	return args, nil
 }
 
-// given tells whether the command line or the environment sets the flag.
+// given reports whether the command line or the environment sets the flag.
 func given(f cli.Flag, args []string, e Env) bool {
 	for _, n := range f.Names() {
 		if slices.ContainsFunc(args, func(a string) bool { return a == "--"+n || strings.HasPrefix(a, "--"+n+"=") }) {

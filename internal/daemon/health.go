@@ -25,7 +25,7 @@ func healthCommand(e Env) *cli.Command {
 		stringFlag("name", "name of the node, for the default state directory"),
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
 	}
-	return command(healthName, "tell whether the node on this machine is healthy, and until when or why not", flags, func(c *cli.Context) error {
+	return command(healthName, "report whether the node on this machine is healthy, and until when or why not", flags, func(c *cli.Context) error {
 		form := c.String("output")
 		if form != "text" && form != "json" {
 			return fmt.Errorf("--output %s: want text or json", form)

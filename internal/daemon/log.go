@@ -79,7 +79,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// wanted tells whether an operator should see a library's record now. What a library calls an error is at most a warning
+// wanted reports whether an operator should see a library's record now. What a library calls an error is at most a warning
 // for the daemon, which survives it, and that a stream between SNs ended is news to nobody: who is gone is said elsewhere.
 func (h *handler) wanted(topic string, level slog.Level, now time.Time) bool {
 	if h.level.Level() <= slog.LevelDebug || level < slog.LevelWarn {

@@ -52,7 +52,7 @@ func reach(ctx context.Context, cfg p2p.ProbeConfig, w io.Writer, sns []recovery
 	return all, errors.Join(errs...)
 }
 
-// isGone tells whether a probe met nobody: it could not connect, or something else than a swarm node has the port. What connects and says
+// isGone reports whether a probe met nobody: it could not connect, or something else than a swarm node has the port. What connects and says
 // nothing may be a node that hangs.
 func isGone(err error) bool {
 	var op *net.OpError

@@ -18,7 +18,7 @@ const (
 	forAgent     = "A SPIRE agent of the node's own:"
 )
 
-// inContainer tells whether this command is to run in a container; the option has been checked.
+// inContainer reports whether this command is to run in a container; the option has been checked.
 func inContainer(c *cli.Context) bool { return strings.EqualFold(c.String("runtime"), start.Docker) }
 
 func runtimeFlag() cli.Flag {

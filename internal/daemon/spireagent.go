@@ -28,7 +28,7 @@ func described(text string, c *cli.Command) *cli.Command {
 }
 
 // agentFlags are the options of a SPIRE agent that is the node's child: all that `spire-agent run` knows, in its own
-// spelling, and where a join token is had from.
+// spelling, and where a join token comes from.
 func agentFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, o := range spire.AgentOptions() {

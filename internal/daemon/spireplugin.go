@@ -15,7 +15,7 @@ import (
 	"github.com/swarmd/swarmd/identity/spire/attestor"
 )
 
-// isPlugin tells whether swarmd was called as the plugin, which needs no command then.
+// isPlugin reports whether swarmd was called as the plugin, which needs no command then.
 func isPlugin(args []string) bool {
 	return len(args) > 0 && filepath.Base(args[0]) == attestor.PluginName
 }

@@ -21,7 +21,7 @@ func newElement(body []byte, first, second uint64) element {
 	return element{body: body, sum: crc32.Checksum(body, castagnoli), counts: [2]uint64{first, second}}
 }
 
-// sameBody tells whether an element can be made from another one by its counts alone.
+// sameBody reports whether an element can be made from another one by its counts alone.
 func (e element) sameBody(o element) bool { return e.sum == o.sum && bytes.Equal(e.body, o.body) }
 
 // appendSum appends what the checksum of a view has of an element.
@@ -104,7 +104,7 @@ func begin(at int, old, e element) *swarmv1.ViewRun {
 	return r
 }
 
-// extends tells whether a run that ends before the old element makes the new one from it too.
+// extends reports whether a run that ends before the old element makes the new one from it too.
 func extends(r *swarmv1.ViewRun, old, e element) bool {
 	if len(r.Put) > 0 || e.counts[0]-old.counts[0] != r.Plus {
 		return false

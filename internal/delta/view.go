@@ -98,7 +98,7 @@ func head(v *swarmv1.ContractView) ([]byte, error) {
 	return out, nil
 }
 
-// equal tells whether two views are the same, but for the index.
+// equal reports whether two views are the same, but for the index.
 func (v *view) equal(o *view) bool {
 	same := func(a, b element) bool { return a.counts == b.counts && a.sameBody(b) }
 	return slices.Equal(v.head, o.head) && slices.EqualFunc(v.sessions, o.sessions, same) &&

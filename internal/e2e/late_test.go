@@ -30,7 +30,7 @@ func TestKilledAtTheVeryEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	sls[1] = start(2, "HOLD_BEGIN="+begin) // A program that takes long to start.
-	sls[1].Sees("ending the session of this node's earlier life")
+	sls[1].Sees("ending the session of this node's previous run")
 	sls[2].Sees("final model is with the program")
 	sls[2].Kill()
 	sls[0].Sees("serving the final model until every peer has it")

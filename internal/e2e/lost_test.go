@@ -94,7 +94,7 @@ func TestKilledAtOnce(t *testing.T) {
 		}
 	}
 	for _, p := range start(12) {
-		p.Sees("the weight files of this node's earlier life hold a model", "final model is with the program")
+		p.Sees("the weight files of this node's previous run hold a model", "final model is with the program")
 		sls = append(sls, p)
 	}
 	finish(t, sls[2:]...)

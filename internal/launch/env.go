@@ -81,7 +81,7 @@ func LastWins(lists ...[]string) []string {
 	return env.list
 }
 
-// private tells whether a variable is the daemon's own business.
+// private reports whether a variable is the daemon's own business.
 func private(key string) bool {
 	return strings.HasPrefix(key, "SPIFFE_") || strings.HasPrefix(key, "SWARM_") || strings.HasPrefix(key, "LISTEN_") ||
 		key == "NOTIFY_SOCKET" || key == "CREDENTIALS_DIRECTORY"

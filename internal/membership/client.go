@@ -47,10 +47,10 @@ func NewClient(swarm *Pin, cfg client.Config) (*client.Client, error) {
 	}
 	cfg.OnLearn = func(id string, sns []client.SN) {
 		if err := swarm.Set(id); err != nil {
-			log.Error("pin the swarm", "err", err)
+			log.Error("could not pin the swarm", "err", err)
 		}
 		if err := list.Write(id, sns); err != nil {
-			log.Warn("keep the list of SNs for the next start", "err", err)
+			log.Warn("could not keep the list of SNs for the next start", "err", err)
 		}
 		var known []string
 		for _, sn := range sns {

@@ -99,7 +99,7 @@ func (s *Member) GiveWay(ctx context.Context, group founded) error {
 	}
 }
 
-// alone tells whether an SN has a new swarm to itself, in which nobody has done anything yet: such a one is given up for another. What
+// alone reports whether an SN has a new swarm to itself, in which nobody has done anything yet: such a one is given up for another. What
 // others rely on never is, whoever says that it is looking for its own.
 func alone(view *state.State, name string, servers int, now time.Time) bool {
 	c := view.Contracts[state.DefaultContract]

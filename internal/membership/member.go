@@ -135,7 +135,7 @@ func (s *Member) founding(swarmID string) state.InitSwarm {
 	return c
 }
 
-// isSentinel tells whether this node is the Sentinel. A name that does not resolve is another's that has not started yet, as
+// isSentinel reports whether this node is the Sentinel. A name that does not resolve is another's that has not started yet, as
 // a container's name is known only while it runs: a node that has no swarm yet waits for it.
 func (s *Member) isSentinel(ctx context.Context, hasState bool, resolve func(ctx context.Context, flag, host string) ([]net.IP, error)) (bool, error) {
 	host := s.cfg.SentinelHost

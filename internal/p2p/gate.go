@@ -68,7 +68,7 @@ type throttle struct {
 	omitted int
 }
 
-// allow tells whether another line of the level may be logged, and how many were not since the last one that was.
+// allow reports whether another line of the level may be logged, and how many were not since the last one that was.
 func (t *throttle) allow(ctx context.Context, log *slog.Logger, level slog.Level) (omitted int, ok bool) {
 	if !log.Enabled(ctx, level) {
 		return 0, false

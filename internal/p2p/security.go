@@ -358,7 +358,7 @@ func (e *PeerMismatchError) Error() string {
 	return fmt.Sprintf(anotherAnswers+"expected peer %s, found %s", e.Want, e.Got)
 }
 
-// expectedAnother tells whether a peer has refused us because it looks for another node at our address.
+// expectedAnother reports whether a peer has refused us because it looks for another node at our address.
 func expectedAnother(verdict error) bool {
 	refused, ok := errors.AsType[*RefusedError](verdict)
 	return ok && strings.HasPrefix(refused.Reason, anotherAnswers)

@@ -29,7 +29,7 @@ func (a Access) charge(r *http.Request) int64 {
 	return bodyCopies*size + a.answer()
 }
 
-// compressed tells whether a message may become larger than what is read of it, in any of the API's protocols.
+// compressed reports whether a message may become larger than what is read of it, in any of the API's protocols.
 func compressed(h http.Header) bool {
 	for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
 		if v := h.Get(name); v != "" && v != "identity" {

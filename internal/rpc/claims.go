@@ -33,7 +33,7 @@ func leadClaims(claims []round.Claim) []planner.Claim {
 	return out
 }
 
-// inputSigned returns what tells whether a contributor of the contract's plan has signed an input.
+// inputSigned returns what reports whether a contributor of the contract's plan has signed an input.
 func (s *seals) inputSigned(view *state.State, c *state.Contract, plan merge.Digest) func(contributor, owner int, in planner.Input) bool {
 	parts := c.Plan.Participants
 	return func(contributor, owner int, in planner.Input) bool {

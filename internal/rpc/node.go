@@ -155,7 +155,7 @@ func (s *nodeService) ForgetNode(ctx context.Context, req *connect.Request[swarm
 	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil
 }
 
-// LeaveNode takes a node's goodbye. That of a token which is not the node's newest changes nothing: a later life of the node
+// LeaveNode takes a node's goodbye. That of a token which is not the node's newest changes nothing: a later run of the node
 // has registered since.
 func (s *nodeService) LeaveNode(ctx context.Context, req *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
 	who := spokesmanFrom(ctx)

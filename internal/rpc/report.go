@@ -84,7 +84,7 @@ func (s *sessionService) broughtBy(ctx context.Context, view *state.State) (brin
 	return bringer{n.Name, true}, nil
 }
 
-// unsigned tells whether a report says anything of a session that nobody but who hears it from the node itself can believe.
+// unsigned reports whether a report says anything of a session that nobody but who hears it from the node itself can believe.
 func unsigned(m *swarmv1.ReportRequest) bool {
 	return slices.ContainsFunc(m.GetSessions(), func(x *swarmv1.SessionReport) bool { return len(x.GetSignature()) == 0 })
 }

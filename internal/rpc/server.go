@@ -54,7 +54,7 @@ type Lead interface {
 	Touch(node string)
 	Record(r planner.Report)
 	Status(contract string) planner.Status
-	// Asks tells whether sessions that are done with an attempt are to say all of it.
+	// Asks reports whether sessions that are done with an attempt are to say all of it.
 	Asks(contract string, run, round, attempt uint64) bool
 }
 

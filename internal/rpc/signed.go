@@ -15,7 +15,7 @@ import (
 	"github.com/swarmd/swarmd/merge/exchange"
 )
 
-// stale tells whether a report is of another attempt than the running one: repeated until its node has heard of the commit,
+// stale reports whether a report is of another attempt than the running one: repeated until its node has heard of the commit,
 // or come late. Nobody needs it, and the plan that it signs is gone.
 func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 	d := x.GetDone()

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// journalName is the file in the state directory that a program's container is taken up by.
+	// journalName is the file in the state directory that a program's container is adopted by.
 	journalName = "session.json"
-	// earlierLimit bounds the removal of an earlier life's programs when the node is stopped. They have ten seconds of grace.
+	// earlierLimit bounds the removal of a previous run's programs when the node is stopped. They have ten seconds of grace.
 	earlierLimit = 20 * time.Second
 	// reconnect is how long a program in a container waits for its daemon to return, in seconds.
 	reconnect = "600"
 	// staleSocket is what to do when the engine has made its socket anew, of which this container has the old one for ever.
-	staleSocket = "the engine was started anew with a new socket, which this container gets when it is started again: docker kill and docker start it; the program is taken up"
+	staleSocket = "the engine was started anew with a new socket, which this container gets when it is started again: docker kill and docker start it; the program is adopted"
 	// maxIsolation is what the swarm takes of a text about isolation, in bytes.
 	maxIsolation = 256
 )
@@ -42,11 +42,11 @@ type containers struct {
 	checked  bool
 	journal  *session.Journal
 	logged   logged           // up to where its output was taken
-	found    *container.Found // the program of an earlier life; nil: a new one is started
+	found    *container.Found // the program of a previous run; nil: a new one is started
 	others   []container.Found
-	kept     bool   // what the earlier life's program used may be needed
-	lost     bool   // the program of an earlier life is gone, and nobody saw how
-	rebuilt  string // the isolation of one that is not taken up, as another is wanted now
+	kept     bool   // what the previous run's program used may be needed
+	lost     bool   // the program of a previous run is gone, and nobody saw how
+	rebuilt  string // the isolation of one that is not adopted, as another is wanted now
 }
 
 // prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
@@ -164,8 +164,8 @@ func (c *containers) check(ctx context.Context) error {
 	return nil
 }
 
-// look finds what an earlier life of this node left, by label and record: the container whose program lives on, or has ended
-// since, is found, all others are to be removed. It returns the session to be taken up, nil if there is none: that program's,
+// look finds what a previous run of this node left, by label and record: the container whose program lives on, or has ended
+// since, is found, all others are to be removed. It returns the session to be adopted, nil if there is none: that program's,
 // or one that was finished and whose program would be started the same way.
 func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 	list, err := c.launcher.Find(ctx, c.spec.Node, c.spec.Scope)
@@ -196,21 +196,21 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 // clean removes what nobody takes up. It only keeps the machine tidy, so what goes wrong is logged.
 func (c *containers) clean(ctx context.Context) {
 	for _, f := range c.others {
-		c.cfg.Log.Info("removing a container of this node's earlier life", "container", engine.ShortID(f.ID), "state", f.State)
+		c.cfg.Log.Info("removing a container of this node's previous run", "container", engine.ShortID(f.ID), "state", f.State)
 		if err := c.launcher.Remove(ctx, f); err != nil {
-			c.cfg.Log.Warn("remove a container of this node's earlier life", "container", engine.ShortID(f.ID), "err", err)
+			c.cfg.Log.Warn("could not remove a container of this node's previous run", "container", engine.ShortID(f.ID), "err", err)
 		}
 	}
 	c.others = nil
 	switch {
 	case c.rebuilt != "":
-		c.cfg.Log.Warn("this node's earlier life let its program run in another isolation: it was stopped and is started anew", "isolation", c.isolation(), "former_walls", c.rebuilt)
+		c.cfg.Log.Warn("this node's previous run let its program run in another isolation: it was stopped and is started anew", "isolation", c.isolation(), "former_isolation", c.rebuilt)
 	case c.lost:
-		c.cfg.Log.Warn("the container of this node's earlier life is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
+		c.cfg.Log.Warn("the container of this node's previous run is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
 	}
 }
 
-// stopEarlier ends what is left of an earlier life when the node is stopped before it could take that up: a stopped node leaves
+// stopEarlier ends what is left of a previous run when the node is stopped before it could take that up: a stopped node leaves
 // no program behind.
 func (c *containers) stopEarlier(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), earlierLimit)
@@ -254,7 +254,7 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 	return p, nil
 }
 
-// adopt takes up the program of an earlier life, running or ended.
+// adopt adopts the program of a previous run, running or ended.
 func (c *containers) adopt(ctx context.Context) (Running, error) {
 	spec, life := c.spec, c.found.Life
 	spec.LogSince, spec.Delivered = c.logged.read(life), func(to time.Time) { c.logged.write(life, to) }
@@ -262,7 +262,7 @@ func (c *containers) adopt(ctx context.Context) (Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cfg.Log.Info("program of this node's earlier life is taken up", "program", c.cfg.Program, "container", engine.ShortID(p.ID()), "state", c.found.State)
+	c.cfg.Log.Info("program of this node's previous run is adopted", "program", c.cfg.Program, "container", engine.ShortID(p.ID()), "state", c.found.State)
 	return p, nil
 }
 

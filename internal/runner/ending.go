@@ -43,7 +43,7 @@ func (r *Runner) judge(ctx context.Context, engine *session.Engine, exit launch.
 // again would not help. It is that of swarmctl for what is not found.
 const exitModelLost = 5
 
-// isModelLost tells whether a session failed as nobody holds the final model.
+// isModelLost reports whether a session failed as nobody holds the final model.
 func isModelLost(why error) bool {
 	own, ok := errors.AsType[*session.Error](why)
 	return ok && own.Code == session.CodeModelLost
@@ -77,7 +77,7 @@ func (r *Runner) tell(ctx context.Context, engine *session.Engine, code int, rea
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := engine.ProgramExited(ctx, code, reason); err != nil {
-		r.cfg.Log.Warn("tell the contract that the program failed", "err", err)
+		r.cfg.Log.Warn("could not tell the contract that the program failed", "err", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func (p *process) print() string {
 
 func (p *process) finishedPath() string { return filepath.Join(p.cfg.StateDir, finishedName) }
 
-// finished returns what an earlier life noted; the zero value if there is nothing that can be used.
+// finished returns what a previous run noted; the zero value if there is nothing that can be used.
 func (p *process) finished() (out finishedRun) {
 	b, err := os.ReadFile(p.finishedPath())
 	if err == nil {
@@ -56,12 +56,12 @@ func (p *process) noteFinished(contract string, run uint64) {
 		err = atomicfile.Replace(p.finishedPath(), b, 0o600)
 	}
 	if err != nil {
-		p.cfg.Log.Warn("keep that this node has finished its training", "err", err)
+		p.cfg.Log.Warn("could not keep that this node has finished its training", "err", err)
 	}
 }
 
-// Settled returns the contract whose training a program of an earlier life has finished, if that is still its last, and whether the
-// program that this life would start is the same one. That of a container which would be started the same way is taken up instead.
+// Settled returns the contract whose training a program of a previous run has finished, if that is still its last, and whether the
+// program that this life would start is the same one. That of a container which would be started the same way is adopted instead.
 func (r *Runner) Settled(ctx context.Context, api Swarm) (contract string, same bool) {
 	var done finishedRun
 	mine := ""

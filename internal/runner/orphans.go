@@ -8,7 +8,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// EndOrphans ends the sessions that an earlier life of this node left open, but the one that is taken up: their program died
+// EndOrphans ends the sessions that a previous run of this node left open, but the one that is adopted: their program died
 // with the daemon, and the others would wait for it. Those of trainings that are over stay until the program that is started has
 // fetched the final model, unless none is started, as this node has finished. It only helps the others along, so what goes wrong is
 // logged.
@@ -31,13 +31,13 @@ func (r *Runner) EndOrphans(ctx context.Context, api Swarm, kept string, finishe
 			if status.Contract.Over && !finished { // the others wait for the final model to be fetched: a new session replaces it
 				continue
 			}
-			r.cfg.Log.Info("ending the session of this node's earlier life", "contract", c.Name, "session", m.Id)
+			r.cfg.Log.Info("ending the session of this node's previous run", "contract", c.Name, "session", m.Id)
 			err = api.EndSession(ctx, &swarmv1.EndSessionRequest{
 				Session: m.Id, Contract: c.Name, Run: status.Contract.Run, Reason: state.EndRestarted, ExitCode: 1,
 			})
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Log.Warn("look for sessions of this node's earlier life", "err", err)
+		r.cfg.Log.Warn("could not look for sessions of this node's previous run", "err", err)
 	}
 }

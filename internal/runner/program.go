@@ -21,7 +21,7 @@ func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	}
 	started, err := r.how.start(ctx)
 	if err != nil {
-		r.tell(ctx, engine, 1, err.Error(), nil) // a session that was taken up waits for a program
+		r.tell(ctx, engine, 1, err.Error(), nil) // a session that was adopted waits for a program
 		return 1, err
 	}
 	watched, stopWatch := context.WithCancel(ctx)
@@ -37,7 +37,7 @@ func (r *Runner) Run(ctx context.Context, engine *session.Engine) (int, error) {
 	return r.judge(ctx, engine, exit)
 }
 
-// stopWithoutSession ends a program that has not opened a session in time, if a time is set. The result tells whether.
+// stopWithoutSession ends a program that has not opened a session in time, if a time is set. The result reports whether.
 func (r *Runner) stopWithoutSession(ctx context.Context, started Running, engine *session.Engine) *atomic.Bool {
 	late := new(atomic.Bool)
 	if r.cfg.SessionTimeout <= 0 {

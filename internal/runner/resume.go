@@ -52,7 +52,7 @@ func (r *Runner) Note(outcome session.Outcome, code int, stopped bool) {
 	}
 }
 
-// left is the session to be taken up, nil if there is none.
+// left is the session to be adopted, nil if there is none.
 func (r *Runner) left(ctx context.Context, api Swarm) (*session.Saved, error) {
 	c := r.containers
 	if c == nil {
@@ -66,7 +66,7 @@ func (r *Runner) left(ctx context.Context, api Swarm) (*session.Saved, error) {
 	return nil, nil
 }
 
-// over tells whether the training of a finished session is still the contract's last. That of a contract that was deleted is: who
+// over reports whether the training of a finished session is still the contract's last. That of a contract that was deleted is: who
 // deletes it does not want it to come back with each node that is started again.
 func (r *Runner) over(ctx context.Context, api Swarm, saved *session.Saved) bool {
 	return r.standing(ctx, api, saved.Contract, saved.Run) >= runOver
@@ -87,7 +87,7 @@ func (r *Runner) standing(ctx context.Context, api Swarm, contract string, run u
 	case client.Reason(err) == state.ReasonContractAbsent:
 		return runDeleted
 	case err != nil:
-		r.cfg.Log.Warn("look whether the training that this node finished is still the contract's last", "contract", contract, "err", err)
+		r.cfg.Log.Warn("could not find out whether the training that this node finished is still the contract's last", "contract", contract, "err", err)
 	case status.GetContract().GetOver() && status.GetContract().GetRun() == run:
 		return runOver
 	}

@@ -17,12 +17,12 @@ func (r *Runner) Sweep(modelsDir, scratchDir string) {
 	take := func(note string, f *os.File) {
 		round, err := models.Salvage(modelsDir, scratchDir, note, f)
 		if err != nil { // as a rule a round was being merged into it
-			r.cfg.Log.Info("a weight file of this node's earlier life holds no whole model", "file", f.Name(), "err", err)
+			r.cfg.Log.Info("a weight file of this node's previous run holds no whole model", "file", f.Name(), "err", err)
 			return
 		}
-		r.cfg.Log.Info("the weight files of this node's earlier life hold a model; it is kept on disk", "round", round)
+		r.cfg.Log.Info("the weight files of this node's previous run hold a model; it is kept on disk", "round", round)
 	}
 	if err := bridge.Sweep(r.cfg.BridgeDir, r.cfg.SpillDir, take); err != nil {
-		r.cfg.Log.Debug("remove weight files of this node's earlier life", "dir", r.cfg.BridgeDir, "err", err)
+		r.cfg.Log.Debug("could not remove the weight files of this node's previous run", "dir", r.cfg.BridgeDir, "err", err)
 	}
 }

@@ -108,7 +108,7 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Ended tells whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, 0) //nolint:gosec // descriptors are small
 	return err == nil && n > 0

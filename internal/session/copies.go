@@ -56,7 +56,7 @@ func (c *copies) keepLast() {
 	}
 	err := c.store.Keep(s.refLocked(s.model.held), io.NewSectionReader(s.model.slots.Committed(), 0, s.model.form.Bytes()), c.signed.Of(s.model.held), false)
 	if err != nil {
-		s.engine.cfg.Log.Warn("keep the committed model on disk", "dir", c.store.Dir, "round", s.model.held.Round, "err", err)
+		s.engine.cfg.Log.Warn("could not keep the committed model on disk", "dir", c.store.Dir, "round", s.model.held.Round, "err", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *copies) settled(pause time.Duration) bool {
 	}
 }
 
-// keepOne copies what is held now and tells whether there is more to do.
+// keepOne copies what is held now and reports whether there is more to do.
 func (c *copies) keepOne() bool {
 	s, e := c.s, c.s.engine
 	e.mu.Lock()
@@ -101,7 +101,7 @@ func (c *copies) keepOne() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil && s.model.held == m {
-		e.cfg.Log.Error("keep the committed model on disk; free space, it is still served from memory", "dir", c.store.Dir, "round", m.Round, "err", err)
+		e.cfg.Log.Error("could not keep the committed model on disk; it is served from memory until there is space", "dir", c.store.Dir, "round", m.Round, "err", err)
 	}
 	if s.model.held == m {
 		c.last, c.final = m, final // tried: a full disk must not keep Close waiting for ever

@@ -28,7 +28,7 @@ func (mb *membership) disown() {
 		default:
 			e.cfg.Log.Info("ending a session whose program was told that it could not be opened", "contract", s.contract, "session", s.id)
 			if err := e.cfg.Control.End(ctx, s.endRequest("failed: it could not be opened in time", 1)); err != nil && s.life.ctx.Err() == nil {
-				e.cfg.Log.Warn("tell the contract that the session failed", "err", err)
+				e.cfg.Log.Warn("could not tell the contract that the session failed", "err", err)
 			}
 			return
 		}

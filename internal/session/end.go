@@ -64,7 +64,7 @@ func (s *session) tellFinishedLocked() {
 		ctx, cancel := context.WithTimeout(s.life.ctx, tellLimit)
 		defer cancel()
 		if err := e.cfg.Control.End(ctx, s.endRequest("finished", 0)); err != nil && s.life.ctx.Err() == nil {
-			e.cfg.Log.Warn("tell the contract that the session is finished", "err", err)
+			e.cfg.Log.Warn("could not tell the contract that the session is finished", "err", err)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -192,7 +192,7 @@ func (e *Engine) AwaitView(ctx context.Context, ok func(*round.View) bool) (*rou
 	}
 }
 
-// Live tells whether the session with this ID is open.
+// Live reports whether the session with this ID is open.
 func (e *Engine) Live(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -20,10 +20,10 @@ type Config struct {
 	Exchange  Exchange
 	// NewSlots makes the weight files of a session with a model of so many bytes; the engine closes them.
 	NewSlots func(bytes int64) (models.Slots, error)
-	// OpenSlots opens those of an earlier life of the daemon, named as the program was told; only Resume needs it.
+	// OpenSlots opens those of an earlier run of the daemon, named as the program was told; only Resume needs it.
 	OpenSlots func(bytes int64, local, committed string) (models.Slots, error)
 	Log       *slog.Logger
-	// Journal keeps what a later life of the daemon needs to take a session up; nil: nothing is kept.
+	// Journal keeps what a later run of the daemon needs to take a session up; nil: nothing is kept.
 	Journal *Journal
 	// Swarm names the swarm and the epoch that the node follows now; nil: it is always the same.
 	Swarm func() string

@@ -76,7 +76,7 @@ func (hb *heart) awaitBeat(ctx context.Context, tick <-chan time.Time, told *rou
 	}
 }
 
-// pressing tells whether a report has something to act on that told, the last one, had not; nil: nothing is known of that.
+// pressing reports whether a report has something to act on that told, the last one, had not; nil: nothing is known of that.
 func pressing(now, told *round.Report) bool {
 	switch {
 	case told == nil:

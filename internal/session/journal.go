@@ -19,7 +19,7 @@ const (
 	maxRecord     = 8 << 20 // bytes; the layout is most of it
 )
 
-// Journal keeps in one file what a later life of the daemon needs to take up an ML program that lives on without it: see
+// Journal keeps in one file what a later run of the daemon needs to adopt an ML program that lives on without it: see
 // Record. The file is replaced in one step, so it outlives the daemon's death at any moment; it is not synced, since a machine
 // that dies takes the program along. Safe for concurrent use.
 type Journal struct {
@@ -32,13 +32,13 @@ type Journal struct {
 	failing bool
 }
 
-// OpenJournal reads what an earlier life left at path. A file that can't be used is as good as none, and said in the log.
+// OpenJournal reads what a previous run left at path. A file that can't be used is as good as none, and said in the log.
 func OpenJournal(path string, log *slog.Logger) *Journal {
 	j := &Journal{path: path, log: log}
 	rec, err := readRecord(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("the record of this node's earlier life can't be used; its program is not taken up", "file", path, "err", err)
+			log.Warn("the record of this node's previous run can't be used; its program is not adopted", "file", path, "err", err)
 		}
 		return j
 	}
@@ -87,7 +87,7 @@ func (j *Journal) Forget() {
 	defer j.mu.Unlock()
 	j.rec, j.written = Record{}, nil
 	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		j.log.Warn("remove the record of this node's session", "file", j.path, "err", err)
+		j.log.Warn("could not remove the record of this node's session", "file", j.path, "err", err)
 	}
 }
 
@@ -113,10 +113,10 @@ func (j *Journal) put(change func(r *Record)) {
 		j.written, j.failing = b, false
 		return
 	}
-	// A record that lags would make a later life ask the program for what it has given: better none.
+	// A record that lags would make a later run ask the program for what it has given: better none.
 	_ = os.Remove(j.path)
 	if j.written = nil; !j.failing {
 		j.failing = true
-		j.log.Error("keep the record of this node's session; should the daemon die now, its program ends with it", "file", j.path, "err", err)
+		j.log.Error("could not keep the record of this node's session; should the daemon die now, its program ends with it", "file", j.path, "err", err)
 	}
 }

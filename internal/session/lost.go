@@ -52,7 +52,7 @@ const CodeModelLost = "MODEL_LOST"
 // errNowhere is wrapped when every holder that may have a model is there to say that it has not.
 var errNowhere = errors.New("no live node holds the model")
 
-// refused tells whether a holder has answered that it does not give the model, rather than not at all.
+// refused reports whether a holder has answered that it does not give the model, rather than not at all.
 func refused(err error) bool {
 	var r interface{ Refused() bool }
 	return errors.As(err, &r) && r.Refused()
@@ -63,7 +63,7 @@ func refused(err error) bool {
 func (ho *holding) missLocked(want round.Model, err error) {
 	s := ho.s
 	if ho.missed == nil || ho.missed.Error() != err.Error() {
-		s.engine.cfg.Log.Warn("fetch the committed model; trying again", "contract", s.contract, "round", want.Round, "err", err)
+		s.engine.cfg.Log.Warn("could not fetch the committed model; trying again", "contract", s.contract, "round", want.Round, "err", err)
 	}
 	ho.missed = err
 	if !s.view.Over || !errors.Is(err, errNowhere) {

@@ -66,7 +66,7 @@ func (s *session) tellFailureLocked(err error) {
 	s.life.spawnLocked(func() {
 		defer s.life.cancel()
 		if err := s.engine.cfg.Control.End(s.life.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.life.ctx.Err() == nil {
-			s.engine.cfg.Log.Warn("tell the contract that the session failed", "err", err)
+			s.engine.cfg.Log.Warn("could not tell the contract that the session failed", "err", err)
 		}
 	})
 }

@@ -8,7 +8,7 @@ type place struct {
 	moved     bool // it went to another run before
 	reopening bool // it is being opened anew
 	ended     bool
-	bound     bool // it is not opened anew: it was taken up and not seen since, or is not open yet
+	bound     bool // it is not opened anew: it was adopted and not seen since, or is not open yet
 }
 
 // next is what becomes of a session by a view.
@@ -29,7 +29,7 @@ func (mb *membership) placeLocked() place {
 	}
 }
 
-// mayGo tells whether the session may go to a run: while it has no model, if it has begun nothing, or if an SN must have lied: runs only go
+// mayGo reports whether the session may go to a run: while it has no model, if it has begun nothing, or if an SN must have lied: runs only go
 // up, so one that is lower than its own shows that, and so does it that there were two before.
 func (p place) mayGo(run uint64) bool { return !p.held && (p.fresh || run < p.run || p.moved) }
 

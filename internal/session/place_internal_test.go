@@ -28,7 +28,7 @@ func TestPlace(t *testing.T) {
 		{"lost by its run", fresh, 5, "", stay, true},
 		{"lost by its run, with a model", held, 5, "", stay, true},
 		{"lost after its end", ended(held), 5, "", stay, false},
-		{"lost, of an earlier life", bound(held), 5, "", stay, false},
+		{"lost, of a previous run", bound(held), 5, "", stay, false},
 		{"a lower run has it", fresh, 3, "open", follow, false},
 		{"a lower run has it, and it has begun attempts", begun, 3, "closed", follow, false},
 		{"a lower run has it, and it has a model", held, 3, "open", ignore, false},
@@ -37,7 +37,7 @@ func TestPlace(t *testing.T) {
 		{"a lower run lacks it", fresh, 3, "", ignore, true},
 		{"a lower run lacks it, and it has begun attempts", begun, 3, "", ignore, true},
 		{"a lower run lacks it, and it has a model", held, 3, "", ignore, false},
-		{"a lower run lacks it, of an earlier life", bound(fresh), 3, "", ignore, false},
+		{"a lower run lacks it, of a previous run", bound(fresh), 3, "", ignore, false},
 		{"a higher run has it", fresh, 7, "open", reset, false},
 		{"a higher run has it, where it is being opened", opening(fresh), 7, "open", follow, false},
 		{"a higher run has it, where it is being opened, and it has begun attempts", opening(begun), 7, "open", reset, false},
@@ -48,7 +48,7 @@ func TestPlace(t *testing.T) {
 		{"a higher run lacks it, and it has begun attempts", begun, 7, "", reset, false},
 		{"a higher run lacks it, and it has moved before", moved(begun), 7, "", ignore, true},
 		{"a higher run lacks it, and it has a model", held, 7, "", reset, false},
-		{"a higher run lacks it, of an earlier life", bound(fresh), 7, "", reset, false},
+		{"a higher run lacks it, of a previous run", bound(fresh), 7, "", reset, false},
 		{"a higher run, after its end", ended(fresh), 7, "open", reset, false},
 	} {
 		if got, missing := tt.is.after(tt.run, tt.state); got != tt.want || missing != tt.missing {

@@ -47,7 +47,7 @@ func (at *attempts) attemptOfLocked(p *round.Plan) attemptState {
 	return attemptState{run: p.Run, round: p.Round, number: p.Attempt, plan: at.plannedLocked(p)}
 }
 
-// atLocked tells whether this node's newest attempt is that of the plan.
+// atLocked reports whether this node's newest attempt is that of the plan.
 func (at *attempts) atLocked(p *round.Plan) bool {
 	a := &at.newest
 	return a.run == p.Run && a.round == p.Round && a.number == p.Attempt && a.plan == at.plannedLocked(p)
@@ -248,7 +248,7 @@ func (at *attempts) followPlanLocked() {
 		return
 	}
 	if !s.program.closed && (s.program.offered == nil || s.program.offered.seq != p.Participants[self].Seq) {
-		return // planned on a report of an earlier life of this session
+		return // planned on a report of a previous run of this session
 	}
 	if !at.acceptsLocked(p, self) {
 		return

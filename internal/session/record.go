@@ -23,7 +23,7 @@ const (
 type Record struct {
 	Version   int    `json:"version"`
 	Life      string `json:"life,omitempty"`      // of the program, the label of its container; empty: nothing runs
-	Program   string `json:"program,omitempty"`   // tells whether a later life would start the same
+	Program   string `json:"program,omitempty"`   // reports whether a later run would start the same
 	Isolation string `json:"isolation,omitempty"` // what keeps the program in, as the swarm was told
 	Exit      *int   `json:"exit,omitempty"`      // the program's exit code, once it has ended
 	Session   *Saved `json:"session,omitempty"`   // nil: the program has opened none

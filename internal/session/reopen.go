@@ -27,7 +27,7 @@ const (
 // membership is whether the swarm knows a session, as far as one SN's word goes.
 type membership struct {
 	s           *session
-	resumed     bool // from an earlier life of the daemon
+	resumed     bool // from an earlier run of the daemon
 	before      before
 	shown       bool // the newest view shows this session
 	laterRun    int  // how many heartbeats in a row the SNs have known only an earlier run
@@ -37,10 +37,10 @@ type membership struct {
 	doubted     bool // an SN has told what does not hold, or what others do not, and they have not agreed since
 }
 
-// shows tells whether a view shows a session.
+// shows reports whether a view shows a session.
 func shows(v *round.View, id string) bool { return v.Session(id) != nil }
 
-// freshLocked tells whether this session has nothing yet that belongs to a run: then it may be of another run than the SN said at
+// freshLocked reports whether this session has nothing yet that belongs to a run: then it may be of another run than the SN said at
 // which it was opened.
 func (mb *membership) freshLocked() bool {
 	return !mb.s.model.held.Exists() && mb.s.attempts.begun == nil
@@ -238,10 +238,10 @@ func (c *comparison) add(equal bool, now time.Time) {
 	c.lasts = c.lasts || !equal && now.Sub(c.since) >= lagging
 }
 
-// agree tells whether all SNs that gave an answer show the same.
+// agree reports whether all SNs that gave an answer show the same.
 func (c *comparison) agree() bool { return c.asked && c.last && !c.lasts }
 
-// pausedOut waits, and tells whether ctx has ended.
+// pausedOut waits, and reports whether ctx has ended.
 func pausedOut(ctx context.Context, d time.Duration) bool {
 	pause(ctx, d)
 	return ctx.Err() != nil

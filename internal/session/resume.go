@@ -14,7 +14,7 @@ import (
 // codeSlotsLost is the reason of a session whose weight files did not outlive the daemon.
 const codeSlotsLost = "SLOTS_LOST"
 
-// Resume takes up the session that an earlier life of this node recorded and whose program lives on. It looks at the weight
+// Resume adopts the session that a previous run of this node recorded and whose program lives on. It looks at the weight
 // files: a committed model that is not what the record says is fetched again; without the files the session fails, and its
 // program learns that from its next call. Call it before Run, which goes on with the session.
 func (e *Engine) Resume(r *Saved) {
@@ -42,7 +42,7 @@ func (e *Engine) Resume(r *Saved) {
 	}
 }
 
-// takeSlotsLocked opens the weight files of the session's earlier life.
+// takeSlotsLocked opens the weight files of the session's previous run.
 func (ho *holding) takeSlotsLocked(r *Saved) {
 	s := ho.s
 	log := s.engine.cfg.Log
@@ -54,7 +54,7 @@ func (ho *holding) takeSlotsLocked(r *Saved) {
 		ho.held, ho.heldSlot = r.Held, r.HeldSlot // the next life reads the record too
 		return
 	default:
-		log.Error("the session can't be taken up without its weight files", "contract", s.contract, "session", s.id, "err", err)
+		log.Error("the session can't be adopted without its weight files", "contract", s.contract, "session", s.id, "err", err)
 		s.err = &Error{codeSlotsLost, "the weight files of this session were lost while the daemon was away: " + err.Error(), "start the training again"}
 		return
 	}
@@ -72,7 +72,7 @@ func (ho *holding) takeSlotsLocked(r *Saved) {
 	ho.held, ho.heldSlot = r.Held, r.HeldSlot
 }
 
-// takeStateLocked opens the optimiser's state of the session's earlier life. It is false if that is gone: then there are new
+// takeStateLocked opens the optimiser's state of the session's previous run. It is false if that is gone: then there are new
 // files, and what belongs into them must be fetched.
 func (ho *holding) takeStateLocked(r *Saved) bool {
 	s := ho.s
@@ -87,7 +87,7 @@ func (ho *holding) takeStateLocked(r *Saved) bool {
 		return true
 	}
 	log := s.engine.cfg.Log
-	log.Warn("the optimiser's state of this session's earlier life can't be used", "contract", s.contract, "err", err)
+	log.Warn("the optimiser's state of this session's previous run can't be used", "contract", s.contract, "err", err)
 	if st, err = sc.NewStateful(ho.slots, s.id, ho.form.Layout.Bytes(), bytes); err != nil {
 		s.err = noRoom(err, ho.form.Method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
 		return false
@@ -117,7 +117,7 @@ func (s *session) goOnLocked(life context.Context) {
 		return
 	}
 	s.recordLocked() // another life must number its reports on from this one's
-	e.cfg.Log.Info("session of this node's earlier life is taken up", "contract", s.contract, "session", s.id, "phase", s.program.phaseLocked(),
+	e.cfg.Log.Info("session of this node's previous run is adopted", "contract", s.contract, "session", s.id, "phase", s.program.phaseLocked(),
 		"round", s.model.held.Round)
 	s.life.spawnLocked(func() { s.membership.watch() })
 	s.life.spawnLocked(func() { s.membership.endure() })
@@ -128,7 +128,7 @@ func (s *session) goOnLocked(life context.Context) {
 	e.poke()
 }
 
-// recognisedLocked tells whether a view may be taken for the newest. A session that was taken up must stand in the first view that
+// recognisedLocked reports whether a view may be taken for the newest. A session that was adopted must stand in the first view that
 // is not older than the last one of before. Its index is what an SN said once: a view that shows the session counts whatever
 // its index is, and from then on the session is as any other.
 func (mb *membership) recognisedLocked(v *round.View) bool {
@@ -146,7 +146,7 @@ func (mb *membership) recognisedLocked(v *round.View) bool {
 	return true
 }
 
-// before is what a session that was taken up knows of its views in the earlier life, until one of this life shows it: so long it is not
+// before is what a session that was adopted knows of its views in the previous run, until one of this run shows it: so long it is not
 // opened anew. The zero value is any other session's.
 type before struct {
 	index uint64 // of the newest view
@@ -170,7 +170,7 @@ func (b *before) named(swarm func() string) string {
 	return swarm()
 }
 
-// own looks whether this node has the committed model already: in the merging slot of a session that was taken up, whose
+// own looks whether this node has the committed model already: in the merging slot of a session that was adopted, whose
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
 // needs to hold it. It returns the digests of the model's leaves.
 func (ho *holding) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {

@@ -109,7 +109,7 @@ func (l *lives) current() *life {
 	return l.life
 }
 
-// step counts an event, kills the daemon at the chosen one, and tells whether this daemon is dead.
+// step counts an event, kills the daemon at the chosen one, and reports whether this daemon is dead.
 func (n *life) step(ctx context.Context) error {
 	n.mu.Lock()
 	n.events++
@@ -508,8 +508,8 @@ func TestTakenUpAndLostByTheSNs(t *testing.T) {
 		before, after  string // the swarm, as the node names it
 		opened, closed bool
 	}{
-		{"restored once it was taken up", nil, lost(1 << 40), "s", "s", true, false},
-		{"recovered once it was taken up", nil, lost(1), "s", "s.2.x", true, false},
+		{"restored once it was adopted", nil, lost(1 << 40), "s", "s", true, false},
+		{"recovered once it was adopted", nil, lost(1), "s", "s.2.x", true, false},
 		{"recovered while the daemon was away", lost(1), nil, "s", "s.2.x", true, false},
 		{"ended while the daemon was away", lost(1 << 40), nil, "s", "s", false, true},
 		{"an SN that lags", lost(1), nil, "s", "s", false, false},
@@ -627,7 +627,7 @@ func TestWeightFilesAreGone(t *testing.T) {
 	})
 }
 
-// TestViewsOfBeforeAreOld: an SN that lags must not take a model back that the earlier life had.
+// TestViewsOfBeforeAreOld: an SN that lags must not take a model back that the previous run had.
 func TestViewsOfBeforeAreOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ledSwarm{swarm: newSwarm()}

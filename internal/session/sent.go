@@ -43,7 +43,7 @@ func (ho *holding) passedLocked() (newest uint64) {
 	return newest
 }
 
-// publicLocked tells whether this node contributes the committed model.
+// publicLocked reports whether this node contributes the committed model.
 func (pr *program) publicLocked() bool {
 	s := pr.s
 	return pr.closed && s.open.CheckinMode == modeActive && s.model.held.Exists()

@@ -132,7 +132,7 @@ func (ho *holding) closeSlots() {
 		return
 	}
 	if err := ho.slots.Close(); err != nil {
-		s.engine.cfg.Log.Warn("close weight files", "err", err)
+		s.engine.cfg.Log.Warn("could not close the weight files", "err", err)
 	}
 	ho.slots = nil
 }

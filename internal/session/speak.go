@@ -20,7 +20,7 @@ type reports struct {
 	spoken lastSaid // what the last report was, and its signature
 }
 
-// livesApart is far more than what a session can say between two entries in its journal: a later life begins so far behind the
+// livesApart is far more than what a session can say between two entries in its journal: a later run begins so far behind the
 // last number that is kept.
 const livesApart = 1 << 20
 
@@ -38,7 +38,7 @@ func (rs *reports) numberLocked(r *round.Report, passedOn bool) {
 	if passedOn && rs.spoken.sig == nil {
 		sig, err := e.cfg.Sign(statement.Message(e.cfg.Peer, r))
 		if err != nil { // the swarm refuses the report and says why
-			e.cfg.Log.Error("sign what is reported", "contract", s.contract, "err", err)
+			e.cfg.Log.Error("could not sign what is reported", "contract", s.contract, "err", err)
 			return
 		}
 		rs.spoken.sig = sig

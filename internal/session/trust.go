@@ -64,7 +64,7 @@ func (ps *peers) whyRefused(refused []string) string {
 	return ""
 }
 
-// acceptsLocked tells whether this node takes part in the plan. One that it refuses is a failed attempt for which nothing was
+// acceptsLocked reports whether this node takes part in the plan. One that it refuses is a failed attempt for which nothing was
 // sent; one that it can't judge yet waits until learnLocked has asked.
 func (at *attempts) acceptsLocked(p *round.Plan, self int) bool {
 	s := at.s

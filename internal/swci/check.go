@@ -292,7 +292,7 @@ func (c *checker) stale() bool {
 	return true
 }
 
-// acceptedHere tells whether we accept the peer; err is the handshake's.
+// acceptedHere reports whether we accept the peer; err is the handshake's.
 func (c *checker) acceptedHere(err error) bool {
 	if err == nil {
 		var sid spiffeid.ID

@@ -18,7 +18,7 @@ const localContext = "local"
 // localIdentity is the paragraph on --identity of the local commands.
 const localIdentity = "Identities come from the embedded authority. With --identity spire a SPIRE server and agent are started first (make spire builds them) and every node has its identity from them."
 
-// onSpire tells whether a local swarm is to have its identities from SPIRE.
+// onSpire reports whether a local swarm is to have its identities from SPIRE.
 func onSpire(opts *cli.Context) (bool, error) {
 	switch kind := opts.String("identity"); kind {
 	case "spire":

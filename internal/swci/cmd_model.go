@@ -316,7 +316,7 @@ func committedBy(ctx context.Context, s *Session, opts *cli.Context, m modelfile
 	return by, err
 }
 
-// knowsSwarm tells whether there is a swarm to ask.
+// knowsSwarm reports whether there is a swarm to ask.
 func (s *Session) knowsSwarm(opts *cli.Context) bool {
 	target, err := s.anyTarget(opts)
 	return err == nil && len(target.SNs) > 0 && target.Identity != ""

@@ -90,5 +90,5 @@ func (s *Session) stopAsRoot(root sudo.Sudo) error {
 	return exit.New(exit.Failed, "", "%w", root.Again(s.argv, os.Environ(), more...))
 }
 
-// ownOptions tells whether a command line is of a command that reads its options itself.
+// ownOptions reports whether a command line is of a command that reads its options itself.
 func ownOptions(args []string) bool { return len(args) > 0 && strings.EqualFold(args[0], stopWord) }

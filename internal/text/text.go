@@ -36,7 +36,7 @@ func Line(s string) string {
 	}, s))
 }
 
-// hidden tells whether a rune controls a terminal or the order of reading instead of being read.
+// hidden reports whether a rune controls a terminal or the order of reading instead of being read.
 func hidden(r rune) bool {
 	return r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

@@ -14,7 +14,7 @@ type answer[T any] struct {
 	until time.Time // from then on the clock may say something else
 }
 
-// holds tells whether the answer is about these sessions of a view, and still true.
+// holds reports whether the answer is about these sessions of a view, and still true.
 func (a *answer[T]) holds(of []*round.Session, now time.Time) bool {
 	return len(of) > 0 && len(a.of) == len(of) && &a.of[0] == &of[0] && now.Before(a.until)
 }

@@ -189,7 +189,7 @@ func (g *Guard) signedFor(id identity.ID, leaf *x509.Certificate, proof *Proof, 
 	return nil
 }
 
-// hasEnded tells whether a proof was good until its SVID's end. Anybody can make a certificate of yesterday.
+// hasEnded reports whether a proof was good until its SVID's end. Anybody can make a certificate of yesterday.
 func (g *Guard) hasEnded(proof *Proof, m *round.Session) bool {
 	chain, err := identity.ParseChain(proof.Chain)
 	if err != nil || len(chain) == 0 || !time.Now().After(chain[0].NotAfter) {

@@ -29,7 +29,7 @@ func (g *Guard) Plan(v *round.View, offer Offer) error {
 	return fmt.Errorf("%w (SN %s says so)", err, g.cfg.Doubt())
 }
 
-// Doubtful tells whether an SN need not have shown what Plan refused. None need know yet whom this node's owner accepts, nor can it
+// Doubtful reports whether an SN need not have shown what Plan refused. None need know yet whom this node's owner accepts, nor can it
 // help that a node has not renewed its SVID.
 func Doubtful(err error) bool { return !errors.Is(err, ErrNotAllowed) && !errors.Is(err, ErrEnded) }
 

@@ -98,7 +98,7 @@ func (j *judge) weigh(i int, f wire.Fail) {
 func (j *judge) strange(i int, h wire.Header) error {
 	switch {
 	case h.Kind == wire.KindDiff && !j.hasBase && j.plan.method.Wire() != 0 && j.plan.Round > 1:
-		// Only hearsay: where nobody has a model, as after training began anew, one frame would else make this node accuse itself.
+		// Only an indirect report: where nobody has a model, as after training began anew, one frame would else make this node accuse itself.
 		j.life.heard(i, j.plan.Self, "holds no committed model, from which "+j.plan.node(i)+" counts what it sends")
 	case h.Kind == wire.KindLeaf && j.shorten:
 		j.life.fail(i, "sends weights as they are: it holds no committed model from which to count", errNoBase)

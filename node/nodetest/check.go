@@ -367,7 +367,7 @@ func (h history) session(contract, id string) *state.Session {
 	return nil
 }
 
-// skipped tells whether a Sync was to be answered without a model.
+// skipped reports whether a Sync was to be answered without a model.
 func (h history) skipped(contract, session string, seq uint64) bool {
 	return slices.ContainsFunc(h.commands, func(c state.Command) bool {
 		k, ok := c.(state.SkipRound)

@@ -20,7 +20,7 @@ func leader(do, undo func(s *nodetest.Swarm, name string)) (strike, mend func(s 
 		}
 }
 
-// unplanned tells whether all are ready for round 4 but for the slowest.
+// unplanned reports whether all are ready for round 4 but for the slowest.
 func unplanned(s *nodetest.Swarm) bool {
 	return s.Round() == 3 && s.Reported("sl-0").GetReady().GetSeq() == 4 && !s.Planned(4)
 }

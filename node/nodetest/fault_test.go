@@ -50,15 +50,15 @@ type fault struct {
 	after func(t *testing.T, s *nodetest.Swarm)
 }
 
-// during tells whether an attempt of round 4 runs.
+// during reports whether an attempt of round 4 runs.
 func during(s *nodetest.Swarm) bool { return s.Planned(4) }
 
-// reported tells whether an SL has reported the model of round 4, before it is committed.
+// reported reports whether an SL has reported the model of round 4, before it is committed.
 func reported(name string) func(s *nodetest.Swarm) bool {
 	return func(s *nodetest.Swarm) bool { return s.Planned(4) && s.Reported(name).GetDone().GetRound() == 4 }
 }
 
-// training tells whether all train for this round, and none is ready.
+// training reports whether all train for this round, and none is ready.
 func training(round uint64, names ...string) func(s *nodetest.Swarm) bool {
 	return func(s *nodetest.Swarm) bool {
 		return s.Round() == round-1 && !slices.ContainsFunc(names, func(n string) bool { return s.Reported(n).GetReady() != nil })

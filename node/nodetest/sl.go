@@ -150,7 +150,7 @@ func (n *sl) contain(p *program) {
 	n.program = p
 }
 
-// up tells whether the node runs.
+// up reports whether the node runs.
 func (n *sl) up() bool { return n.cancel != nil && !n.host.isGone() }
 
 func (n *sl) newSlots(size int64) (models.Slots, error) {

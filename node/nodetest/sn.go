@@ -180,5 +180,5 @@ func (n *sn) end(crash bool) {
 	}
 }
 
-// up tells whether the node runs.
+// up reports whether the node runs.
 func (n *sn) up() bool { return n.cancel != nil }

@@ -465,7 +465,7 @@ func (s *Swarm) Round() uint64 {
 	return 0
 }
 
-// Planned tells whether an attempt of this round is running.
+// Planned reports whether an attempt of this round is running.
 func (s *Swarm) Planned(round uint64) bool {
 	c := s.View(Contract)
 	return c != nil && c.Plan != nil && c.Plan.Round == round

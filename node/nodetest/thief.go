@@ -117,7 +117,7 @@ func (l refusalLog) WithGroup(name string) slog.Handler {
 	return refusalLog{l.Handler.WithGroup(name), l.sl}
 }
 
-// Member tells whether an SN is in the raft configuration, as a running SN sees it that was not banned.
+// Member reports whether an SN is in the raft configuration, as a running SN sees it that was not banned.
 func (s *Swarm) Member(name string) bool {
 	for _, n := range s.order {
 		if !n.up() || n.group.View().Banned(n.id.peerID) != nil || n.id.name == name {

@@ -152,7 +152,7 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 	program := []string{"BATCHES=24", "BATCH_SECONDS=0.05", "CONTRACT=study"}
 	other := s.start(2, program...)
 	for _, line := range []string{
-		"registered with the swarm", "program started", "session opened", "model handed to the program", "session of this node's earlier life is taken up",
+		"registered with the swarm", "program started", "session opened", "model handed to the program", "session of this node's previous run is adopted",
 		"model handed to the program", "model handed to the program", "final model is with the program",
 	} {
 		p := s.start(1, program...)
@@ -207,7 +207,7 @@ func TestProgramEndsWhileTheDaemonIsAway(t *testing.T) {
 	if code := p.Exits(); code != 137 {
 		t.Errorf("exit code %d, want the program's 137", code)
 	}
-	if out := p.Output(); !strings.Contains(out, "taken up") || !strings.Contains(out, "killed") {
+	if out := p.Output(); !strings.Contains(out, "adopted") || !strings.Contains(out, "killed") {
 		t.Errorf("it says\n%s", out)
 	}
 }
@@ -234,7 +234,7 @@ func TestContainerThatVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = s.start(1, "MIN_PEERS=1", "CONTRACT=third")
-	p.Sees("is gone", "ending the session of this node's earlier life")
+	p.Sees("is gone", "ending the session of this node's previous run")
 	if code := p.Exits(); code != 0 {
 		t.Errorf("started anew: exit code %d, want 0", code)
 	}
@@ -262,7 +262,7 @@ func TestContainerWithoutARecord(t *testing.T) {
 	if code := p.Exits(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	if n := strings.Count(p.Output(), "removing a container of this node's earlier life"); n != 2 || len(s.containers(1)) != 0 {
+	if n := strings.Count(p.Output(), "removing a container of this node's previous run"); n != 2 || len(s.containers(1)) != 0 {
 		t.Errorf("%d containers were removed, %d are there", n, len(s.containers(1)))
 	}
 }
@@ -278,7 +278,7 @@ func TestStoppedNode(t *testing.T) {
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("it took %s to stop", took)
 	}
-	if out := p.Output(); !strings.Contains(out, "said goodbye to the swarm") {
+	if out := p.Output(); !strings.Contains(out, "left the swarm") {
 		t.Errorf("it says\n%s", e2etest.Last(out, 20))
 	}
 	if _, err := os.Stat(s.Path("sl1", "session.json")); !os.IsNotExist(err) {
@@ -287,7 +287,7 @@ func TestStoppedNode(t *testing.T) {
 	s.tidy(1)
 }
 
-// TestStoppedBeforeItsSwarmIsBack ends the program of an earlier life, which nobody would take up or end.
+// TestStoppedBeforeItsSwarmIsBack ends the program of a previous run, which nobody would adopt or end.
 func TestStoppedBeforeItsSwarmIsBack(t *testing.T) {
 	s := newSite(t)
 	p := s.start(1, "MIN_PEERS=1", "BATCHES=100000")
@@ -323,7 +323,7 @@ func TestEngineRestartsWithLiveRestore(t *testing.T) {
 	p.Kill()
 	own.Start()
 	p = s.start(1, program...)
-	p.Sees("session of this node's earlier life is taken up")
+	p.Sees("session of this node's previous run is adopted")
 	if code := p.Exits(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}

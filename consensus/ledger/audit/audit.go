@@ -68,7 +68,7 @@ type Report struct {
 	More        int         // problems beyond those
 }
 
-// Good tells whether nothing is wrong.
+// Good reports whether nothing is wrong.
 func (r *Report) Good() bool { return len(r.Problems) == 0 }
 
 // Contract is what the ledger says of one.

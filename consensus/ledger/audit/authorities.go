@@ -85,7 +85,7 @@ func (a *authorities) verifyChain(chain []*x509.Certificate, role string) (strin
 	return "", fmt.Errorf("an authority of another trust domain has signed the certificate of %s", id)
 }
 
-// within tells whether no authority between leaf and root names another trust domain.
+// within reports whether no authority between leaf and root names another trust domain.
 func within(chain []*x509.Certificate, td spiffeid.TrustDomain) bool {
 	for _, c := range chain[1:max(len(chain)-1, 1)] {
 		for _, uri := range c.URIs {
@@ -127,7 +127,7 @@ func (a *authorities) verifyCN(chain []*x509.Certificate, role string, at time.T
 	return "spiffe://" + certs.CNTrustDomain + "/swarm/" + role, err
 }
 
-// trusted tells whether the auditor named a certificate.
+// trusted reports whether the auditor named a certificate.
 func (a *authorities) trusted(cert *x509.Certificate) bool {
 	return slices.ContainsFunc(a.opts.Authorities, cert.Equal)
 }

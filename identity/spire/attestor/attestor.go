@@ -81,7 +81,7 @@ func (p *Plugin) Configure(_ context.Context, req *configv1.ConfigureRequest) (*
 	return &configv1.ConfigureResponse{}, nil
 }
 
-// Validate tells whether Configure would take the block.
+// Validate reports whether Configure would take the block.
 func (p *Plugin) Validate(_ context.Context, req *configv1.ValidateRequest) (*configv1.ValidateResponse, error) {
 	_, err := newConfig(req.GetHclConfiguration())
 	resp := &configv1.ValidateResponse{Valid: err == nil}

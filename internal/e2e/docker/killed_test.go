@@ -48,7 +48,7 @@ func TestDaemonKilledInItsContainer(t *testing.T) {
 	if err := syscall.Kill(c.State.Pid, syscall.SIGKILL); err != nil { // the engine's own kill is a wish that policies respect
 		t.Fatal(err)
 	}
-	s.says(sls[0], "session of this node's earlier life is taken up", 1)
+	s.says(sls[0], "session of this node's previous run is adopted", 1)
 	s.says(sls[0], "model handed to the program", 3)
 	if err := s.engine.ContainerKill(t.Context(), sls[0], "KILL"); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestDaemonKilledInItsContainer(t *testing.T) {
 	if err := s.engine.ContainerStart(t.Context(), sls[0], container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.says(sls[0], "session of this node's earlier life is taken up", 2)
+	s.says(sls[0], "session of this node's previous run is adopted", 2)
 
 	var digests []string
 	for _, name := range sls {

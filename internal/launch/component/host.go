@@ -23,7 +23,7 @@ type host struct {
 	getenv   func(string) string
 	// imageUser is the user that the image says.
 	imageUser string
-	// isThis tells whether the other nodes reach this host by that address or name.
+	// isThis reports whether the other nodes reach this host by that address or name.
 	isThis func(string) bool
 }
 

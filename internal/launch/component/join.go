@@ -297,7 +297,7 @@ func (l *launcher) fill(ctx context.Context) error {
 	return nil
 }
 
-// join has a token made for the component's agent, unless it has kept what it needs from an earlier life. Nil: none is
+// join has a token made for the component's agent, unless it has kept what it needs from a previous run. Nil: none is
 // needed.
 func (l *launcher) join(ctx context.Context, dir string) ([]byte, error) {
 	agent := l.spec.Agent

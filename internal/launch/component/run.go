@@ -148,7 +148,7 @@ func (l *launcher) create(ctx context.Context) error {
 	return l.fill(ctx)
 }
 
-// start starts the container. An end of ctx during the call is not passed on: nobody could tell whether the container runs.
+// start starts the container. An end of ctx during the call is not passed on: nobody could report whether the container runs.
 func (l *launcher) start(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("start %s: %w", l.what(), context.Cause(ctx))

@@ -92,7 +92,7 @@ func (l *Launcher) checkVolumes(ctx context.Context, spec Spec) error {
 	return together(errs...)
 }
 
-// checkName looks whether the name is free. A container of the node's own that bears it is for the daemon to take up or to
+// checkName looks whether the name is free. A container of the node's own that bears it is for the daemon to adopt or to
 // remove.
 func (l *Launcher) checkName(ctx context.Context, spec Spec) error {
 	if spec.Name == "" {

@@ -93,7 +93,7 @@ func (e ending) colonFault() string {
 	return ": " + oneLine(e.fault)
 }
 
-// sharedMemory tells whether /dev/shm was too small, by the signal of who writes where a file system has no room, and by the
+// sharedMemory reports whether /dev/shm was too small, by the signal of who writes where a file system has no room, and by the
 // words of PyTorch, multiprocessing and NCCL.
 func (e ending) sharedMemory(tail []string) bool {
 	if e.code == 128+int(syscall.SIGBUS) {

@@ -11,7 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// lacksInit tells whether an engine has no init process to put into containers, as Debian's without docker-init or tini.
+// lacksInit reports whether an engine has no init process to put into containers, as Debian's without docker-init or tini.
 func lacksInit(err error) bool {
 	text := strings.ToLower(err.Error())
 	for _, name := range []string{"docker-init", "catatonit", "container-init", "init binary", "init path"} {

@@ -114,7 +114,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, t traits)
 	}
 	if err != nil {
 		if rmErr := l.remove(context.WithoutCancel(ctx), made.ID); rmErr != nil {
-			l.logger(spec).Warn("remove a container that did not start", "container", engine.ShortID(made.ID), "err", rmErr)
+			l.logger(spec).Warn("could not remove a container that did not start", "container", engine.ShortID(made.ID), "err", rmErr)
 		}
 		return "", err
 	}
@@ -229,13 +229,13 @@ func (l *Launcher) list(ctx context.Context, role, node, scope string, more ...f
 func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, error) {
 	details, err := l.ours(ctx, f)
 	if err != nil {
-		return nil, engine.Explain(fmt.Errorf("take up ML program: %w", err))
+		return nil, engine.Explain(fmt.Errorf("adopt ML program: %w", err))
 	}
 	if details.State.Status == container.StateCreated {
-		return nil, fmt.Errorf("take up ML program: container %s was never started", engine.ShortID(f.ID))
+		return nil, fmt.Errorf("adopt ML program: container %s was never started", engine.ShortID(f.ID))
 	}
 	if spec.User, err = completeUser(spec.User); err != nil {
-		return nil, fmt.Errorf("take up ML program: %w", err)
+		return nil, fmt.Errorf("adopt ML program: %w", err)
 	}
 	if spec.Grace <= 0 {
 		spec.Grace = defaultGrace
@@ -320,7 +320,7 @@ func (l *Launcher) sweep(ctx context.Context, node, scope string, all bool) {
 			continue
 		}
 		if err := l.remove(ctx, c.ID); err != nil {
-			l.log.Warn("remove the container of an old check", "container", engine.ShortID(c.ID), "err", err)
+			l.log.Warn("could not remove the container of an old check", "container", engine.ShortID(c.ID), "err", err)
 		}
 	}
 }

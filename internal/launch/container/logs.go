@@ -262,7 +262,7 @@ func (l *logs) passFirst() {
 
 func (p *place) begin() { p.seen, p.resumed = 0, p.last.IsZero() }
 
-// fresh tells whether an entry of that time was not taken before, and counts it as taken.
+// fresh reports whether an entry of that time was not taken before, and counts it as taken.
 func (p *place) fresh(at time.Time) bool {
 	if !p.resumed {
 		if at.Before(p.last) || at.Equal(p.last) && p.count < 0 {

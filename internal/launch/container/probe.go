@@ -188,7 +188,7 @@ func (s Spec) sourceOf(target string) string {
 	return target
 }
 
-// sameSocket tells whether a socket that a program sees is the engine's.
+// sameSocket reports whether a socket that a program sees is the engine's.
 func sameSocket(host string, dev, ino uint64) bool {
 	u, err := url.Parse(host)
 	if err != nil || u.Scheme != "unix" {

@@ -69,7 +69,7 @@ func (p *Program) Stop(grace time.Duration) {
 	<-p.done
 }
 
-// kill sends the signal, again and again until the engine takes it, and tells whether the program ended in time.
+// kill sends the signal, again and again until the engine takes it, and reports whether the program ended in time.
 func (p *Program) kill(signal string, within time.Duration) bool {
 	limit := time.NewTimer(within)
 	defer limit.Stop()
@@ -126,7 +126,7 @@ func (p *Program) run(ctx context.Context) {
 		return
 	}
 	if err := p.launcher.remove(ctx, p.id); err != nil {
-		p.log.Warn("remove the program's container", "container", engine.ShortID(p.id), "err", err)
+		p.log.Warn("could not remove the program's container", "container", engine.ShortID(p.id), "err", err)
 	}
 }
 
@@ -184,7 +184,7 @@ func (p *Program) await(ctx context.Context) ending {
 	}
 }
 
-// waitEnd blocks until the engine says that the container ended, or for a while. It tells whether the engine broke off.
+// waitEnd blocks until the engine says that the container ended, or for a while. It reports whether the engine broke off.
 func (p *Program) waitEnd(ctx context.Context) (broken bool) {
 	limited, cancel := context.WithTimeout(ctx, lookAgain)
 	defer cancel()
@@ -212,7 +212,7 @@ func (p *Program) ended(ctx context.Context, found container.InspectResponse, aw
 	return e
 }
 
-// over tells whether a container has ended for good. Podman says stopped where Docker says exited.
+// over reports whether a container has ended for good. Podman says stopped where Docker says exited.
 func over(s *container.State) bool {
 	switch s.Status {
 	case container.StateExited, container.StateDead, container.StateRemoving, "stopped":
@@ -231,7 +231,7 @@ func (p *Program) lastLines(ctx context.Context, tail []string) []string {
 	out := launch.NewOutput(launch.OutputConfig{LogTail: p.spec.LogTail})
 	all := newLogs(p.launcher.engine, p.id, out, time.Time{})
 	if err := all.read(ctx, false); err != nil {
-		p.log.Warn("read the program's last lines", "err", err)
+		p.log.Warn("could not read the program's last lines", "err", err)
 		return tail
 	}
 	all.close()

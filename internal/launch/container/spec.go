@@ -157,7 +157,7 @@ func (s Spec) ipcMode() string {
 	return s.IPC
 }
 
-// custom tells whether the user chose what the container runs.
+// custom reports whether the user chose what the container runs.
 func (s Spec) custom() bool { return s.Entrypoint != nil || s.Cmd != nil }
 
 // programPath is the program's inside the container.

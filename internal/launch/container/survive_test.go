@@ -253,7 +253,7 @@ func TestContainerVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.Adopt(t.Context(), found[0], spec); !errdefs.IsNotFound(err) {
-		t.Errorf("taken up: %v", err)
+		t.Errorf("adopted: %v", err)
 	}
 }
 

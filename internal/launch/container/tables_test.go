@@ -358,7 +358,7 @@ func TestNoLineIsLostOrTwice(t *testing.T) {
 		"streams out of order": {time.Time{}, [][]string{{"o 05.2Z a\n"}, {"o 05.2Z a\n", "e 05.1Z b\n", "e 05.3Z c\n"}}, []string{"err:b", "out:a", "err:c"}},
 		"piece of a line":      {time.Time{}, [][]string{{"o 05.1Z a"}, {"o 05.1Z a", "o 05.1Z b\n"}}, []string{"out:ab"}},
 		"clock set back":       {time.Time{}, [][]string{{"o 09Z a\n", "o 05Z b\n", "o 06Z c\n"}}, []string{"out:a", "out:b", "out:c"}},
-		"taken up":             {at("05.5Z"), [][]string{{"o 05.4Z a\n", "o 05.5Z b\n", "o 05.6Z c\n"}}, []string{"out:c"}},
+		"adopted":              {at("05.5Z"), [][]string{{"o 05.4Z a\n", "o 05.5Z b\n", "o 05.6Z c\n"}}, []string{"out:c"}},
 		"whole seconds":        {at("05.000000002Z"), [][]string{{"o 04Z a\n", "o 05Z b\n", "e 05Z c\n", "o 05Z d\n", "o 06Z e\n"}}, []string{"out:d", "out:e"}},
 		"no time":              {time.Time{}, [][]string{{"o what\n"}}, []string{"out:2026-01-02T03:04:what"}},
 	} {

@@ -55,7 +55,7 @@ func (l *Launcher) know(ctx context.Context) (traits, error) {
 	return t, nil
 }
 
-// takesAlong tells whether programs end when the engine does: Docker's do without live-restore, Podman's never.
+// takesAlong reports whether programs end when the engine does: Docker's do without live-restore, Podman's never.
 func (l *Launcher) takesAlong(ctx context.Context) bool {
 	t, err := l.know(ctx)
 	if err != nil || t.podman {
@@ -75,7 +75,7 @@ const (
 	slowAnswer  = time.Second
 )
 
-// leaving tells whether an engine is about to end. It still answers on old connections then, while it stops containers, but
+// leaving reports whether an engine is about to end. It still answers on old connections then, while it stops containers, but
 // takes no new ones. Where systemd keeps its socket, new ones wait for the next engine: that long an answer, after an end by
 // a signal of those that an engine sends, is taken for one.
 func (l *Launcher) leaving(ctx context.Context, code int) bool {

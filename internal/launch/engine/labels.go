@@ -41,7 +41,7 @@ func Scope(getenv func(string) string) string {
 // OSScope is Scope of this process's environment.
 func OSScope() string { return Scope(os.Getenv) }
 
-// Inherited tells whether a container has our labels from its image alone, so that it is somebody else's: anybody may build
+// Inherited reports whether a container has our labels from its image alone, so that it is somebody else's: anybody may build
 // an image with them, and docker commit makes one of a container of ours. It takes the container's labels and the ID of its
 // image. An ML program's container has a LabelLife of its own, whatever its image says.
 func (e *Engine) Inherited(ctx context.Context, labels map[string]string, image string) (bool, error) {

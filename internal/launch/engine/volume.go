@@ -20,7 +20,7 @@ type Volume struct {
 // volumeName is the name of a volume in the original's scripts; anything else is a path.
 var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// Named tells whether Source names a volume of the engine.
+// Named reports whether Source names a volume of the engine.
 func (v Volume) Named() bool { return volumeName.MatchString(v.Source) }
 
 // ParseVolume reads one. It looks at no file. The error says what is wrong, but not with which option.

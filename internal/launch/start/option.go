@@ -23,7 +23,7 @@ const (
 	Launcher Place = "launcher" // it is for the launcher or for the container
 	File     Place = "file"     // a file of this host, mounted at the same path
 	Dir      Place = "dir"      // a directory of this host, likewise
-	Join     Place = "join"     // where a join token is had from: the launcher gets it
+	Join     Place = "join"     // where a join token comes from: the launcher gets it
 	Secret   Place = "secret"   // its values go by variables: every user of this host can read a command line
 	Host     Place = "host"     // translated one by one
 )

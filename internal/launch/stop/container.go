@@ -71,7 +71,7 @@ func (r *runner) containers(ctx context.Context, roles ...string) []item {
 	return items
 }
 
-// tried tells whether a container was found before and could not be stopped.
+// tried reports whether a container was found before and could not be stopped.
 func (r *runner) tried(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

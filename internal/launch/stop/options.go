@@ -100,12 +100,12 @@ func (o *Options) of(role string) *bool {
 	return new(bool)
 }
 
-// Everything tells whether no part was selected.
+// Everything reports whether no part was selected.
 func (o Options) Everything() bool {
 	return o.All || !(o.APLS || o.SpireServer || o.SL || o.SLPYT || o.SLTF || o.SN || o.SWOP || o.SWCI)
 }
 
-// Wants tells whether what has this role and platform is to be stopped. ML programs and probes go with their SL; what has a
+// Wants reports whether what has this role and platform is to be stopped. ML programs and probes go with their SL; what has a
 // role that this release does not know goes only with everything.
 func (o Options) Wants(role, platform string) bool {
 	if o.Everything() {

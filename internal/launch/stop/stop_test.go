@@ -68,7 +68,7 @@ func run(m *testing.M) int {
 	return e2etest.Main(m)
 }
 
-// process starts a component as a process; the function tells whether it runs.
+// process starts a component as a process; the function reports whether it runs.
 func process(t *testing.T, how, role, name, platform string) func() bool {
 	t.Helper()
 	cmd := exec.Command(program, "run-"+role, name, platform)

@@ -21,7 +21,7 @@ type Sudo struct {
 	UID func() int
 	// Find returns sudo's path, an error if there is none.
 	Find func() (string, error)
-	// Silent tells whether sudo asks for no password.
+	// Silent reports whether sudo asks for no password.
 	Silent func(ctx context.Context, path string) bool
 	// Exec replaces this process; it returns only an error.
 	Exec func(path string, argv, environ []string) error
@@ -41,7 +41,7 @@ func OS() Sudo {
 	}
 }
 
-// Helps tells whether sudo is to be tried without being asked for: this user is not root, and sudo needs no password or has a
+// Helps reports whether sudo is to be tried without being asked for: this user is not root, and sudo needs no password or has a
 // terminal to ask for one.
 func (s Sudo) Helps(ctx context.Context, terminal bool) bool {
 	path, err := s.Find()

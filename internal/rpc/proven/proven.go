@@ -20,7 +20,7 @@ const (
 	maxText   = 512      // bytes of a text
 )
 
-// Bounded tells whether the rounds that a report proves are as large as they may be.
+// Bounded reports whether the rounds that a report proves are as large as they may be.
 func Bounded(all []*swarmv1.RoundProof) bool {
 	parts, runs := 0, 0
 	for _, p := range all {

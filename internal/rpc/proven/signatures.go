@@ -17,7 +17,7 @@ type Signatures struct {
 	good map[merge.Digest]struct{}
 }
 
-// Valid tells whether a node key has signed a message.
+// Valid reports whether a node key has signed a message.
 func (s *Signatures) Valid(peerID string, msg, sig []byte) bool {
 	key := merge.Combine([]merge.Digest{merge.Sum([]byte(peerID)), merge.Sum(msg), merge.Sum(sig)})
 	s.mu.Lock()

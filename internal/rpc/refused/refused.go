@@ -51,7 +51,7 @@ func vanished(why string) bool {
 	return why == "EOF" || strings.Contains(why, "connection reset") || strings.Contains(why, "i/o timeout") || strings.Contains(why, "use of closed")
 }
 
-// first tells whether a reason is to be said.
+// first reports whether a reason is to be said.
 func (l *Log) first(why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

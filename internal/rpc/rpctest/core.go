@@ -284,7 +284,7 @@ func (l *Lead) Record(r planner.Report) {
 // Status returns Answer.
 func (l *Lead) Status(string) planner.Status { return l.Answer }
 
-// Asks tells whether the attempt is Asked.
+// Asks reports whether the attempt is Asked.
 func (l *Lead) Asks(_ string, _, _, attempt uint64) bool { return attempt == l.Asked && attempt > 0 }
 
 // Touched returns the nodes that gave a sign of life, in order.

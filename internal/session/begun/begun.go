@@ -129,7 +129,7 @@ func fill(all []Span, most int) []Span {
 	return all
 }
 
-// has tells whether an attempt is in one of the spans.
+// has reports whether an attempt is in one of the spans.
 func has(all []Span, attempt uint64) bool {
 	i, _ := slices.BinarySearchFunc(all, attempt, func(s Span, n uint64) int { return cmp.Compare(s.Last, n) })
 	return i < len(all) && all[i].First <= attempt

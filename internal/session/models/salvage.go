@@ -22,7 +22,7 @@ var errNoNote = errors.New("it is not said which model it holds")
 // the file that holds the optimiser's state.
 func Note(ref round.Ref) string { return Store{}.path(ref) }
 
-// Salvage keeps on disk a model that lies in a weight file of an earlier life of this node, which was killed before it had a copy: all
+// Salvage keeps on disk a model that lies in a weight file of a previous run of this node, which was killed before it had a copy: all
 // nodes may have been. It returns the model's round. It is an error if the file holds another model than was noted, or a part of one. The
 // optimiser's state, which lies in scratchDir, is held to its digest when it is used.
 func Salvage(modelDir, scratchDir, note string, weights *os.File) (round uint64, err error) {

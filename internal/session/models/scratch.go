@@ -58,7 +58,7 @@ func (sc Scratch) places() []string {
 	return []string{sc.Spool, sc.Dir}
 }
 
-// Fits tells whether a file of so many bytes could be made now. It reserves nothing: in memory that would take its time.
+// Fits reports whether a file of so many bytes could be made now. It reserves nothing: in memory that would take its time.
 func (sc Scratch) Fits(bytes int64) error {
 	var errs []error
 	for _, dir := range sc.places() {
@@ -169,7 +169,7 @@ type Stateful struct {
 	weight int64 // bytes of the weights
 }
 
-// statePath is the file of one state in a directory; a later life of the daemon finds it by the session.
+// statePath is the file of one state in a directory; a later run of the daemon finds it by the session.
 func statePath(dir, session string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s.state-%d", session, i))
 }
@@ -218,7 +218,7 @@ func createStates(dir, session string, bytes int64) (*Stateful, error) {
 	return st, nil
 }
 
-// OpenStateful finds the states of a session of an earlier life; turn is that of the merging slot.
+// OpenStateful finds the states of a session of a previous run; turn is that of the merging slot.
 func (sc Scratch) OpenStateful(slots Slots, session string, weights, bytes int64, turn int) (*Stateful, error) {
 	st := &Stateful{Slots: slots, turn: turn & 1, weight: weights}
 	for i := range st.files {

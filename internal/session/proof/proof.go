@@ -51,7 +51,7 @@ func (b *Book) Put(p *round.Proof) {
 	b.all = b.all[:min(len(b.all), Kept)]
 }
 
-// whole tells whether all is there that a round is proven by.
+// whole reports whether all is there that a round is proven by.
 func whole(p *round.Proof) bool {
 	plan, done := p.Plan, p.Done
 	return plan != nil && done != nil && len(done.Signature) > 0 && plan.Round > 0 && plan.Round == done.Round && plan.Attempt == done.Attempt

@@ -19,7 +19,7 @@ const maxOwners = 2
 const maxRuns = 1 << 13
 
 // Record says which leaves of one contribution went, or may have gone, to which owners. It is kept before an attempt's first
-// byte. A closed session's frozen weights are the contribution of its last Sync: nobody can tell whether the program has
+// byte. A closed session's frozen weights are the contribution of its last Sync: nobody can report whether the program has
 // changed them since.
 type Record struct {
 	Seq  uint64 `json:"seq"`

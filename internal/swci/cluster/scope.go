@@ -72,7 +72,7 @@ func cleanScope(scope string) error {
 	}
 }
 
-// removeScope removes what is listed with a scope, and tells whether anything was.
+// removeScope removes what is listed with a scope, and reports whether anything was.
 func removeScope(ctx context.Context, e *engine.Engine, scope string) (found bool, err error) {
 	ours := filters.NewArgs(filters.Arg("label", engine.LabelScope+"="+scope), filters.Arg("label", engine.LabelRole))
 	containers, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})

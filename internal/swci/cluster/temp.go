@@ -98,7 +98,7 @@ func sweep(parents ...string) {
 	}
 }
 
-// orphan tells whether dir is a temporary folder of a run of this user whose process is gone.
+// orphan reports whether dir is a temporary folder of a run of this user whose process is gone.
 func orphan(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || !mine(info) {
@@ -115,7 +115,7 @@ func orphan(dir string) bool {
 	return filelock.TakeOpen(f) == nil
 }
 
-// mine tells whether a file belongs to this process's user.
+// mine reports whether a file belongs to this process's user.
 func mine(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()

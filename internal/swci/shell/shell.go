@@ -167,7 +167,7 @@ func (s *Shell) interrupt() {
 // Exit ends the shell after the command that calls it.
 func (s *Shell) Exit() { s.over = true }
 
-// ExitOnFailure tells whether a failing command ends the shell.
+// ExitOnFailure reports whether a failing command ends the shell.
 func (s *Shell) ExitOnFailure(on bool) { s.failFast = on }
 
 // Report shows what a command of the shell itself did, as the original does: beside another prompt.

@@ -36,7 +36,7 @@ type Counters struct {
 // more is the least read that shows that models are on their way. Frames that say nothing but that a peer lives are shorter.
 const more = 512
 
-// busy tells whether this node is so taken up with what others send that a silent peer's turn may be still to come.
+// busy reports whether this node is so taken up with what others send that a silent peer's turn may be still to come.
 func (c *Counters) busy(stall time.Duration) bool {
 	now := time.Now()
 	return now.Before(c.PatientUntil) && now.Sub(time.Unix(0, c.fed.Load())) < stall/4
@@ -239,7 +239,7 @@ func (c *Conn) HoldFrames(b []byte) {
 	_ = c.Hold(len(b), func(held []byte) ([]byte, error) { return append(held, b...), nil })
 }
 
-// Holding tells whether something is held.
+// Holding reports whether something is held.
 func (c *Conn) Holding() bool { return c.held != nil && len(*c.held) > 0 }
 
 // Flush writes what is held.
