@@ -125,7 +125,11 @@ func removeFiles(dir string, keepSlots bool) error {
 func removeSlots(dir string) error {
 	err := removeAll(dir, fileNames[:]...)
 	for _, private := range privateDirs(dir) {
-		if info, statErr := os.Lstat(private); statErr == nil && info.IsDir() {
+		info, statErr := os.Lstat(private)
+		if statErr != nil {
+			continue // none; where nothing can be written the removal of nothing fails too
+		}
+		if info.IsDir() {
 			err = errors.Join(err, removeAll(private, wire.Merged0Name, wire.Merged1Name, noteName(0), noteName(1)))
 		}
 		if rmErr := os.Remove(private); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) && !errors.Is(rmErr, unix.ENOTEMPTY) {

@@ -27,7 +27,7 @@ const (
 func TestTrainingGoesOnDespiteAWrongMerge(t *testing.T) {
 	e2etest.NeedPython(t)
 	t.Parallel()
-	wrong := swarmdThat(t, "merge/exchange/witness.go", "return r.put(leaf, spare, merged)", `return r.put(leaf, spare, func(dst []byte) error {
+	wrong := swarmdThat(t, "merge/exchange/store.go", "return s.put(leaf, spare, merged)", `return s.put(leaf, spare, func(dst []byte) error {
 			err := merged(dst)
 			dst[len(dst)/2] ^= 1
 			return err
