@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/swarmd/swarmd/internal/nearest"
+	"github.com/swarmd/swarmd/internal/suggest"
 )
 
 // Table has the options that a command line may have, by each of their names.
@@ -37,7 +37,7 @@ func NewTable(flags ...cli.Flag) Table {
 // suggested.
 func (t Table) Suggest(name string) string {
 	long := slices.DeleteFunc(slices.Collect(maps.Keys(t)), func(n string) bool { return len(n) == 1 })
-	return nearest.Word(strings.TrimLeft(name, "-"), long)
+	return suggest.Word(strings.TrimLeft(name, "-"), long)
 }
 
 // Option is one option as typed.

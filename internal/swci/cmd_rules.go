@@ -14,7 +14,7 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	ids "github.com/swarmd/swarmd/identity/pattern"
 	"github.com/swarmd/swarmd/internal/client"
-	"github.com/swarmd/swarmd/internal/nearest"
+	"github.com/swarmd/swarmd/internal/suggest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
@@ -243,7 +243,7 @@ func rulesOf(opts *cli.Context) (*swarmv1.Rules, error) {
 // methodHint names the method that was meant; docs/reference/methods.md lists all with their parameters.
 func methodHint(text string) string {
 	name, _, _ := strings.Cut(strings.ToLower(text), "(")
-	if near := nearest.Word(strings.TrimSpace(name), merge.Methods()); near != "" && near != strings.TrimSpace(name) {
+	if near := suggest.Word(strings.TrimSpace(name), merge.Methods()); near != "" && near != strings.TrimSpace(name) {
 		return "did you mean " + near + "?"
 	}
 	return "write a name, or a name with parameters as in trimmedmean(share=0.2); docs/reference/methods.md explains all"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/swarmd/swarmd/internal/nearest"
+	"github.com/swarmd/swarmd/internal/suggest"
 	"github.com/swarmd/swarmd/internal/swci/exit"
 )
 
@@ -110,7 +110,7 @@ func (g *Grammar) suggest(words []string) string {
 	if len(same) > 1 {
 		return "swarmctl knows: " + strings.Join(same, ", ")
 	}
-	if near := nearest.Word(typed, names); near != "" {
+	if near := suggest.Word(typed, names); near != "" {
 		return "did you mean \"swarmctl " + near + "\"?"
 	}
 	return "swarmctl help lists all commands"

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/hcl/hcl/token"
 
 	"github.com/swarmd/swarmd/identity"
-	"github.com/swarmd/swarmd/internal/nearest"
+	"github.com/swarmd/swarmd/internal/suggest"
 )
 
 // Bounds of a configuration.
@@ -198,7 +198,7 @@ func each(node ast.Node, where string, fn func(key string, val ast.Node) error) 
 }
 
 func unknown(kind, key string, known []string) error {
-	if near := nearest.Word(key, known); near != "" {
+	if near := suggest.Word(key, known); near != "" {
 		return fmt.Errorf("unknown %s %q; did you mean %s?", kind, key, near)
 	}
 	return fmt.Errorf("unknown %s %q; want one of %s", kind, key, strings.Join(known, ", "))

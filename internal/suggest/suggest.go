@@ -1,5 +1,5 @@
-// Package nearest finds what a user probably meant: the known word with the least edit distance to the typed one.
-package nearest
+// Package suggest finds what a user probably meant: the known word with the least edit distance to the typed one.
+package suggest
 
 import (
 	"slices"

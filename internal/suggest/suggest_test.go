@@ -1,9 +1,9 @@
-package nearest_test
+package suggest_test
 
 import (
 	"testing"
 
-	"github.com/swarmd/swarmd/internal/nearest"
+	"github.com/swarmd/swarmd/internal/suggest"
 )
 
 func TestWord(t *testing.T) {
@@ -11,7 +11,7 @@ func TestWord(t *testing.T) {
 	for typed, want := range map[string]string{
 		"host-pi": "host-ip", "HOST-IP": "host-ip", "sl-fs-prt": "sl-fs-port", "nme": "name", "zzzzzzzz": "", "": "",
 	} {
-		if got := nearest.Word(typed, known); got != want {
+		if got := suggest.Word(typed, known); got != want {
 			t.Errorf("Word(%q): got %q, want %q", typed, got, want)
 		}
 	}
