@@ -144,9 +144,6 @@ func (r *Runner) Close() {
 	}
 }
 
-// Attached reports whether the program is started by hand.
-func (r *Runner) Attached() bool { return r.how == nil }
-
 // Runtime is how the program runs: "process" or "docker".
 func (r *Runner) Runtime() string {
 	if r.how == nil {

@@ -58,9 +58,6 @@ func OpenContexts(getenv func(string) string) (*Contexts, error) {
 	return &Contexts{dir: filepath.Join(base, "swarmd", "contexts")}, nil
 }
 
-// Dir is the folder's path.
-func (c *Contexts) Dir() string { return c.dir }
-
 // Save writes ctx, replacing one of the same name.
 func (c *Contexts) Save(ctx Context) error {
 	if err := validContextName(ctx.Name); err != nil {
