@@ -129,14 +129,14 @@ func addFloat16(y []float32, code []byte) {
 	at, carry := addVectors(Float16, y, code)
 	for ; at+4 <= len(y); at += 4 {
 		h, ys := binary.LittleEndian.Uint64(code[2*at:]), (*[4]float32)(y[at:])
-		v0, v1 := ys[0]+widenH(uint32(h))+0, ys[1]+widenH(uint32(h)>>16)+0
-		v2, v3 := ys[2]+widenH(uint32(h>>32))+0, ys[3]+widenH(uint32(h>>48))+0
+		v0, v1 := ys[0]+decodeHalf(uint32(h))+0, ys[1]+decodeHalf(uint32(h)>>16)+0
+		v2, v3 := ys[2]+decodeHalf(uint32(h>>32))+0, ys[3]+decodeHalf(uint32(h>>48))+0
 		ys[0], ys[1], ys[2], ys[3] = v0, v1, v2, v3
 		carry |= excess(v0) | excess(v1) | excess(v2) | excess(v3) | infinities(h)
 	}
 	for ; at < len(y); at++ {
 		h := uint32(binary.LittleEndian.Uint16(code[2*at:]))
-		y[at] = y[at] + widenH(h) + 0
+		y[at] = y[at] + decodeHalf(h) + 0
 		carry |= excess(y[at]) | infinities(uint64(h))
 	}
 	if carry&sign32 == 0 {
@@ -147,9 +147,9 @@ func addFloat16(y []float32, code []byte) {
 	}
 }
 
-// widenH converts the low half of h, unless that is infinite or NaN. Where a subnormal is the end of the fraction of one half,
+// decodeHalf converts the low half of h, unless that is infinite or NaN. Where a subnormal is the end of the fraction of one half,
 // processors do not slow down for it.
-func widenH(h uint32) float32 {
+func decodeHalf(h uint32) float32 {
 	a := h & 0x7fff
 	u := a<<13 + (least16 - 1<<23)
 	small := pattern(math.Float32frombits(half32+a) - 0.5)

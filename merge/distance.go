@@ -142,3 +142,37 @@ func UpdateSquares(l *Layout, leaf int, x, base []byte) float64 {
 	}
 	return sum
 }
+
+// pairs reads squared distances between n contributors from the list of pairs.
+type pairs struct {
+	n int
+	d []float64
+}
+
+// at returns the squared distance of i and j.
+func (p pairs) at(i, j int) float64 {
+	switch {
+	case i == j:
+		return 0
+	case i > j:
+		i, j = j, i
+	}
+	return p.d[i*(2*p.n-i-1)/2+j-i-1]
+}
+
+// medoid returns the contributor with the least weighted sum of distances to
+// the others, the first of equals. Less than half of the weight can not move it
+// away from the rest.
+func (p pairs) medoid(weights []uint32) int {
+	best, least := 0, math.Inf(1)
+	for i := range p.n {
+		var sum float64
+		for j := range p.n {
+			sum += float64(float64(weights[j]) * math.Sqrt(p.at(i, j)))
+		}
+		if sum < least {
+			best, least = i, sum
+		}
+	}
+	return best
+}

@@ -41,7 +41,7 @@ func load32(d DType, b []byte, scratch []float32) []float32 {
 		}
 		return out
 	}
-	done := widenHalves(d, out, halves)
+	done := decodeHalves(d, out, halves)
 	rest, halves := out[done:], halves[done:len(out)]
 	if d == BFloat16 {
 		for i, h := range halves[:len(rest)] {
@@ -73,7 +73,7 @@ func store32(d DType, b []byte, x []float32) {
 func storeHalves(d DType, b []byte, x []float32) {
 	le := binary.LittleEndian
 	if v := view[uint16](b); v != nil {
-		done := roundHalves(d, v, x)
+		done := encodeHalves(d, v, x)
 		b, x = b[2*done:], x[done:]
 	}
 	if d == BFloat16 {

@@ -4,8 +4,8 @@ package merge
 
 import "simd/archsimd"
 
-// widenHalves decodes 16-bit floating point as far as its vectors fit and returns how many elements that are.
-func widenHalves(d DType, out []float32, in []uint16) (at int) {
+// decodeHalves decodes 16-bit floating point as far as its vectors fit and returns how many elements that are.
+func decodeHalves(d DType, out []float32, in []uint16) (at int) {
 	const width = 8
 	if !archsimd.X86.AVX2() {
 		return 0
@@ -37,8 +37,8 @@ func widenHalves(d DType, out []float32, in []uint16) (at int) {
 	return at
 }
 
-// roundHalves encodes to nearest, ties to even, as far as its vectors fit and returns how many elements that are.
-func roundHalves(d DType, out []uint16, in []float32) (at int) {
+// encodeHalves encodes to nearest, ties to even, as far as its vectors fit and returns how many elements that are.
+func encodeHalves(d DType, out []uint16, in []float32) (at int) {
 	const width = 16
 	if !archsimd.X86.AVX512() {
 		return 0 // AVX2 has no instruction that takes the lower halves

@@ -4,6 +4,6 @@ package merge
 
 func kernels() []kernel { return []kernel{plain} }
 
-func widenHalves(DType, []float32, []uint16) int { return 0 }
+func decodeHalves(DType, []float32, []uint16) int { return 0 }
 
-func roundHalves(DType, []uint16, []float32) int { return 0 }
+func encodeHalves(DType, []uint16, []float32) int { return 0 }

@@ -19,20 +19,20 @@ var normClip = spec{
 	base:   true,
 	leaf: func(_ values, in Contributors) leafFunc {
 		total := float64(weightSum(in.Weights))
-		b := &blend{weights: in.Weights, shares: make([]float64, len(in.Weights)), centre: -1}
+		c := &combination{weights: in.Weights, shares: make([]float64, len(in.Weights)), centre: -1}
 		for i, w := range in.Weights {
-			b.shares[i] = float64(w) * in.Factors[i] / total
+			c.shares[i] = float64(w) * in.Factors[i] / total
 		}
 		return func(w *work) error {
 			for _, s := range w.segments {
 				var bad int
 				if s.DType.float() {
-					bad = b.segment(w, s)
+					bad = c.segment(w, s)
 				} else {
-					bad = mean64(w.dst, w.sources, b.weights, s)
+					bad = mean64(w.dst, w.sources, c.weights, s)
 				}
 				if bad >= 0 {
-					return blame(w.sources, b.weights, s.DType, bad)
+					return blame(w.sources, c.weights, s.DType, bad)
 				}
 			}
 			return nil

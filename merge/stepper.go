@@ -10,8 +10,8 @@ import (
 type Stepper struct {
 	layout   *Layout
 	method   *Method
-	small    *stepper[float32]
-	wide     *stepper[float64]
+	single   *stepper[float32]
+	double   *stepper[float64]
 	segments []Segment
 }
 
@@ -19,8 +19,8 @@ type Stepper struct {
 // have. The explicit conversions in it round each operation, so that no
 // compiler fuses two.
 type step struct {
-	small func(*stepBlock[float32]) // for the types of up to 32 bits
-	wide  func(*stepBlock[float64])
+	single func(*stepBlock[float32]) // for the types of up to 32 bits
+	double func(*stepBlock[float64])
 }
 
 // stepBlock is some elements of one segment. The step writes next and state.
@@ -31,12 +31,12 @@ type stepBlock[F float32 | float64] struct {
 
 // stepper steps segments of the types whose state is F.
 type stepper[F float32 | float64] struct {
-	step   func(*stepBlock[F])
-	kept   DType // type of the state
-	decode func(d DType, b []byte, out []F)
-	encode func(d DType, b []byte, x []F)
-	block  stepBlock[F]
-	room   [5][strip]F
+	step      func(*stepBlock[F])
+	stateType DType
+	decode    func(d DType, b []byte, out []F)
+	encode    func(d DType, b []byte, x []F)
+	block     stepBlock[F]
+	buffers   [5][strip]F
 }
 
 // NewStepper returns a stepper, or nil if StateBytes is 0.
@@ -47,8 +47,8 @@ func (m *Method) NewStepper(l *Layout) *Stepper {
 	step := m.spec.step(m.values)
 	return &Stepper{
 		layout: l, method: m,
-		small: &stepper[float32]{step: step.small, kept: Float32, decode: decode32, encode: store32},
-		wide:  &stepper[float64]{step: step.wide, kept: Float64, decode: decode64, encode: store64},
+		single: &stepper[float32]{step: step.single, stateType: Float32, decode: decode32, encode: store32},
+		double: &stepper[float64]{step: step.double, stateType: Float64, decode: decode64, encode: store64},
 	}
 }
 
@@ -92,9 +92,9 @@ func (s *Stepper) Leaf(leaf int, dst, merged, base, state, newState []byte) erro
 		at += k
 		var bad int
 		if g.DType == Float64 {
-			bad = s.wide.segment(g, dst, base, old, next)
+			bad = s.double.segment(g, dst, base, old, next)
 		} else {
-			bad = s.small.segment(g, dst, base, old, next)
+			bad = s.single.segment(g, dst, base, old, next)
 		}
 		if bad >= 0 {
 			nf := &NonFinite{Contributor: -1, Offset: int64(bad), Value: math.Inf(1)}
@@ -110,19 +110,19 @@ func (s *Stepper) Leaf(leaf int, dst, merged, base, state, newState []byte) erro
 // result that is not finite, or -1.
 func (s *stepper[F]) segment(g Segment, dst, base, old, next []byte) int {
 	size, n := g.DType.Size(), (g.End-g.Start)/g.DType.Size()
-	bytes := s.kept.Size()
+	bytes := s.stateType.Size()
 	slots := len(old) / n / bytes
 	b := &s.block
 	for done := 0; done < n; done += strip {
 		k := min(strip, n-done)
 		at, end := g.Start+done*size, g.Start+(done+k)*size
-		b.mean, b.base, b.next = s.room[0][:k], s.room[1][:k], s.room[2][:k]
+		b.mean, b.base, b.next = s.buffers[0][:k], s.buffers[1][:k], s.buffers[2][:k]
 		s.decode(g.DType, dst[at:end], b.mean)
 		s.decode(g.DType, base[at:end], b.base)
 		for i := range slots {
 			lo := (i*n + done) * bytes
-			b.state[i] = s.room[3+i][:k]
-			s.decode(s.kept, old[lo:lo+k*bytes], b.state[i])
+			b.state[i] = s.buffers[3+i][:k]
+			s.decode(s.stateType, old[lo:lo+k*bytes], b.state[i])
 		}
 		s.step(b)
 		s.encode(g.DType, dst[at:end], b.next)
@@ -132,7 +132,7 @@ func (s *stepper[F]) segment(g Segment, dst, base, old, next []byte) int {
 		}
 		for i := range slots {
 			lo := (i*n + done) * bytes
-			s.encode(s.kept, next[lo:lo+k*bytes], b.state[i])
+			s.encode(s.stateType, next[lo:lo+k*bytes], b.state[i])
 			if e := unfit(b.state[i]); e >= 0 {
 				return at + e*size
 			}

@@ -10,43 +10,43 @@ import (
 // all values, so without a branch that depends on them, for any number of
 // contributors. Values are compared as integers in the order of the numbers.
 type sorter struct {
-	n       int
-	network [][2]uint16
-	keys    []uint64 // n rows of a strip; for types of up to 32 bits whose it is stands in the low half
-	who     []uint16 // n rows of a strip; whose a key is, for the other types
-	small   bool     // which of the two the rows hold
-	values  []float64
-	order   []uint16
+	n           int
+	comparators [][2]uint16
+	keys        []uint64 // n rows of a strip; for types of up to 32 bits the low half holds the owner
+	owners      []uint16 // n rows of a strip: who each key belongs to, for the other types
+	packed      bool     // the low half of a key holds its owner
+	values      []float64
+	order       []uint16
 }
 
 // newSorter sorts for n contributors. If need is not nil, only the ranks for
 // which it is true come out right, with less work.
 func newSorter(n int, need []bool) *sorter {
 	s := &sorter{
-		n: n, keys: make([]uint64, n*strip), who: make([]uint16, n*strip),
+		n: n, keys: make([]uint64, n*strip), owners: make([]uint16, n*strip),
 		values: make([]float64, n), order: make([]uint16, n),
 	}
-	s.network = network(n)
+	s.comparators = mergeExchange(n)
 	if need == nil {
 		return s
 	}
 	live := append([]bool(nil), need...)
-	at := len(s.network)
+	at := len(s.comparators)
 	for i := at - 1; i >= 0; i-- {
-		c := s.network[i]
+		c := s.comparators[i]
 		if live[c[0]] || live[c[1]] {
 			live[c[0]], live[c[1]] = true, true
 			at--
-			s.network[at] = c
+			s.comparators[at] = c
 		}
 	}
-	s.network = s.network[at:]
+	s.comparators = s.comparators[at:]
 	return s
 }
 
-// network returns Batcher's merge exchange for any n (Knuth, The Art of
+// mergeExchange returns the comparators of Batcher's merge exchange sort for any n (Knuth, The Art of
 // Computer Programming 3, 5.2.2, algorithm M).
-func network(n int) [][2]uint16 {
+func mergeExchange(n int) [][2]uint16 {
 	var out [][2]uint16
 	top := 1 << bits.Len(uint(max(n, 2)-1)) / 2
 	for p := top; p > 0; p /= 2 {
@@ -66,12 +66,12 @@ func network(n int) [][2]uint16 {
 
 // load decodes and sorts k elements at a byte offset of the sources. It returns
 // the first contributor and element that is not finite, or -1.
-func (s *sorter) load(d DType, sources [][]byte, at, k int) (who, element int) {
+func (s *sorter) load(d DType, sources [][]byte, at, k int) (contributor, element int) {
 	end := at + k*d.Size()
-	s.small = d == Float32 || d == Float16 || d == BFloat16
+	s.packed = d == Float32 || d == Float16 || d == BFloat16
 	for i, src := range sources {
 		row := s.keys[i*strip : i*strip+k]
-		if s.small {
+		if s.packed {
 			if e := keys32(row, d, src[at:end], uint64(i)); e >= 0 {
 				return i, e
 			}
@@ -80,17 +80,17 @@ func (s *sorter) load(d DType, sources [][]byte, at, k int) (who, element int) {
 		if e := keys64(row, d, src[at:end]); e >= 0 {
 			return i, e
 		}
-		names := s.who[i*strip : i*strip+k]
-		for e := range names {
-			names[e] = uint16(i)
+		owners := s.owners[i*strip : i*strip+k]
+		for e := range owners {
+			owners[e] = uint16(i)
 		}
 	}
-	for _, c := range s.network {
+	for _, c := range s.comparators {
 		i, j := int(c[0])*strip, int(c[1])*strip
-		if s.small {
-			exchange32(s.keys[i:i+k], s.keys[j:j+k])
+		if s.packed {
+			compareExchange32(s.keys[i:i+k], s.keys[j:j+k])
 		} else {
-			exchange64(s.keys[i:i+k], s.keys[j:j+k], s.who[i:i+k], s.who[j:j+k])
+			compareExchange64(s.keys[i:i+k], s.keys[j:j+k], s.owners[i:i+k], s.owners[j:j+k])
 		}
 	}
 	return -1, -1
@@ -130,7 +130,7 @@ func keys64(row []uint64, d DType, b []byte) int {
 	return notFinite(x)
 }
 
-func exchange32(a, b []uint64) {
+func compareExchange32(a, b []uint64) {
 	b = b[:len(a)]
 	for i := range a {
 		x, y := a[i], b[i]
@@ -138,7 +138,7 @@ func exchange32(a, b []uint64) {
 	}
 }
 
-func exchange64(a, b []uint64, p, q []uint16) {
+func compareExchange64(a, b []uint64, p, q []uint16) {
 	b, p, q = b[:len(a)], p[:len(a)], q[:len(a)]
 	for i := range a {
 		if a[i] > b[i] {
@@ -151,7 +151,7 @@ func exchange64(a, b []uint64, p, q []uint16) {
 // row decodes the values of one rank into out.
 func (s *sorter) row(rank int, out []float64) {
 	keys := s.keys[rank*strip : rank*strip+len(out)]
-	if s.small {
+	if s.packed {
 		for e, k := range keys {
 			out[e] = number32(k)
 		}
@@ -165,27 +165,27 @@ func (s *sorter) row(rank int, out []float64) {
 // value decodes the value of one rank of element e, owner says whose it is.
 func (s *sorter) value(rank, e int) float64 {
 	k := s.keys[rank*strip+e]
-	if s.small {
+	if s.packed {
 		return number32(k)
 	}
 	return number64(k)
 }
 
 func (s *sorter) owner(rank, e int) int {
-	if s.small {
+	if s.packed {
 		return int(uint16(s.keys[rank*strip+e]))
 	}
-	return int(s.who[rank*strip+e])
+	return int(s.owners[rank*strip+e])
 }
 
 // column decodes one element's values, ascending, and whose they are.
 func (s *sorter) column(e int) (v []float64, order []uint16) {
 	for r := range s.n {
 		k := s.keys[r*strip+e]
-		if s.small {
+		if s.packed {
 			s.values[r], s.order[r] = number32(k), uint16(k)
 		} else {
-			s.values[r], s.order[r] = number64(k), s.who[r*strip+e]
+			s.values[r], s.order[r] = number64(k), s.owners[r*strip+e]
 		}
 	}
 	return s.values, s.order
