@@ -65,7 +65,7 @@ func (h Handler) Abort(ctx context.Context, req wire.AbortRequest) error {
 	return h.Engine.Abort(ctx, req.Session, req.Reason)
 }
 
-func (h Handler) result(r *session.Result, err error) (wire.SyncResponse, error) {
+func (h Handler) result(r *wire.SyncResponse, err error) (wire.SyncResponse, error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		ctx, cancel := context.WithTimeout(context.Background(), explainTime)
 		defer cancel()
@@ -74,10 +74,7 @@ func (h Handler) result(r *session.Result, err error) (wire.SyncResponse, error)
 	if err != nil {
 		return wire.SyncResponse{}, err
 	}
-	return wire.SyncResponse{
-		Round: r.Round, Slot: r.Slot, Interval: int(r.Interval), TrainingOver: r.TrainingOver, Contributed: r.Contributed,
-		Skipped: r.Skipped, Digest: r.Digest, Participants: r.Participants,
-	}, nil
+	return *r, nil
 }
 
 // server is the Bridge of this machine.

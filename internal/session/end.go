@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/text"
 )
@@ -45,7 +46,7 @@ func (e *Engine) Outcome() (Outcome, error) {
 }
 
 // finishLocked marks that the program has the final model and tells the contract.
-func (pr *program) finishLocked(r *Result) {
+func (pr *program) finishLocked(r *wire.SyncResponse) {
 	s, e := pr.s, pr.s.engine
 	if pr.finished {
 		return
@@ -129,9 +130,9 @@ func (e *Engine) Linger(ctx context.Context) error {
 		s.life.notifyLocked()
 	})
 	defer wake.Stop()
-	_, err := s.await(ctx, func() *Result {
+	_, err := s.await(ctx, func() *wire.SyncResponse {
 		if !s.program.finished || s.program.deleted || s.program.told && s.program.neededLocked(time.Since(began) < lateAfter) == "" {
-			return &Result{}
+			return &wire.SyncResponse{}
 		}
 		return nil
 	})

@@ -79,6 +79,8 @@ func TestDamagedRecords(t *testing.T) {
 			{"another contract", `"contract":"c"`, `"contract":"d"`},
 			{"no digest", `"digest":"`, `"digest":"x`},
 			{"no slot", `"held_slot":"merged-0",`, ""},
+			{"an answer that is none", `"pending":false`, `"pending":true`},
+			{"an interval that no SN gave", `"interval":`, `"interval":-`},
 			{"a broken layout", `"layout":"`, `"layout":"AAAA`},
 		} {
 			bad := strings.Replace(string(good), c.from, c.to, 1)

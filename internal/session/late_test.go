@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
-	"github.com/swarmd/swarmd/internal/session"
 )
 
 // TestFinalAnswerSaysWhoContributed: what a program left when it closed takes part under numbers that go on.
@@ -17,7 +17,7 @@ func TestFinalAnswerSaysWhoContributed(t *testing.T) {
 			e, id, s := start(t, w)
 			copy(s.local.b, "round 01")
 			onceMore(t, w, e, id, 1)
-			final := make(chan *session.Result, 1)
+			final := make(chan *wire.SyncResponse, 1)
 			go func() {
 				r, err := e.Close(t.Context(), id, "snapshot")
 				if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/models"
 	"github.com/swarmd/swarmd/merge"
@@ -148,7 +149,7 @@ func (s *session) lostContractLocked(err error) {
 
 // Sync offers the weights in the local slot and blocks until the swarm has committed a newer model, the session ends, or
 // ctx ends (then ctx's error: ask again, the call is idempotent by seq).
-func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32) (*Result, error) {
+func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32) (*wire.SyncResponse, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s, err := e.sessionLocked(id)
@@ -168,7 +169,7 @@ func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32)
 	default:
 		return nil, &Error{"BAD_SEQ", fmt.Sprintf("sync number %d, want %d", seq, s.program.lastSeq+1), "number Sync calls 1, 2, 3, … without gaps"}
 	}
-	return s.await(ctx, func() *Result {
+	return s.await(ctx, func() *wire.SyncResponse {
 		if s.program.lastSeq == seq {
 			return s.program.last
 		}
@@ -178,7 +179,7 @@ func (e *Engine) Sync(ctx context.Context, id string, seq uint64, weight uint32)
 
 // await blocks until ready returns a result, the session ends, or ctx ends. Called with Engine.mu held, which it releases
 // while it waits.
-func (s *session) await(ctx context.Context, ready func() *Result) (*Result, error) {
+func (s *session) await(ctx context.Context, ready func() *wire.SyncResponse) (*wire.SyncResponse, error) {
 	for {
 		if r := ready(); r != nil {
 			return r, nil
@@ -232,9 +233,9 @@ func (e *Engine) Report(id string, p round.Progress) error {
 	return nil
 }
 
-// Close commits that training ended and blocks until the final model is here (then its Result), the session ends, or ctx
+// Close commits that training ended and blocks until the final model is here (then that is the answer), the session ends, or ctx
 // ends (then ctx's error: ask again).
-func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
+func (e *Engine) Close(ctx context.Context, id, mode string) (*wire.SyncResponse, error) {
 	e.mu.Lock()
 	s, err := e.sessionLocked(id)
 	if err != nil {
@@ -269,7 +270,7 @@ func (e *Engine) Close(ctx context.Context, id, mode string) (*Result, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r, err := s.await(ctx, func() *Result {
+	r, err := s.await(ctx, func() *wire.SyncResponse {
 		if s.model.finalLocked() && (s.model.copies.last == s.model.held && s.model.copies.final || e.cfg.ModelDir == "") { // the final model is on disk before the program is told
 			return s.program.resultLocked(s.program.lastSeq)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -219,11 +220,11 @@ func (pr *program) answerLocked() {
 	}
 }
 
-func (pr *program) resultLocked(seq uint64) *Result {
+func (pr *program) resultLocked(seq uint64) *wire.SyncResponse {
 	s := pr.s
 	c := s.view.Committed
-	r := &Result{
-		Round: c.Round, Slot: s.model.heldSlot, Digest: c.Digest, Interval: max(c.NextInterval, 1),
+	r := &wire.SyncResponse{
+		Round: c.Round, Slot: s.model.heldSlot, Digest: c.Digest, Interval: max(int(c.NextInterval), 1),
 		Participants: c.Participants, TrainingOver: s.view.Over,
 	}
 	if m := s.view.Session(s.id); m != nil {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/begun"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -43,18 +45,18 @@ type Saved struct {
 	Base     round.Model    `json:"base"` // what training started from
 	Held     round.Model    `json:"held"` // what HeldSlot holds
 	// Method is canonical; empty, as in records of before there was a choice: the mean.
-	Method    string        `json:"method,omitempty"`
-	StateTurn int           `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
-	Offered   *Offer        `json:"offered,omitempty"`
-	Sent      *sent.Record  `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
-	Begun     *begun.Record `json:"begun,omitempty"`
-	Spoken    uint64        `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
-	LastSeq   uint64        `json:"last_seq"`
-	Last      *Result       `json:"last,omitempty"` // the answer to LastSeq
-	Closing   bool          `json:"closing,omitempty"`
-	Finished  bool          `json:"finished,omitempty"` // the program was given the final model
-	Final     *Result       `json:"final,omitempty"`    // the answer that gave it
-	Error     *Error        `json:"error,omitempty"`    // why it ended before
+	Method    string             `json:"method,omitempty"`
+	StateTurn int                `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
+	Offered   *Offer             `json:"offered,omitempty"`
+	Sent      *sent.Record       `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
+	Begun     *begun.Record      `json:"begun,omitempty"`
+	Spoken    uint64             `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
+	LastSeq   uint64             `json:"last_seq"`
+	Last      *wire.SyncResponse `json:"last,omitempty"` // the answer to LastSeq
+	Closing   bool               `json:"closing,omitempty"`
+	Finished  bool               `json:"finished,omitempty"` // the program was given the final model
+	Final     *wire.SyncResponse `json:"final,omitempty"`    // the answer that gave it
+	Error     *Error             `json:"error,omitempty"`    // why it ended before
 
 	layout *merge.Layout
 	method *merge.Method
@@ -128,13 +130,16 @@ func (r *Saved) check() error {
 	if r.Held.Digest != "" && r.HeldSlot == "" || r.Finished && r.Final == nil || r.Offered != nil && r.Offered.Seq != r.LastSeq+1 {
 		return errors.New("it contradicts itself")
 	}
-	return errors.Join(r.Last.check(), r.Final.check(), r.Sent.Check(), r.Begun.Check(), checkText(r.Local), checkText(r.Swarm), checkText(r.HeldSlot))
+	return errors.Join(checkAnswer(r.Last), checkAnswer(r.Final), r.Sent.Check(), r.Begun.Check(), checkText(r.Local), checkText(r.Swarm), checkText(r.HeldSlot))
 }
 
-// check bounds what goes to the program again.
-func (r *Result) check() error {
+// checkAnswer bounds what goes to the program again. What the bridge adds to an answer is in none that was kept.
+func checkAnswer(r *wire.SyncResponse) error {
 	if r == nil {
 		return nil
+	}
+	if r.Pending || r.Waiting != "" || r.SHA256 != "" || len(r.Warnings) > 0 || r.Interval < 0 || int64(r.Interval) > math.MaxUint32 {
+		return errors.New("an answer that no program was given")
 	}
 	if len(r.Participants) > maxRecordPeers {
 		return fmt.Errorf("a round of %d participants", len(r.Participants))

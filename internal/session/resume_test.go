@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -347,7 +348,7 @@ func train(t *testing.T, l *lives) []string {
 		t.Fatal("open:", err)
 	}
 	var digests []string
-	take := func(what string, r *session.Result, err error) {
+	take := func(what string, r *wire.SyncResponse, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -360,7 +361,7 @@ func train(t *testing.T, l *lives) []string {
 	}
 	for seq := uint64(1); seq <= 3; seq++ {
 		copy(l.files["local"].b, fmt.Sprintf("%d---%d--", seq, seq))
-		r, err := call(l, func(ctx context.Context, e *session.Engine) (*session.Result, error) {
+		r, err := call(l, func(ctx context.Context, e *session.Engine) (*wire.SyncResponse, error) {
 			return e.Sync(ctx, opened.Session, seq, 1)
 		})
 		take(fmt.Sprintf("sync %d", seq), r, err)
@@ -373,7 +374,7 @@ func train(t *testing.T, l *lives) []string {
 		time.Sleep(time.Second)
 	}
 	copy(l.files["local"].b, "the  end")
-	r, err := call(l, func(ctx context.Context, e *session.Engine) (*session.Result, error) {
+	r, err := call(l, func(ctx context.Context, e *session.Engine) (*wire.SyncResponse, error) {
 		return e.Close(ctx, opened.Session, "")
 	})
 	take("close", r, err)
@@ -423,7 +424,7 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 }
 
 // recorded is a session that was left after its first round.
-func recorded(t *testing.T, w *ledSwarm) (*lives, *session.Saved, *session.Result) {
+func recorded(t *testing.T, w *ledSwarm) (*lives, *session.Saved, *wire.SyncResponse) {
 	t.Helper()
 	l := newLives(t, w, 0)
 	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{floats}}})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session/models"
 )
@@ -66,26 +67,14 @@ type program struct {
 	localName string // the local slot's name, for the record
 	offered   *offer
 	lastSeq   uint64
-	last      *Result // answer to lastSeq
-	closing   bool    // the program called Close
-	closed    bool    // the contract knows
-	finished  bool    // the program was given the final model
-	final     *Result // the answer that gave it
-	told      bool    // the contract was told so, or could not be
-	deleted   bool    // the contract is gone
+	last      *wire.SyncResponse // answer to lastSeq
+	closing   bool               // the program called Close
+	closed    bool               // the contract knows
+	finished  bool               // the program was given the final model
+	final     *wire.SyncResponse // the answer that gave it
+	told      bool               // the contract was told so, or could not be
+	deleted   bool               // the contract is gone
 	progress  round.Progress
-}
-
-// Result is the answer to a Sync or Close.
-type Result struct {
-	Round        uint64   `json:"round"`
-	Slot         string   `json:"slot"` // name of the slot that holds the model
-	Digest       string   `json:"digest"`
-	Interval     uint32   `json:"interval"`
-	Participants []string `json:"participants,omitempty"`
-	Contributed  bool     `json:"contributed,omitempty"`
-	TrainingOver bool     `json:"training_over,omitempty"`
-	Skipped      bool     `json:"skipped,omitempty"` // no new model: Round, Slot and Digest are those that training started from
 }
 
 func (s *session) ended() bool { return s.err != nil || s.program.finished }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/internal/session/models"
@@ -372,7 +373,7 @@ func commit(v *round.View, number, seq uint64, digest string) {
 }
 
 type answer struct {
-	r   *session.Result
+	r   *wire.SyncResponse
 	err error
 }
 

@@ -1,5 +1,7 @@
 package session
 
+import "github.com/swarmd/swarmd/internal/bridge/wire"
+
 // skipLocked answers the waiting Sync without a model when the swarm has given up what it offered: the program goes on with its
 // own weights, from the same base and for the same interval. If a newer model was committed meanwhile the program gets that.
 func (pr *program) skipLocked() {
@@ -12,9 +14,9 @@ func (pr *program) skipLocked() {
 		s.attempts.newest.stop() // The program is about to write what it reads. Its task calls for the next reconciliation.
 		return
 	}
-	r := &Result{Round: s.model.base.Round, Slot: s.model.heldSlot, Digest: s.model.base.Digest, Interval: max(s.open.SyncFrequency, 1), Skipped: true}
+	r := &wire.SyncResponse{Round: s.model.base.Round, Slot: s.model.heldSlot, Digest: s.model.base.Digest, Interval: max(int(s.open.SyncFrequency), 1), Skipped: true}
 	if c := s.view.Committed; c.Round > 0 {
-		r.Interval = max(c.NextInterval, 1)
+		r.Interval = max(int(c.NextInterval), 1)
 	}
 	pr.last, pr.lastSeq, pr.offered = r, o.seq, nil
 	s.recordLocked()

@@ -71,7 +71,8 @@ type SyncRequest struct {
 }
 
 // SyncResponse answers SyncRequest and CloseRequest. While Pending is true only Waiting has a meaning, and for Close
-// Round and Slot when a newer model was committed meanwhile.
+// Round and Slot when a newer model was committed meanwhile. A node's record of its session keeps the last answer, for a program that
+// asks again; Pending, Waiting, SHA256 and Warnings are the bridge's to add.
 type SyncResponse struct {
 	Pending      bool     `json:"pending"`
 	Waiting      string   `json:"waiting,omitempty"`
