@@ -54,7 +54,7 @@ func slCommand(e Env) *cli.Command {
 				return err
 			}
 		}
-		defer registered(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
+		defer registerProcess(e, naming.RoleSL, cfg.Name, cfg.Platform, cfg.StateDir, cfg.Log)()
 		code, err := node.New(cfg, node.Deps{}).Run(c.Context)
 		if err != nil || code != 0 {
 			return &ExitError{Code: max(code, 1), Err: err}

@@ -46,7 +46,7 @@ func snCommand(e Env) *cli.Command {
 		if err != nil {
 			return err
 		}
-		defer registered(e, naming.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
+		defer registerProcess(e, naming.RoleSN, cfg.Name, "", cfg.StateDir, cfg.Log)()
 		_, err = node.New(cfg, node.Deps{}).Run(c.Context)
 		return err
 	}))

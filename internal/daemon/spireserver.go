@@ -88,7 +88,7 @@ func runSpireServer(c *cli.Context, e Env, o *start.SpireServer) error {
 		}
 	}
 	log := newLogger(e.Stderr, "swarm.spire", level)
-	defer registered(e, engine.RoleSpireServer, o.NodeName(), "", dir, log)()
+	defer registerProcess(e, engine.RoleSpireServer, o.NodeName(), "", dir, log)()
 	return spire.RunServer(c.Context, spire.ServerConfig{
 		ConfigFile: o.Config, StateDir: dir, TrustDomain: o.TrustDomain, Args: args, Nodes: o.Nodes, FederatesWith: o.FederatesWith, Log: log,
 	})

@@ -24,7 +24,7 @@ var ranks = []struct {
 	{"0++", []string{"consensus/store", "consensus/snlink", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"1", []string{
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
-		"internal/health", "internal/running", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
+		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",
 	}},
 	{"1+", []string{"consensus/ledger/audit", "consensus/planner/explain", "consensus/recovery", "internal/launch/component", "internal/launch/container", "internal/launch/stop"}}, // what runs in containers stands on launch and the engine
 	{"1++", []string{"internal/rpc/proven", "internal/rpc/nodehealth", "internal/launch/start", "internal/rpc/proxy", "internal/rpc/quota"}},                                        // verifies as the audit does

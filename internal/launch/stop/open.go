@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/swarmd/swarmd/internal/launch/engine"
-	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/registry"
 )
 
 // ErrDenied says that this user may not use the engine's socket.
@@ -43,7 +43,7 @@ func Open(ctx context.Context, getenv func(string) string) (*engine.Engine, erro
 // Registry names, for the same command under another user, where this one's processes are registered: K=V, "" if that is
 // nowhere.
 func Registry(getenv func(string) string) string {
-	dir, err := running.Dir(getenv)
+	dir, err := registry.Dir(getenv)
 	if err != nil || !filepath.IsAbs(dir) {
 		return ""
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/registry"
 )
 
 // processes are the selected components of a role that run as processes.
-func (r *runner) processes(entries []running.Entry, role string) []item {
+func (r *runner) processes(entries []registry.Entry, role string) []item {
 	var items []item
 	for _, e := range entries {
 		if e.Role != role || !r.cfg.Options.Wants(e.Role, e.Platform) {
@@ -24,9 +24,9 @@ func (r *runner) processes(entries []running.Entry, role string) []item {
 }
 
 // terminate asks a process to end, and kills it when its time is over.
-func (r *runner) terminate(ctx context.Context, e running.Entry) (string, error) {
+func (r *runner) terminate(ctx context.Context, e registry.Entry) (string, error) {
 	p, err := e.Open()
-	if errors.Is(err, running.ErrGone) {
+	if errors.Is(err, registry.ErrGone) {
 		return "stopped", nil // it went while the others were stopped
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/swarmd/swarmd/identity/naming"
 	"github.com/swarmd/swarmd/internal/launch/engine"
-	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/registry"
 	"github.com/swarmd/swarmd/internal/text"
 )
 
@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg Config) error {
 		r.say("No license server is needed, so none runs")
 		return nil
 	}
-	entries, err := running.List(cfg.Scope)
+	entries, err := registry.List(cfg.Scope)
 	if err != nil {
 		r.fail("processes", err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 	"github.com/swarmd/swarmd/internal/launch/engine"
 	"github.com/swarmd/swarmd/internal/launch/stop"
-	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/registry"
 )
 
 // This program plays a component when it is started as one: it registers, says so and runs until SIGTERM, or, if it is deaf,
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	sigs := make(chan os.Signal, 1)
 	signal.Notify(sigs, syscall.SIGTERM)
-	_, err := running.Add(running.Entry{
+	_, err := registry.Add(registry.Entry{
 		Role: strings.TrimPrefix(os.Args[1], "run-"), Name: os.Args[2], Platform: os.Args[3], Scope: os.Getenv("SWARM_SCOPE"),
 	})
 	if err != nil {
@@ -210,7 +210,7 @@ func TestForgedEntryStopsNobody(t *testing.T) {
 	}
 	out, err := call(t, nil, "mine", 0)
 	var failed *stop.Error
-	if !errors.As(err, &failed) || !slices.ContainsFunc(failed.What, func(w string) bool { return strings.HasPrefix(w, "SL sn-0 (process ") }) || !errors.Is(err, running.ErrStranger) {
+	if !errors.As(err, &failed) || !slices.ContainsFunc(failed.What, func(w string) bool { return strings.HasPrefix(w, "SL sn-0 (process ") }) || !errors.Is(err, registry.ErrStranger) {
 		t.Errorf("%q, %v", out, err)
 	}
 	if !alive() {

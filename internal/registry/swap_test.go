@@ -1,4 +1,4 @@
-package running_test
+package registry_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/registry"
 )
 
 // A user whose directory root reads can put another in its place at any moment: what was not looked at is not touched.
@@ -51,7 +51,7 @@ func TestDirectoryIsTheOneThatWasLookedAt(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(good, name), []byte(stale), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := running.List(""); err == nil {
+		if _, err := registry.List(""); err == nil {
 			listed++
 		}
 	}

@@ -1,4 +1,4 @@
-package running_test
+package registry_test
 
 import (
 	"context"
@@ -17,22 +17,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/swarmd/swarmd/internal/running"
+	"github.com/swarmd/swarmd/internal/registry"
 )
 
 // This program plays a component when it is started as one: it registers, says so and runs until its input ends.
 func TestMain(m *testing.M) {
-	if os.Getenv("RUNNING_TEST_COMPONENT") == "" {
+	if os.Getenv("REGISTRY_TEST_COMPONENT") == "" {
 		os.Exit(m.Run())
 	}
-	remove, err := running.Add(running.Entry{Role: strings.TrimPrefix(os.Args[1], "run-"), Name: os.Args[2], Platform: "PYT", StateDir: "/x", Scope: os.Args[3]})
+	remove, err := registry.Add(registry.Entry{Role: strings.TrimPrefix(os.Args[1], "run-"), Name: os.Args[2], Platform: "PYT", StateDir: "/x", Scope: os.Args[3]})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	fmt.Println("registered")
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	if os.Getenv("RUNNING_TEST_COMPONENT") == "tidy" {
+	if os.Getenv("REGISTRY_TEST_COMPONENT") == "tidy" {
 		remove()
 	}
 }
@@ -55,7 +55,7 @@ func start(t *testing.T, program, how, command, name, scope string) component {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, command, name, scope)
-	cmd.Env = append(os.Environ(), "RUNNING_TEST_COMPONENT="+how)
+	cmd.Env = append(os.Environ(), "REGISTRY_TEST_COMPONENT="+how)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -83,9 +83,9 @@ func start(t *testing.T, program, how, command, name, scope string) component {
 	return c
 }
 
-func list(t *testing.T, scope string) []running.Entry {
+func list(t *testing.T, scope string) []registry.Entry {
 	t.Helper()
-	entries, err := running.List(scope)
+	entries, err := registry.List(scope)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func TestComponentsAreListed(t *testing.T) {
 	b := start(t, "swarmd", "tidy", "run-sl", "sl-b", "one")
 	a := start(t, "swarmd", "tidy", "run-sl", "sl-a", "one")
 	start(t, "swarmd", "tidy", "run-sn", "sn-0", "two")
-	want := []running.Entry{
+	want := []registry.Entry{
 		{PID: a.cmd.Process.Pid, Role: "sl", Name: "sl-a", Platform: "PYT", StateDir: "/x", Scope: "one"},
 		{PID: b.cmd.Process.Pid, Role: "sl", Name: "sl-b", Platform: "PYT", StateDir: "/x", Scope: "one"},
 	}
-	if d := cmp.Diff(want, list(t, "one"), cmpopts.IgnoreFields(running.Entry{}, "StartTime"), cmpopts.IgnoreUnexported(running.Entry{})); d != "" {
+	if d := cmp.Diff(want, list(t, "one"), cmpopts.IgnoreFields(registry.Entry{}, "StartTime"), cmpopts.IgnoreUnexported(registry.Entry{})); d != "" {
 		t.Error(d)
 	}
 	if got := list(t, ""); len(got) != 3 {
@@ -154,7 +154,7 @@ func TestEntriesOfDeadProcessesGo(t *testing.T) {
 	if len(files(t, dir)) != 1 {
 		t.Fatal("the entry is gone already: the test shows nothing")
 	}
-	if _, err := e.Open(); !errors.Is(err, running.ErrGone) {
+	if _, err := e.Open(); !errors.Is(err, registry.ErrGone) {
 		t.Errorf("Open of a dead process: %v", err)
 	}
 	if got := list(t, ""); len(got) != 0 || len(files(t, dir)) != 0 {
@@ -165,7 +165,7 @@ func TestEntriesOfDeadProcessesGo(t *testing.T) {
 func TestAddRemovesWhatEarlierOnesLeft(t *testing.T) {
 	dir := runDir(t)
 	start(t, "swarmd", "untidy", "run-sl", "sl-a", "one").stop()
-	remove, err := running.Add(running.Entry{Role: "sn", Scope: "one"})
+	remove, err := registry.Add(registry.Entry{Role: "sn", Scope: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,11 +212,11 @@ func TestEntriesCanNotPointAtOthers(t *testing.T) {
 	dir := runDir(t)
 	stranger := start(t, "editor", "untidy", "run-sl", "sl-a", "one")
 	wrong := start(t, "swarmd", "untidy", "run-sn", "sn-0", "one")
-	genuine := map[int]running.Entry{}
+	genuine := map[int]registry.Entry{}
 	for _, e := range list(t, "") {
 		genuine[e.PID] = e
 	}
-	write := func(t *testing.T, e running.Entry) string {
+	write := func(t *testing.T, e registry.Entry) string {
 		t.Helper()
 		b, err := json.Marshal(e)
 		if err != nil {
@@ -231,18 +231,18 @@ func TestEntriesCanNotPointAtOthers(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		e    running.Entry
+		e    registry.Entry
 		user int // owner of the file
 		want error
 	}{
-		{"init", running.Entry{PID: 1, Role: "sl"}, 0, nil}, // not even listed
-		{"no process", running.Entry{PID: 0, Role: "sl"}, 0, nil},
-		{"negative", running.Entry{PID: -1, Role: "sl"}, 0, nil},
-		{"ourselves", running.Entry{PID: os.Getpid(), StartTime: ownStart(t), Role: "sl"}, 0, running.ErrStranger},
-		{"another program", genuine[stranger.cmd.Process.Pid], 0, running.ErrStranger},
-		{"another component", func() running.Entry { e := genuine[wrong.cmd.Process.Pid]; e.Role = "sl"; return e }(), 0, running.ErrStranger},
-		{"another user's", genuine[wrong.cmd.Process.Pid], 12345, running.ErrStranger},
-		{"a number used again", func() running.Entry { e := genuine[wrong.cmd.Process.Pid]; e.StartTime--; return e }(), 0, nil},
+		{"init", registry.Entry{PID: 1, Role: "sl"}, 0, nil}, // not even listed
+		{"no process", registry.Entry{PID: 0, Role: "sl"}, 0, nil},
+		{"negative", registry.Entry{PID: -1, Role: "sl"}, 0, nil},
+		{"ourselves", registry.Entry{PID: os.Getpid(), StartTime: ownStart(t), Role: "sl"}, 0, registry.ErrStranger},
+		{"another program", genuine[stranger.cmd.Process.Pid], 0, registry.ErrStranger},
+		{"another component", func() registry.Entry { e := genuine[wrong.cmd.Process.Pid]; e.Role = "sl"; return e }(), 0, registry.ErrStranger},
+		{"another user's", genuine[wrong.cmd.Process.Pid], 12345, registry.ErrStranger},
+		{"a number used again", func() registry.Entry { e := genuine[wrong.cmd.Process.Pid]; e.StartTime--; return e }(), 0, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -274,19 +274,19 @@ func TestEntriesCanNotPointAtOthers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := genuine[stranger.cmd.Process.Pid].Open(); !errors.Is(err, running.ErrStranger) {
+	if _, err := genuine[stranger.cmd.Process.Pid].Open(); !errors.Is(err, registry.ErrStranger) {
 		t.Errorf("a program of another name: %v", err)
 	}
 	e := genuine[wrong.cmd.Process.Pid]
 	e.StartTime--
-	if _, err := e.Open(); !errors.Is(err, running.ErrGone) {
+	if _, err := e.Open(); !errors.Is(err, registry.ErrGone) {
 		t.Errorf("a number used again: %v", err)
 	}
 }
 
 func ownStart(t *testing.T) uint64 {
 	t.Helper()
-	remove, err := running.Add(running.Entry{Role: "sn", Scope: "own"})
+	remove, err := registry.Add(registry.Entry{Role: "sn", Scope: "own"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,10 +343,10 @@ func TestDirectoryMustBeOnesOwn(t *testing.T) {
 			if err := spoil(dir); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := running.List(""); err == nil || !strings.Contains(err.Error(), dir) {
+			if _, err := registry.List(""); err == nil || !strings.Contains(err.Error(), dir) {
 				t.Errorf("List: %v", err)
 			}
-			if _, err := running.Add(running.Entry{Role: "sl"}); err == nil {
+			if _, err := registry.Add(registry.Entry{Role: "sl"}); err == nil {
 				t.Error("Add goes on")
 			}
 		})
@@ -371,7 +371,7 @@ func TestDir(t *testing.T) {
 			if root && tt.env["SWARM_RUN_DIR"] == "" {
 				tt.want = "/run/swarmd/components"
 			}
-			got, err := running.Dir(func(k string) string { return tt.env[k] })
+			got, err := registry.Dir(func(k string) string { return tt.env[k] })
 			if got != tt.want || (err != nil) != (tt.want == "") {
 				t.Errorf("Dir = %q, %v, want %q", got, err, tt.want)
 			}
