@@ -25,7 +25,7 @@ func TestBanOfAnSL(t *testing.T) {
 				enrolled(s, 3)
 				slowly(s, 50*time.Millisecond)
 				for _, sn := range []string{"sn-0", "sn-1", "sn-2"} {
-					s.Slow("sl-0", sn, 200*time.Millisecond) // its Done comes late
+					s.Network.Slow("sl-0", sn, 200*time.Millisecond) // its Done comes late
 				}
 				s.Until("the moment", func() bool { return moment(s) })
 				banned := time.Now()

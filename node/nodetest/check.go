@@ -71,11 +71,9 @@ func (s *Swarm) End() {
 // mend ends all faults but crashes.
 func (s *Swarm) mend() {
 	for name := range s.ids {
-		s.Join(name)
-		s.Continue(name)
-		if h := s.ids[name].at(s); h != nil {
-			h.renew()
-		}
+		s.Network.Join(name)
+		s.Network.Continue(name)
+		s.Network.Renew(name)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestDelete(t *testing.T) {
 		if client.Reason(err) != "OPEN_SESSIONS" || !strings.Contains(err.Error(), "3 open sessions, of sl-0, sl-1, sl-2") {
 			t.Errorf("with open sessions: got %v, want OPEN_SESSIONS", err)
 		}
-		s.Slow("sl-0", "sl-1", time.Second)
+		s.Network.Slow("sl-0", "sl-1", time.Second)
 		s.Until("an attempt", func() bool { return s.Planned(s.Round() + 1) })
 		if run, err := op.DeleteContract(t.Context(), nodetest.Contract, true); err != nil || run != 1 {
 			t.Fatalf("forced: run %d, %v", run, err)
@@ -146,10 +146,10 @@ func TestCompletedContractRefusesSessions(t *testing.T) {
 func TestKilledAtTheVeryEnd(t *testing.T) {
 	history(t, nodetest.Config{SNs: 1, SLs: 3, Steps: 1}, func(t *testing.T, s *nodetest.Swarm) {
 		s.Until("a round", func() bool { return s.Round() >= 1 })
-		s.Slow("sn-0", "sl-1", 500*time.Millisecond) // It hears late that training is over.
+		s.Network.Slow("sn-0", "sl-1", 500*time.Millisecond) // It hears late that training is over.
 		s.Until("training to be over", func() bool { return s.View(nodetest.Contract).Over })
 		s.Crash("sl-1")
-		s.Slow("sn-0", "sl-1", 0)
+		s.Network.Slow("sn-0", "sl-1", 0)
 		s.Restart("sl-1")
 		agree(t, s, "sl-0", "sl-1", "sl-2")
 		if runs := s.Runs("sl-1"); len(runs) != 2 || runs[0].Err() == nil {

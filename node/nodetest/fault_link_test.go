@@ -32,7 +32,7 @@ func TestLinkFaults(t *testing.T) {
 		},
 		{
 			name: "a link between two SLs carries one way only", cfg: longer(fellows), lasts: 45 * time.Second,
-			strike: func(s *nodetest.Swarm) { s.Deafen("sl-1", "sl-0") }, mend: heal("sl-0", "sl-1"), within: settled, after: pairs,
+			strike: func(s *nodetest.Swarm) { s.Network.Deafen("sl-1", "sl-0") }, mend: heal("sl-0", "sl-1"), within: settled, after: pairs,
 		},
 		{
 			name: "a link of four is cut", cfg: longer(four), strike: cut("sl-1", "sl-3"), lasts: 75 * time.Second,
@@ -41,8 +41,8 @@ func TestLinkFaults(t *testing.T) {
 		{
 			// Two have waited in vain, whoever of them speaks first.
 			name: "one reaches no other SL", cfg: longer(fellows), lasts: 45 * time.Second, within: 2*(stall+gather) + 2*backoff + exchange,
-			strike: func(s *nodetest.Swarm) { s.Cut("sl-0", "sl-2"); s.Cut("sl-1", "sl-2") },
-			mend:   func(s *nodetest.Swarm) { s.Heal("sl-0", "sl-2"); s.Heal("sl-1", "sl-2") },
+			strike: func(s *nodetest.Swarm) { s.Network.Cut("sl-0", "sl-2"); s.Network.Cut("sl-1", "sl-2") },
+			mend:   func(s *nodetest.Swarm) { s.Network.Heal("sl-0", "sl-2"); s.Network.Heal("sl-1", "sl-2") },
 			with:   three[:2], explain: 15 * time.Second, after: back("sl-2"),
 		},
 		{
@@ -74,7 +74,7 @@ func healNamed(s *nodetest.Swarm) {
 	if why := s.Waiting(); !strings.Contains(why, "sl-0") || !strings.Contains(why, "sl-1") {
 		s.Fail("waiting: %q; want both ends of the link named", why)
 	}
-	s.Heal("sl-0", "sl-1")
+	s.Network.Heal("sl-0", "sl-1")
 }
 
 func needs(c nodetest.Config, least int) nodetest.Config {

@@ -38,19 +38,28 @@ func trouble(t *testing.T, s *nodetest.Swarm, rng *rand.Rand, steps int) {
 	pick := func() string { return nodes[rng.IntN(len(nodes))] }
 	kinds := []func() (do, undo func()){
 		func() (func(), func()) { a := pick(); return func() { s.Crash(a) }, func() { s.Restart(a) } },
-		func() (func(), func()) { a := pick(); return func() { s.Stop(a) }, func() { s.Continue(a) } },
 		func() (func(), func()) {
-			a, b := pick(), pick()
-			return func() { s.Cut(a, b) }, func() { s.Heal(a, b) }
-		},
-		func() (func(), func()) { a := pick(); return func() { s.Isolate(a) }, func() { s.Join(a) } },
-		func() (func(), func()) { a := pick(); return func() { s.Expire(a) }, func() { s.Renew(a) } },
-		func() (func(), func()) {
-			a, b := pick(), pick()
-			return func() { s.Slow(a, b, 200*time.Millisecond) }, func() { s.Slow(a, b, 0) }
+			a := pick()
+			return func() { s.Network.Stop(a) }, func() { s.Network.Continue(a) }
 		},
 		func() (func(), func()) {
-			return func() { s.Split("sn-2", "sl-2", "sl-3") }, func() { s.Unite("sn-2", "sl-2", "sl-3") }
+			a, b := pick(), pick()
+			return func() { s.Network.Cut(a, b) }, func() { s.Network.Heal(a, b) }
+		},
+		func() (func(), func()) {
+			a := pick()
+			return func() { s.Network.Isolate(a) }, func() { s.Network.Join(a) }
+		},
+		func() (func(), func()) {
+			a := pick()
+			return func() { s.Network.Expire(a) }, func() { s.Network.Renew(a) }
+		},
+		func() (func(), func()) {
+			a, b := pick(), pick()
+			return func() { s.Network.Slow(a, b, 200*time.Millisecond) }, func() { s.Network.Slow(a, b, 0) }
+		},
+		func() (func(), func()) {
+			return func() { s.Network.Split("sn-2", "sl-2", "sl-3") }, func() { s.Network.Unite("sn-2", "sl-2", "sl-3") }
 		},
 	}
 	faults := 0

@@ -24,20 +24,32 @@ func restart(names ...string) func(s *nodetest.Swarm) {
 	}
 }
 
-func stop(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Stop(name) } }
-func goOn(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Continue(name) } }
+func stop(name string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Network.Stop(name) }
+}
+
+func goOn(name string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Network.Continue(name) }
+}
 
 func hang(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Hang(name, true) } }
 
 func answer(name string) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) { s.Hang(name, false) }
 }
-func cut(a, b string) func(s *nodetest.Swarm)    { return func(s *nodetest.Swarm) { s.Cut(a, b) } }
-func heal(a, b string) func(s *nodetest.Swarm)   { return func(s *nodetest.Swarm) { s.Heal(a, b) } }
-func side(all ...string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Split(all...) } }
+
+func cut(a, b string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Network.Cut(a, b) } }
+
+func heal(a, b string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Network.Heal(a, b) }
+}
+
+func side(all ...string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.Network.Split(all...) }
+}
 
 func united(all ...string) func(s *nodetest.Swarm) {
-	return func(s *nodetest.Swarm) { s.Unite(all...) }
+	return func(s *nodetest.Swarm) { s.Network.Unite(all...) }
 }
 
 // late makes the word of sl-0 take a while, so that the others' is in before.
@@ -45,7 +57,7 @@ func late(s *nodetest.Swarm) {
 	enrolled(s, 3)
 	slowly(s, 50*time.Millisecond)
 	for _, sn := range []string{"sn-0", "sn-1", "sn-2"} {
-		s.Slow("sl-0", sn, 200*time.Millisecond)
+		s.Network.Slow("sl-0", sn, 200*time.Millisecond)
 	}
 }
 
@@ -120,8 +132,8 @@ func TestSLFaults(t *testing.T) {
 			within: heartbeat + exchange, with: others,
 		},
 		{
-			name: "two stall at once", cfg: longer(four), strike: func(s *nodetest.Swarm) { s.Stop("sl-1"); s.Stop("sl-3") },
-			lasts: 20 * time.Second, mend: func(s *nodetest.Swarm) { s.Continue("sl-1"); s.Continue("sl-3") },
+			name: "two stall at once", cfg: longer(four), strike: func(s *nodetest.Swarm) { s.Network.Stop("sl-1"); s.Network.Stop("sl-3") },
+			lasts: 20 * time.Second, mend: func(s *nodetest.Swarm) { s.Network.Continue("sl-1"); s.Network.Continue("sl-3") },
 			within: heartbeat + exchange, with: []string{"sl-0", "sl-2"}, all: []string{"sl-0", "sl-1", "sl-2", "sl-3"},
 		},
 		{
@@ -147,8 +159,8 @@ func TestSLFaults(t *testing.T) {
 			within: think + 2*(think+exchange) + exchange, after: startsFrom(3, "sl-2"),
 		},
 		{
-			name: "its identity expires", cfg: longer(fellows), when: training(4, "sl-1"), strike: func(s *nodetest.Swarm) { s.Expire("sl-1") },
-			lasts: 20 * time.Second, mend: func(s *nodetest.Swarm) { s.Renew("sl-1") },
+			name: "its identity expires", cfg: longer(fellows), when: training(4, "sl-1"), strike: func(s *nodetest.Swarm) { s.Network.Expire("sl-1") },
+			lasts: 20 * time.Second, mend: func(s *nodetest.Swarm) { s.Network.Renew("sl-1") },
 			within: think + heartbeat + exchange, with: []string{"sl-0", "sl-2"}, explain: 3 * time.Second, after: back("sl-1"),
 		},
 	})
@@ -174,7 +186,7 @@ func requiring(node string) func(s *nodetest.Swarm) {
 // receives lets sl-2 take merged leaves long after it has sent its own.
 func receives(s *nodetest.Swarm) {
 	slowly(s, 10*time.Millisecond)
-	s.Slow("sl-0", "sl-1", 300*time.Millisecond)
+	s.Network.Slow("sl-0", "sl-1", 300*time.Millisecond)
 }
 
 // slower has the program of sl-2 need ten times as long for a step.

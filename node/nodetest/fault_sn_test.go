@@ -31,13 +31,18 @@ func uneven(c nodetest.Config) nodetest.Config {
 	return c
 }
 
+// network is a fault of the network, as one of a swarm.
+func network(do func(n *nodetest.Network, name string)) func(s *nodetest.Swarm, name string) {
+	return func(s *nodetest.Swarm, name string) { do(s.Network, name) }
+}
+
 // TestSNFaults: the raft leader, the Sentinel or all SNs fail.
 func TestSNFaults(t *testing.T) {
 	crashed, restarted := leader(func(s *nodetest.Swarm, l string) { s.Crash(l) }, (*nodetest.Swarm).Restart)
-	frozen, thawed := leader((*nodetest.Swarm).Stop, (*nodetest.Swarm).Continue)
-	alone, joined := leader((*nodetest.Swarm).Isolate, (*nodetest.Swarm).Join)
+	frozen, thawed := leader(network((*nodetest.Network).Stop), network((*nodetest.Network).Continue))
+	alone, joined := leader(network((*nodetest.Network).Isolate), network((*nodetest.Network).Join))
 	// A heartbeat can find a silent SN, and the next one an SN that waits for the election: twice elsewhere.
-	expired, renewed := leader((*nodetest.Swarm).Expire, (*nodetest.Swarm).Renew)
+	expired, renewed := leader(network((*nodetest.Network).Expire), network((*nodetest.Network).Renew))
 	runFaults(t, []fault{
 		{
 			name: "leader dies before the plan", cfg: uneven(needed), when: unplanned, strike: crashed,
@@ -81,8 +86,8 @@ func TestSNFaults(t *testing.T) {
 			blocks: true, within: election + 3*beat + exchange, with: three, after: rounds(10),
 		},
 		{
-			name: "SNs lose each other", cfg: needed, strike: scatter((*nodetest.Swarm).Cut), lasts: time.Minute,
-			mend: scatter((*nodetest.Swarm).Heal), blocks: true, within: election + beat + exchange, with: three, after: rounds(10),
+			name: "SNs lose each other", cfg: needed, strike: scatter((*nodetest.Network).Cut), lasts: time.Minute,
+			mend: scatter((*nodetest.Network).Heal), blocks: true, within: election + beat + exchange, with: three, after: rounds(10),
 		},
 		{
 			name: "one SL's SN goes silent", cfg: longer(needed), strike: cut("sl-1", "sn-1"), lasts: 20 * time.Second,
@@ -109,11 +114,11 @@ func rounds(want int) func(t *testing.T, s *nodetest.Swarm) {
 }
 
 // scatter applies a fault to all links between SNs.
-func scatter(do func(s *nodetest.Swarm, a, b string)) func(s *nodetest.Swarm) {
+func scatter(do func(n *nodetest.Network, a, b string)) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) {
-		do(s, "sn-0", "sn-1")
-		do(s, "sn-1", "sn-2")
-		do(s, "sn-0", "sn-2")
+		do(s.Network, "sn-0", "sn-1")
+		do(s.Network, "sn-1", "sn-2")
+		do(s.Network, "sn-0", "sn-2")
 	}
 }
 

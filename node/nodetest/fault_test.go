@@ -160,9 +160,9 @@ func enrolled(s *nodetest.Swarm, n int) {
 
 // slowly makes exchanges take a while, so that something can happen during one.
 func slowly(s *nodetest.Swarm, d time.Duration) {
-	s.Slow("sl-0", "sl-1", d)
-	s.Slow("sl-0", "sl-2", d)
-	s.Slow("sl-1", "sl-2", d)
+	s.Network.Slow("sl-0", "sl-1", d)
+	s.Network.Slow("sl-0", "sl-2", d)
+	s.Network.Slow("sl-1", "sl-2", d)
 }
 
 // agree waits for the programs and holds that all ended well; End compares their final models.

@@ -17,7 +17,7 @@ func TestLostModel(t *testing.T) {
 			cfg := nodetest.Config{SNs: 3, SLs: 3, MinPeers: 2, Steps: 6, QuorumWait: 5 * time.Second}
 			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
 				s.Until("a round of all", func() bool { return s.Round() >= 2 })
-				s.Stop("sl-2")
+				s.Network.Stop("sl-2")
 				before := s.Round()
 				s.Until("rounds without sl-2", func() bool { return s.Round() >= before+2 })
 				lost := s.Round()
@@ -26,7 +26,7 @@ func TestLostModel(t *testing.T) {
 					gone = append(gone, "sl-2")
 				}
 				s.Crash(gone...) // Before sl-2 wakes, who would fetch the newest model from them.
-				s.Continue("sl-2")
+				s.Network.Continue("sl-2")
 				for _, n := range gone {
 					s.Restart(n)
 				}

@@ -22,6 +22,8 @@ var errExpired = errors.New("SVID has expired")
 // A cut link is silent: streams stall and break after half a minute; what was written before the heal arrives after it.
 // A crashed host refuses at once, as the kernel of a machine whose process died does.
 type Network struct {
+	nodes identities // all, those that have not started yet among them; for the test's goroutine
+
 	mu      sync.Mutex // guards what follows
 	hosts   map[string]*host
 	cuts    map[pair]int   // which cut it is; 0: none
@@ -70,8 +72,9 @@ type service struct {
 	fn     func(*conn)
 }
 
-func newNetwork() *Network {
+func newNetwork(nodes identities) *Network {
 	return &Network{
+		nodes: nodes,
 		hosts: map[string]*host{}, cuts: map[pair]int{}, deaf: map[pair]int{}, stopped: map[string]int{}, delays: map[pair]time.Duration{}, wires: map[*stream]struct{}{},
 		changed: make(chan struct{}),
 	}
@@ -89,6 +92,13 @@ func (n *Network) attach(id nodeID) *host {
 	return h
 }
 
+// host is a node's newest life, nil before the first.
+func (n *Network) host(name string) *host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hosts[name]
+}
+
 // state is how the link is at the end a: what comes from b.
 func (n *Network) state(a, b string) linkState {
 	n.mu.Lock()
@@ -101,84 +111,6 @@ func (n *Network) state(a, b string) linkState {
 func (n *Network) changeLocked() {
 	close(n.changed)
 	n.changed = make(chan struct{})
-}
-
-// cut stops all bytes between two hosts.
-func (n *Network) cut(a, b string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.breakLocked(n.cuts, between(a, b))
-}
-
-// deafen stops the bytes that a host gets from another, not those that it sends there.
-func (n *Network) deafen(a, from string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.breakLocked(n.deaf, pair{a, from})
-}
-
-// breakLocked notes a break between two hosts; streams end when it has lasted.
-func (n *Network) breakLocked(breaks map[pair]int, p pair) {
-	if breaks[p] != 0 || p[0] == p[1] {
-		return
-	}
-	n.count++
-	mine := n.count
-	breaks[p] = mine
-	n.changeLocked()
-	link := between(p[0], p[1])
-	time.AfterFunc(keepalive, func() {
-		n.mu.Lock()
-		still := breaks[p] == mine
-		n.mu.Unlock()
-		if still {
-			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return between(w.ends[0].name, w.ends[1].name) == link })
-		}
-	})
-}
-
-// stop freezes a host: nothing goes in or out.
-func (n *Network) stop(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.count++
-	mine := n.count
-	n.stopped[name] = mine
-	n.changeLocked()
-	time.AfterFunc(keepalive, func() {
-		n.mu.Lock()
-		still := n.stopped[name] == mine
-		n.mu.Unlock()
-		if still {
-			n.snap(syscall.ETIMEDOUT, func(w *stream) bool { return w.ends[0].name == name || w.ends[1].name == name })
-		}
-	})
-}
-
-// resume lets a frozen host go on.
-func (n *Network) resume(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.stopped, name)
-	n.changeLocked()
-}
-
-// heal ends what is broken between two hosts.
-func (n *Network) heal(a, b string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.cuts, between(a, b))
-	delete(n.deaf, pair{a, b})
-	delete(n.deaf, pair{b, a})
-	n.changeLocked()
-}
-
-// slow gives a link a delay in each direction.
-func (n *Network) slow(a, b string, d time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.delays[between(a, b)] = d
-	n.changeLocked()
 }
 
 // snap breaks the streams for which which is true.
@@ -214,25 +146,11 @@ func (h *host) detach() {
 	h.network.snap(syscall.ECONNRESET, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
 }
 
-// expire ends the host's identity: streams close, as they do when a side has not shown a new SVID in time.
-func (h *host) expire() {
-	h.network.mu.Lock()
-	h.expired = true
-	h.network.mu.Unlock()
-	h.network.snap(errExpired, func(w *stream) bool { return w.ends[0] == h || w.ends[1] == h })
-}
-
 // cutOff ends all streams with a peer but those to the API, where nobody shows a node key.
 func (h *host) cutOff(peerID string) {
 	h.network.snap(syscall.ECONNRESET, func(w *stream) bool {
 		return w.service != serviceAPI && (w.ends[0] == h && w.ends[1].peerID == peerID || w.ends[1] == h && w.ends[0].peerID == peerID)
 	})
-}
-
-func (h *host) renew() {
-	h.network.mu.Lock()
-	defer h.network.mu.Unlock()
-	h.expired = false
 }
 
 func (h *host) isGone() bool {

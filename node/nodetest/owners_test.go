@@ -43,7 +43,7 @@ func TestOwnersDieOneAfterTheOther(t *testing.T) {
 	history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
 		for a := range 6 {
 			for b := range a {
-				s.Slow(fmt.Sprintf("sl-%d", a), fmt.Sprintf("sl-%d", b), 50*time.Millisecond)
+				s.Network.Slow(fmt.Sprintf("sl-%d", a), fmt.Sprintf("sl-%d", b), 50*time.Millisecond)
 			}
 		}
 		dies := func(name string, others int) {

@@ -68,17 +68,17 @@ func faults(t *testing.T, s *nodetest.Swarm, rng *rand.Rand) {
 			s.Crash(a)
 			mends = append(mends, func() { s.Restart(a); free() })
 		case 1:
-			s.Stop(a)
-			mends = append(mends, func() { s.Continue(a); free() })
+			s.Network.Stop(a)
+			mends = append(mends, func() { s.Network.Continue(a); free() })
 		case 2:
-			s.Cut(a, b)
-			mends = append(mends, func() { s.Heal(a, b); free() })
+			s.Network.Cut(a, b)
+			mends = append(mends, func() { s.Network.Heal(a, b); free() })
 		case 3:
-			s.Isolate(a)
-			mends = append(mends, func() { s.Join(a); free() })
+			s.Network.Isolate(a)
+			mends = append(mends, func() { s.Network.Join(a); free() })
 		case 4:
-			s.Expire(a)
-			mends = append(mends, func() { s.Renew(a); free() })
+			s.Network.Expire(a)
+			mends = append(mends, func() { s.Network.Renew(a); free() })
 		}
 		for len(mends) > rng.IntN(3) {
 			time.Sleep(time.Duration(rng.IntN(20000)) * time.Millisecond)

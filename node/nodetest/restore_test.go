@@ -24,8 +24,11 @@ func TestSNsRestoredBehindTheNodes(t *testing.T) {
 			after: func(s *nodetest.Swarm) { s.Crash("sl-0"); s.Restart("sl-0") },
 		},
 		"one is away": {
-			cfg:   nodetest.Config{MinPeers: 2, QuorumWait: 5 * time.Second},
-			after: func(s *nodetest.Swarm) { s.Stop("sl-1"); time.AfterFunc(9*time.Second, func() { s.Continue("sl-1") }) },
+			cfg: nodetest.Config{MinPeers: 2, QuorumWait: 5 * time.Second},
+			after: func(s *nodetest.Swarm) {
+				s.Network.Stop("sl-1")
+				time.AfterFunc(9*time.Second, func() { s.Network.Continue("sl-1") })
+			},
 		},
 		"one came since": {
 			cfg:   nodetest.Config{MinPeers: 2, QuorumWait: 5 * time.Second, Late: []string{"sl-2"}},

@@ -111,7 +111,8 @@ func New(t testing.TB, cfg Config) *Swarm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Swarm{Network: newNetwork(), t: t, dir: t.TempDir(), cfg: cfg, log: testLog(), authority: authority, ids: identities{}}
+	ids := identities{}
+	s := &Swarm{Network: newNetwork(ids), t: t, dir: t.TempDir(), cfg: cfg, log: testLog(), authority: authority, ids: ids}
 	s.taps = newTaps(func(name string) contribution { return s.sl(name).last().last() })
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
@@ -219,61 +220,13 @@ func (s *Swarm) sl(name string) *sl {
 	return nil
 }
 
-// Cut stops all bytes between two nodes, in silence.
-func (s *Swarm) Cut(a, b string) { s.Network.cut(a, b) }
-
-// Deafen stops the bytes that a node gets from another, in silence, not those that it sends there.
-func (s *Swarm) Deafen(name, from string) { s.Network.deafen(name, from) }
-
-// Heal ends a Cut and a Deafen.
-func (s *Swarm) Heal(a, b string) { s.Network.heal(a, b) }
-
-// Isolate cuts a node off from all others.
-func (s *Swarm) Isolate(name string) {
-	for other := range s.ids {
-		s.Network.cut(name, other)
-	}
-}
-
-// Join ends all cuts of a node.
-func (s *Swarm) Join(name string) {
-	for other := range s.ids {
-		s.Network.heal(name, other)
-	}
-}
-
-// Split cuts these nodes off from all others, not from one another.
-func (s *Swarm) Split(side ...string) { s.across(side, s.Network.cut) }
-
-// Unite ends a Split of the same nodes.
-func (s *Swarm) Unite(side ...string) { s.across(side, s.Network.heal) }
-
-func (s *Swarm) across(side []string, do func(a, b string)) {
-	for a := range s.ids {
-		for _, b := range side {
-			if !slices.Contains(side, a) {
-				do(a, b)
-			}
-		}
-	}
-}
-
-// Slow gives the link between two nodes a delay in each direction.
-func (s *Swarm) Slow(a, b string, d time.Duration) { s.Network.slow(a, b, d) }
-
-// Stop freezes a node, as SIGSTOP does: what it sends and what is sent to it stops on the way.
-func (s *Swarm) Stop(name string) { s.Network.stop(name) }
-
-// Continue ends a Stop.
-func (s *Swarm) Continue(name string) { s.Network.resume(name) }
-
 // Hang makes the disk under an SL's weight files hang, or answer again: writes wait meanwhile.
 func (s *Swarm) Hang(name string, hangs bool) { s.sl(name).disk.hang(hangs) }
 
 // Crash ends the lives of nodes, all at once and without a goodbye.
 func (s *Swarm) Crash(names ...string) {
 	for _, name := range names {
-		s.ids[name].at(s).detach()
+		s.Network.host(name).detach()
 	}
 	for _, name := range names {
 		if n := s.sn(name); n != nil {
@@ -355,18 +308,6 @@ func (s *Swarm) ProposeAgain() []string {
 		}
 	}
 	return changed
-}
-
-// Expire ends a node's identity: its streams break, and it is refused until Renew.
-func (s *Swarm) Expire(name string) { s.ids[name].at(s).expire() }
-
-// Renew ends an Expire.
-func (s *Swarm) Renew(name string) { s.ids[name].at(s).renew() }
-
-func (id nodeID) at(s *Swarm) *host {
-	s.Network.mu.Lock()
-	defer s.Network.mu.Unlock()
-	return s.Network.hosts[id.name]
 }
 
 // Until waits in virtual time, at most ten minutes.

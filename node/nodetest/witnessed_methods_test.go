@@ -28,7 +28,7 @@ func TestHonestMergersAgree(t *testing.T) {
 				}
 				for a := range 6 {
 					for b := range a {
-						s.Slow(fmt.Sprintf("sl-%d", a), fmt.Sprintf("sl-%d", b), 50*time.Millisecond)
+						s.Network.Slow(fmt.Sprintf("sl-%d", a), fmt.Sprintf("sl-%d", b), 50*time.Millisecond)
 					}
 				}
 				s.Until("an exchange of round 3", func() bool { return s.Planned(3) })
