@@ -5,20 +5,9 @@ import (
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
-// Accuse has an SL, until Honest, report of each attempt that it has merged that it could not go on with the first other
-// participant.
-func (s *Swarm) Accuse(name string) {
-	n := s.sl(name)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.accuses = true
-}
-
 // slander returns what the SL reports: what it has to say, or something false.
 func (n *sl) slander(r *round.Report) *round.Report {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.accuses || r.Done == nil {
+	if r.Done == nil || !n.swarm.Liars.accusing(n.id.name) {
 		return r
 	}
 	told := *r
@@ -31,7 +20,7 @@ func (n *sl) slander(r *round.Report) *round.Report {
 
 // victim is the first other participant of the attempt, nobody if that is over.
 func (n *sl) victim(done *round.Done) string {
-	p := n.engine.View().Plan
+	p := n.engineNow().View().Plan
 	if p == nil || p.Round != done.Round || p.Attempt != done.Attempt {
 		return ""
 	}

@@ -63,7 +63,7 @@ func (s *Swarm) End() {
 	if c := h.end.Contracts[Contract]; c != nil && c.Rules != nil {
 		mergers = max(mergers, int(c.Rules.Witnesses))
 	}
-	if _, owners := s.Seen(""); owners > 2*mergers {
+	if _, owners := s.Traffic.Seen(""); owners > 2*mergers {
 		s.t.Errorf("a leaf of one contribution went to %d nodes, at most %d may get it", owners, 2*mergers)
 	}
 }

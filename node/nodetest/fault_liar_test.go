@@ -9,19 +9,19 @@ import (
 
 // lies has an SL report other digests of what these owners sent.
 func lies(name string, owners ...string) func(s *nodetest.Swarm) {
-	return func(s *nodetest.Swarm) { s.LieAbout(name, owners...) }
+	return func(s *nodetest.Swarm) { s.Liars.LieAbout(name, owners...) }
 }
 
 func cheats(name string, receivers ...string) func(s *nodetest.Swarm) {
-	return func(s *nodetest.Swarm) { s.Cheat(name, receivers...) }
+	return func(s *nodetest.Swarm) { s.Liars.Cheat(name, receivers...) }
 }
 
 func accuses(name string) func(s *nodetest.Swarm) {
-	return func(s *nodetest.Swarm) { s.Accuse(name) }
+	return func(s *nodetest.Swarm) { s.Liars.Accuse(name) }
 }
 
 func honest(name string) func(s *nodetest.Swarm) {
-	return func(s *nodetest.Swarm) { s.Honest(name) }
+	return func(s *nodetest.Swarm) { s.Liars.Honest(name) }
 }
 
 // leaved makes models of so many leaves that every participant owns some.

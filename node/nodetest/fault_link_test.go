@@ -96,7 +96,7 @@ func pairs(t *testing.T, s *nodetest.Swarm) {
 
 // halfway is when some leaves of round 4 have come and most have not.
 func halfway(s *nodetest.Swarm) bool {
-	leaves, _ := s.Carried(4)
+	leaves, _ := s.Traffic.Carried(4)
 	return len(leaves) >= 240 // of 768: to each of 192 two contribute, and two take it
 }
 
@@ -106,7 +106,7 @@ func sentOnce(t *testing.T, s *nodetest.Swarm) {
 	t.Helper()
 	const leaf, inHand = 64 << 10, 4 + 3*4 // leaves: an owner's ring of one contributor, and what was under way
 	r := s.Log()[3]
-	leaves, bytes := s.Carried(4)
+	leaves, bytes := s.Traffic.Carried(4)
 	owns := func(node string, leaf uint32) bool {
 		return slices.ContainsFunc(r.Participants, func(p state.Participant) bool {
 			return p.Node == node && uint64(leaf) >= p.ShardFirst && uint64(leaf) < p.ShardFirst+p.ShardLeaves

@@ -30,8 +30,9 @@ const dialTimeout = 10 * time.Second
 // peerHost is p2p.Network in memory.
 type peerHost struct {
 	*host
-	taps *taps
-	key  crypto.PrivKey
+	traffic *Traffic
+	liars   *Liars
+	key     crypto.PrivKey
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -41,9 +42,9 @@ type peerHost struct {
 var _ p2p.Network = (*peerHost)(nil)
 
 // open is node.Deps.OpenHost.
-func (h *host) open(cfg p2p.Config, taps *taps) p2p.Network {
+func (h *host) open(cfg p2p.Config, traffic *Traffic, liars *Liars) p2p.Network {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &peerHost{host: h, taps: taps, key: cfg.Key, ctx: ctx, cancel: cancel}
+	p := &peerHost{host: h, traffic: traffic, liars: liars, key: cfg.Key, ctx: ctx, cancel: cancel}
 	h.network.mu.Lock()
 	h.swarmID = cfg.SwarmID
 	h.refuses = func(peerID string) error {
@@ -76,7 +77,7 @@ func (p *peerHost) Handle(protocol string, policy p2p.Policy, fn func(ctx contex
 			defer p.serving.Done()
 			var s p2p.Conn = c
 			if protocol == serviceMerge {
-				s = &tapped{conn: c, taps: p.taps, owner: true, key: p.key}
+				s = &tapped{conn: c, traffic: p.traffic, liars: p.liars, owner: true, key: p.key}
 			}
 			fn(p.ctx, s)
 		},
@@ -96,7 +97,7 @@ func (p *peerHost) Dial(ctx context.Context, to p2p.Addr, protocol string, _ boo
 		return nil, err
 	}
 	if protocol == serviceMerge {
-		return &tapped{conn: c, taps: p.taps, key: p.key}, nil
+		return &tapped{conn: c, traffic: p.traffic, liars: p.liars, key: p.key}, nil
 	}
 	return c, nil
 }

@@ -20,15 +20,15 @@ func TestALiarSeesItsShardOnly(t *testing.T) {
 			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
 				liar := fmt.Sprintf("sl-%d", n-1)
 				s.Until("the first round", func() bool { return s.Round() == 1 })
-				s.LieAbout(liar, "sl-0")
+				s.Liars.LieAbout(liar, "sl-0")
 				s.Until("as many attempts as there are shards, or a round", func() bool {
 					c := s.View(nodetest.Contract)
 					return s.Round() > 1 || c.Plan != nil && c.Plan.Attempt >= uint64(n)
 				})
-				s.Honest(liar)
+				s.Liars.Honest(liar)
 				s.Wait()
 				leaves := int(s.View(nodetest.Contract).Terms.Leaves) //nolint:gosec // small
-				if most, owners := s.Seen(liar); most > (leaves+n-1)/n || owners > 2 {
+				if most, owners := s.Traffic.Seen(liar); most > (leaves+n-1)/n || owners > 2 {
 					t.Errorf("it got %d of %d leaves of one contribution, and some leaf went to %d owners", most, leaves, owners)
 				}
 			})

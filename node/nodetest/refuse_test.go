@@ -39,7 +39,7 @@ func TestAllowPeer(t *testing.T) {
 			t.Errorf("nobody says why sl-2 takes no part:\n%s", text)
 		}
 		for round := range s.Round() {
-			carried, _ := s.Carried(round + 1)
+			carried, _ := s.Traffic.Carried(round + 1)
 			for leaf := range carried {
 				if leaf.To == "sl-2" || leaf.From == "sl-2" {
 					t.Errorf("in round %d a leaf went from %s to %s", round+1, leaf.From, leaf.To)
@@ -57,7 +57,7 @@ func TestTooFewAccept(t *testing.T) {
 		time.Sleep(time.Minute)
 		// At most one attempt is planned before the leader has heard of it, and no leaf is sent in that.
 		c := s.View(nodetest.Contract)
-		if carried, _ := s.Carried(1); c.Attempt > 1 || c.Round() > 0 || len(carried) > 0 {
+		if carried, _ := s.Traffic.Carried(1); c.Attempt > 1 || c.Round() > 0 || len(carried) > 0 {
 			t.Errorf("attempt %d of round %d, leaves %v", c.Attempt, c.Round()+1, carried)
 		}
 	})

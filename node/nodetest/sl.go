@@ -42,7 +42,6 @@ type sl struct {
 	reported *round.Report
 	runs     []*Run   // of the program, oldest first
 	refused  []string // why merge streams were turned away, oldest first
-	accuses  bool     // it lays what it has merged to another
 }
 
 // start begins a run of the daemon.
@@ -84,7 +83,7 @@ func (n *sl) deps(ctx context.Context, run *Run) node.Deps {
 	d := memoryDeps(n.swarm, n.id, n.host)
 	d.NewEngine = func(cfg session.Config) *session.Engine {
 		cfg.Control = control{cfg.Control, n}
-		cfg.Exchange = deceiver{cfg.Exchange, n.swarm.taps, n.id.name, n.id.key}
+		cfg.Exchange = deceiver{cfg.Exchange, n.swarm.Liars, n.id.name, n.id.key}
 		e := session.New(cfg)
 		n.mu.Lock()
 		defer n.mu.Unlock()

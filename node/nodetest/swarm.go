@@ -87,6 +87,8 @@ type identities map[string]nodeID
 // Swarm is a running swarm. Its methods are for the test's goroutine only.
 type Swarm struct {
 	Network *Network
+	Traffic *Traffic
+	Liars   *Liars
 
 	t         testing.TB
 	dir       string
@@ -97,8 +99,7 @@ type Swarm struct {
 	order     []*sn // sn-0 first
 	sls       []*sl
 	clients   []*client.Client // the operator's first
-	taps      *taps
-	gone      []Round // committed in logs that were replaced by older ones since
+	gone      []Round          // committed in logs that were replaced by older ones since
 	ended     bool
 }
 
@@ -112,8 +113,8 @@ func New(t testing.TB, cfg Config) *Swarm {
 		t.Fatal(err)
 	}
 	ids := identities{}
-	s := &Swarm{Network: newNetwork(ids), t: t, dir: t.TempDir(), cfg: cfg, log: testLog(), authority: authority, ids: ids}
-	s.taps = newTaps(func(name string) contribution { return s.sl(name).last().last() })
+	s := &Swarm{Network: newNetwork(ids), Liars: newLiars(), t: t, dir: t.TempDir(), cfg: cfg, log: testLog(), authority: authority, ids: ids}
+	s.Traffic = newTraffic(func(name string) contribution { return s.sl(name).last().last() })
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
 		s.order = append(s.order, newSN(s, s.identity(naming.RoleSN, i)))

@@ -1,19 +1,13 @@
 package nodetest
 
 import (
-	"context"
 	"encoding/binary"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	"github.com/swarmd/swarmd/consensus/state"
-	"github.com/swarmd/swarmd/internal/peering"
-	"github.com/swarmd/swarmd/internal/round"
-	"github.com/swarmd/swarmd/internal/session"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -29,114 +23,11 @@ const (
 	helloName   = helloPlan + 32
 )
 
-// Carried names one leaf that a merge stream brought from one node to another: what From contributes to a leaf that To
-// owns, or the merged leaf that From owns.
-type Carried struct {
-	From, To string
-	Leaf     uint32
-}
-
-// taps watch all merge streams of a swarm and spoil those of liars.
-type taps struct {
-	mu      sync.Mutex                 // guards what follows
-	carried map[uint64]map[Carried]int // by round
-	bytes   map[uint64]uint64
-	owners  map[contribution]map[uint32][]string // by leaf: to whom it came whole
-	offered func(name string) contribution       // what an SL sends now
-	mishear map[pair]bool                        // {receiver, owner}: the receiver reports another digest than that of what it got
-	cheat   map[pair]bool                        // {owner, receiver}: the owner sends other bytes than it merged, and seals them
-	spoilt  map[spoilt]map[uint32]merge.Digest
-	wrong   map[string]bool        // who sends everybody what it has not merged
-	sealed  map[string]wronglyDone // what such a one has sealed last
-	witness map[pair]bool          // {witness, owner}: it reports that it merged the owner's part otherwise
-	twofold map[pair]bool          // {contributor, merger}: the merger is sent something else than others
-	jobs    map[string]*round.Plan // that an SL carries out
-}
-
-// spoilt names what a cheating owner sends to one receiver under a plan.
-type spoilt struct {
-	pair
-	plan merge.Digest
-}
-
-// contribution is what one SL hands in with one Sync, or at its close.
-type contribution struct {
-	run *Run
-	seq uint64 // 0: at the close
-}
-
-func newTaps(offered func(name string) contribution) *taps {
-	return &taps{
-		carried: map[uint64]map[Carried]int{}, bytes: map[uint64]uint64{}, mishear: map[pair]bool{}, cheat: map[pair]bool{},
-		wrong: map[string]bool{}, sealed: map[string]wronglyDone{}, witness: map[pair]bool{}, twofold: map[pair]bool{},
-		jobs:   map[string]*round.Plan{},
-		spoilt: map[spoilt]map[uint32]merge.Digest{}, offered: offered, owners: map[contribution]map[uint32][]string{},
-	}
-}
-
-// Carried returns how often each leaf of a contract's round has come whole through merge streams, and all bytes that came
-// through the streams of the round, framing included. Leaves count for the round whose Hello came last on their stream.
-func (s *Swarm) Carried(round uint64) (map[Carried]int, uint64) {
-	s.taps.mu.Lock()
-	defer s.taps.mu.Unlock()
-	return maps.Clone(s.taps.carried[round]), s.taps.bytes[round]
-}
-
-// LieAbout has an SL report digests of these owners' shards, and of the model, that are not those of what it was sent, and sign
-// that.
-func (s *Swarm) LieAbout(name string, owners ...string) {
-	s.taps.set(s.taps.mishear, name, owners)
-}
-
-// Cheat has an SL send these receivers other merged bytes than it holds itself, under a seal that fits them.
-func (s *Swarm) Cheat(name string, receivers ...string) {
-	s.taps.set(s.taps.cheat, name, receivers)
-}
-
-// MergeWrongly has an SL send everybody the same other bytes than its part merges to, seal and report them.
-func (s *Swarm) MergeWrongly(name string) {
-	s.taps.mu.Lock()
-	defer s.taps.mu.Unlock()
-	s.taps.wrong[name] = true
-}
-
-// LieAsWitness has an SL report that these owners' parts merge to something else than it found.
-func (s *Swarm) LieAsWitness(name string, owners ...string) {
-	s.taps.set(s.taps.witness, name, owners)
-}
-
-// Honest ends all lies of an SL.
-func (s *Swarm) Honest(name string) {
-	n := s.sl(name)
-	n.mu.Lock()
-	n.accuses = false
-	n.mu.Unlock()
-	s.taps.mu.Lock()
-	defer s.taps.mu.Unlock()
-	delete(s.taps.wrong, name)
-	for _, lies := range []map[pair]bool{s.taps.mishear, s.taps.cheat, s.taps.witness, s.taps.twofold} {
-		maps.DeleteFunc(lies, func(p pair, _ bool) bool { return p[0] == name })
-	}
-}
-
-func (t *taps) set(lies map[pair]bool, name string, others []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, other := range others {
-		lies[pair{name, other}] = true
-	}
-}
-
-func (t *taps) lies(lies map[pair]bool, name, other string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return lies[pair{name, other}]
-}
-
 // tapped is one end of a merge stream.
 type tapped struct {
 	*conn
-	taps    *taps
+	traffic *Traffic
+	liars   *Liars
 	owner   bool // this end owns the shard that the stream is about
 	in, out frames
 	key     crypto.PrivKey          // of the node at this end
@@ -153,63 +44,35 @@ func (t *tapped) Read(p []byte) (int, error) {
 	whole := t.in.pass(p[:n], nil)
 	var sent contribution
 	if t.owner && len(whole) > 0 {
-		sent = t.taps.offered(other)
+		sent = t.traffic.offered(other)
 	}
 	hello := &t.in.round
 	if !t.owner {
 		hello = &t.out.round // this end says it
 	}
 	round := hello.Load()
-	t.taps.mu.Lock()
-	defer t.taps.mu.Unlock()
-	t.taps.bytes[round] += uint64(n) //nolint:gosec // not negative
-	if t.taps.carried[round] == nil {
-		t.taps.carried[round] = map[Carried]int{}
+	t.traffic.mu.Lock()
+	defer t.traffic.mu.Unlock()
+	t.traffic.bytes[round] += uint64(n) //nolint:gosec // not negative
+	if t.traffic.carried[round] == nil {
+		t.traffic.carried[round] = map[Carried]int{}
 	}
 	for _, leaf := range whole {
 		if t.owner {
-			t.taps.comes(sent, leaf, me)
+			t.traffic.comes(sent, leaf, me)
 		}
-		t.taps.carried[round][Carried{From: other, To: me, Leaf: leaf}]++
+		t.traffic.carried[round][Carried{From: other, To: me, Leaf: leaf}]++
 	}
 	return n, err
-}
-
-// comes notes that a leaf of a contribution is with an owner.
-func (t *taps) comes(c contribution, leaf uint32, owner string) {
-	if t.owners[c] == nil {
-		t.owners[c] = map[uint32][]string{}
-	}
-	if had := t.owners[c][leaf]; !slices.Contains(had, owner) {
-		t.owners[c][leaf] = append(had, owner)
-	}
-}
-
-// Seen returns how many leaves of the contribution of which it got most an SL got whole from others in all attempts, and the
-// largest number of owners that one leaf of any contribution went to.
-func (s *Swarm) Seen(name string) (most, owners int) {
-	s.taps.mu.Lock()
-	defer s.taps.mu.Unlock()
-	for _, leaves := range s.taps.owners {
-		mine := 0
-		for _, to := range leaves {
-			owners = max(owners, len(to))
-			if slices.Contains(to, name) {
-				mine++
-			}
-		}
-		most = max(most, mine)
-	}
-	return most, owners
 }
 
 // Write spoils what a cheating owner sends.
 func (t *tapped) Write(p []byte) (int, error) {
 	var spoil func(f *frames, b []byte)
-	if t.owner && (t.taps.lies(t.taps.cheat, t.local().name, t.remote().name) || t.taps.mergesWrongly(t.local().name)) {
+	if t.owner && (t.liars.lies(t.liars.cheat, t.local().name, t.remote().name) || t.liars.mergesWrongly(t.local().name)) {
 		spoil = t.spoil
 	}
-	if !t.owner && t.taps.lies(t.taps.twofold, t.local().name, t.remote().name) {
+	if !t.owner && t.liars.lies(t.liars.twofold, t.local().name, t.remote().name) {
 		spoil = t.twofold
 	}
 	other := append([]byte(nil), p...)
@@ -231,8 +94,8 @@ func (t *tapped) spoil(f *frames, b []byte) {
 		return
 	}
 	key := spoilt{pair{t.local().name, t.remote().name}, merge.Digest((*said)[helloPlan:])}
-	t.taps.mu.Lock()
-	defer t.taps.mu.Unlock()
+	t.liars.mu.Lock()
+	defer t.liars.mu.Unlock()
 	switch {
 	case f.head[0] == frameLeaf:
 		if f.left == size {
@@ -240,15 +103,15 @@ func (t *tapped) spoil(f *frames, b []byte) {
 			t.body = t.body[:0]
 		}
 		if t.body = append(t.body, b[:min(len(b), int(f.left))]...); len(t.body) == int(size) {
-			if t.taps.spoilt[key] == nil {
-				t.taps.spoilt[key] = map[uint32]merge.Digest{}
+			if t.liars.spoilt[key] == nil {
+				t.liars.spoilt[key] = map[uint32]merge.Digest{}
 			}
-			t.taps.spoilt[key][arg] = merge.Sum(t.body)
+			t.liars.spoilt[key][arg] = merge.Sum(t.body)
 		}
 	case f.head[0] == frameSeal && f.left == size && len(b) >= int(size):
 		var leaves []merge.Digest
-		for _, leaf := range slices.Sorted(maps.Keys(t.taps.spoilt[key])) {
-			leaves = append(leaves, t.taps.spoilt[key][leaf])
+		for _, leaf := range slices.Sorted(maps.Keys(t.liars.spoilt[key])) {
+			leaves = append(leaves, t.liars.spoilt[key][leaf])
 		}
 		at := func(i int) uint64 { return binary.LittleEndian.Uint64((*said)[1+8*i:]) }
 		s := exchange.Sealed{
@@ -256,97 +119,8 @@ func (t *tapped) spoil(f *frames, b []byte) {
 		}
 		sig, _ := t.key.Sign(exchange.SealMessage(s)) // an Ed25519 key never fails
 		copy(b, append(s.Shard[:], sig...))
-		t.taps.sealed[t.local().name] = wronglyDone{s.Shard, sig}
+		t.liars.sealed[t.local().name] = wronglyDone{s.Shard, sig}
 	}
-}
-
-// deceiver is an exchange that reports other digests than it came to.
-type deceiver struct {
-	session.Exchange
-	taps *taps
-	name string
-	key  crypto.PrivKey
-}
-
-// Merge implements session.Exchange.
-func (d deceiver) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
-	d.taps.mu.Lock()
-	d.taps.jobs[d.name] = job.Plan
-	d.taps.mu.Unlock()
-	done, failed := d.Exchange.Merge(ctx, job)
-	if done == nil {
-		return done, failed
-	}
-	lied := false
-	done.Claims = slices.Clone(done.Claims) // the hub has them too
-	for i, p := range job.Plan.Participants {
-		if d.taps.lies(d.taps.mishear, d.name, p.Node) {
-			done.ShardDigests[i], lied = otherDigest(done.ShardDigests[i]), true
-		}
-	}
-	if lied {
-		done.ModelDigest = otherDigest(done.ModelDigest)
-	}
-	if d.taps.mergesWrongly(d.name) {
-		lied = d.agreeWithItself(job, done) || lied
-	}
-	for i, c := range done.Claims {
-		if d.taps.lies(d.taps.witness, d.name, job.Plan.Participants[c.Owner].Node) {
-			done.Claims[i].Merged, lied = merge.Sum(c.Merged[:]), true
-		}
-	}
-	if lied {
-		_ = peering.SignDone(d.key, d.name, job, done) // An Ed25519 key never fails, and the digests are some.
-	}
-	return done, nil
-}
-
-// wronglyDone is a part that was not merged so.
-type wronglyDone struct {
-	shard merge.Digest
-	seal  []byte
-}
-
-func (t *taps) mergesWrongly(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.wrong[name]
-}
-
-// agreeWithItself makes of a report what it would be if this node had merged as it told everybody that it has. It is false if it
-// has told nobody anything.
-func (d deceiver) agreeWithItself(job session.Job, done *round.Done) bool {
-	d.taps.mu.Lock()
-	told, known := d.taps.sealed[d.name]
-	d.taps.mu.Unlock()
-	if !known {
-		return false
-	}
-	runs := job.Plan.Participants[job.Self].Shards
-	var leaves []merge.Digest
-	for i := range job.Layout.Leaves() {
-		b := make([]byte, job.Layout.LeafLen(i))
-		_, _ = job.Merging.ReadAt(b, job.Layout.LeafOffset(i)) // memory
-		if slices.ContainsFunc(runs, func(r state.LeafRun) bool {
-			return uint64(i)-r.First < r.Leaves //nolint:gosec // below it wraps around
-		}) {
-			b[0] ^= 1
-		}
-		leaves = append(leaves, merge.Sum(b))
-	}
-	done.ModelDigest = merge.Combine(leaves).String()
-	done.ShardDigests[job.Self], done.Seals[job.Self] = told.shard.String(), told.seal
-	for i, c := range done.Claims {
-		if c.Owner == job.Self {
-			done.Claims[i].Merged = told.shard
-		}
-	}
-	return true
-}
-
-func otherDigest(text string) string {
-	d := merge.Sum([]byte(text))
-	return d.String()
 }
 
 // frames follows the frames of one direction of a stream.

@@ -11,11 +11,6 @@ import (
 
 const frameInputs = 10
 
-// TellTwoThings has an SL contribute something else to these mergers than to others, and sign what it sends each.
-func (s *Swarm) TellTwoThings(name string, to ...string) {
-	s.taps.set(s.taps.twofold, name, to)
-}
-
 // twofold is spoil for what a contributor sends: it changes each leaf a little, and what it signs of them so that it fits.
 func (t *tapped) twofold(f *frames, b []byte) {
 	size, arg := binary.LittleEndian.Uint32(f.head[5:]), binary.LittleEndian.Uint32(f.head[1:])
@@ -32,9 +27,9 @@ func (t *tapped) twofold(f *frames, b []byte) {
 			t.sent[uint64(arg)] = merge.Sum(t.body)
 		}
 	case f.head[0] == frameInputs && f.left == size && len(b) >= int(size):
-		t.taps.mu.Lock()
-		job := t.taps.jobs[t.local().name]
-		t.taps.mu.Unlock()
+		t.liars.mu.Lock()
+		job := t.liars.jobs[t.local().name]
+		t.liars.mu.Unlock()
 		if said := t.out.said.Load(); said != nil && len(*said) > helloName && job != nil {
 			t.signInputs(job, merge.Digest((*said)[helloPlan:]), int(arg), b[:size])
 		}

@@ -62,10 +62,10 @@ func committedWithout(t *testing.T, s *nodetest.Swarm, liar string) {
 // part the two others convict it, the rest goes on, and every round holds what its participants handed in merges to.
 func TestAnOwnerThatMergesWronglyIsNamed(t *testing.T) {
 	witnessed(t, 3, func(t *testing.T, s *nodetest.Swarm) {
-		s.MergeWrongly("sl-2")
+		s.Liars.MergeWrongly("sl-2")
 		tells(t, s, "sl-2: it merged it otherwise than most who merged sl-2's part")
 		committedWithout(t, s, "sl-2")
-		s.Honest("sl-2")
+		s.Liars.Honest("sl-2")
 		agree(t, s, "sl-0", "sl-1", "sl-2", "sl-3")
 	})
 }
@@ -73,10 +73,10 @@ func TestAnOwnerThatMergesWronglyIsNamed(t *testing.T) {
 // TestAWitnessThatLiesIsNamed, and not the owner whose part it lies about.
 func TestAWitnessThatLiesIsNamed(t *testing.T) {
 	witnessed(t, 3, func(t *testing.T, s *nodetest.Swarm) {
-		s.LieAsWitness("sl-3", "sl-2")
+		s.Liars.LieAsWitness("sl-3", "sl-2")
 		tells(t, s, "sl-3: it merged it otherwise than most who merged sl-2's part")
 		committedWithout(t, s, "sl-3")
-		s.Honest("sl-3")
+		s.Liars.Honest("sl-3")
 		agree(t, s, "sl-0", "sl-1", "sl-2", "sl-3")
 	})
 }
@@ -85,10 +85,10 @@ func TestAWitnessThatLiesIsNamed(t *testing.T) {
 // are enough to convict it.
 func TestAContributorThatTellsTwoThingsIsNamed(t *testing.T) {
 	witnessed(t, 2, func(t *testing.T, s *nodetest.Swarm) {
-		s.TellTwoThings("sl-0", "sl-3") // which witnesses sl-2
+		s.Liars.TellTwoThings("sl-0", "sl-3") // which witnesses sl-2
 		tells(t, s, "sl-0: it signed that it sent")
 		committedWithout(t, s, "sl-0")
-		s.Honest("sl-0")
+		s.Liars.Honest("sl-0")
 		agree(t, s, "sl-0", "sl-1", "sl-2", "sl-3")
 	})
 }
@@ -97,7 +97,7 @@ func TestAContributorThatTellsTwoThingsIsNamed(t *testing.T) {
 // that they do not agree on, and once they do training goes on.
 func TestAWrongMergeIsNotCommitted(t *testing.T) {
 	witnessed(t, 2, func(t *testing.T, s *nodetest.Swarm) {
-		s.MergeWrongly("sl-2")
+		s.Liars.MergeWrongly("sl-2")
 		tells(t, s, "sl-2 and sl-3 do not agree on what sl-2's part merges to")
 		signs := func(name string) bool { return len(s.Reported(name).GetDone().GetSignature()) > 0 }
 		s.Until("reports of an attempt", func() bool {
@@ -111,7 +111,7 @@ func TestAWrongMergeIsNotCommitted(t *testing.T) {
 		if s.Round() != from {
 			t.Errorf("round %d was committed", s.Round())
 		}
-		s.Honest("sl-2")
+		s.Liars.Honest("sl-2")
 		agree(t, s, "sl-0", "sl-1", "sl-2", "sl-3")
 	})
 }
@@ -120,9 +120,9 @@ func TestAWrongMergeIsNotCommitted(t *testing.T) {
 // each time.
 func TestAPairThatDoesNotAgreeIsParted(t *testing.T) {
 	witnessed(t, 2, func(t *testing.T, s *nodetest.Swarm) {
-		s.MergeWrongly("sl-0")
+		s.Liars.MergeWrongly("sl-0")
 		committedWithout(t, s, "sl-0")
-		s.Honest("sl-0")
+		s.Liars.Honest("sl-0")
 		s.Wait("sl-2", "sl-3")
 	})
 }
