@@ -220,6 +220,15 @@ def test_an_epochs_loss_does_not_displace_the_merged_models(make_swarm: MakeSwar
     assert [event["loss"] for event in events(path) if event["event"] == "epoch"] == [2.0, 4.0]
 
 
+def test_attributes_of_the_original(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, weights={"w": np.zeros(2)})
+    callback.on_train_begin()
+    callback.on_epoch_end()
+    assert (callback.isSwarmTrainingOver, callback.epochsCompleted, callback.mlPlatform) == (False, 1, "NUMPY")
+    assert callback.currentSyncFrequency == callback.sync_frequency
+
+
 def test_report_before_training() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SWARM_LOOPBACK", "true")

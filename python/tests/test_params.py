@@ -14,7 +14,7 @@ LOG = logging.getLogger("test")
 
 def check(**kwargs: object) -> _params.Params:
     positional = [kwargs.pop("syncFrequency", 4), kwargs.pop("minPeers", 2), kwargs.pop("trainingContract", "c")]
-    return _params.check(*positional, kwargs, LOG)
+    return _params.check(*positional, kwargs, "PYTORCH", LOG)
 
 
 def test_defaults() -> None:
@@ -67,8 +67,8 @@ def test_values_are_cast_and_case_ignored() -> None:
         ("trainingContract", "", "name of a contract"),
         ("totalEpochs", 0, "a whole number from 1"),
         ("checkinModelOnTrainEnd", "sleep", "inactive, snapshot, active"),
-        ("nodeWeightage", 101, "from 1 to 100"),
-        ("nodeWeightage", 0, "from 1 to 100"),
+        ("nodeWeightage", 101, "from 0 to 100"),
+        ("nodeWeightage", -1, "from 0 to 100"),
         ("mergeMethod", "", 'like "coordmedian" or "krum(f=1)"'),
         ("mergeMethod", "krum(f=1", 'like "coordmedian" or "krum(f=1)"'),
         ("mergeMethod", "mean, krum", 'like "coordmedian" or "krum(f=1)"'),
@@ -148,6 +148,36 @@ def test_wrong_local_layers(given: object, text: str) -> None:
     with pytest.raises(errors.ParameterError, match=r"^localLayers: ") as caught:
         LocalLayers(given).shared(NAMES)
     assert text in str(caught.value)
+
+
+def test_weight_0_takes_part_without_contributing() -> None:
+    assert check(nodeWeightage="0").terms()["weight"] == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ("KERAS", "import it from swarmlearning.tf"),
+        ("tensorflow", "import it from swarmlearning.tf"),
+        ("CAFFE", "give one of PYTORCH, KERAS, NUMPY"),
+        ("TF", "graphs and sessions of TensorFlow 1 are not supported .*Keras"),
+    ],
+)
+def test_platform_that_does_not_fit(value: str, remedy: str) -> None:
+    with pytest.raises(errors.ParameterError, match=remedy):
+        check(ml_platform=value)
+    with pytest.raises(errors.ParameterError, match="mlPlatform"):
+        check(mlPlatform=value)
+
+
+def test_platform_that_fits() -> None:
+    check(ml_platform="pytorch", mlPlatform="PYT")
+
+
+def test_programs_without_total_epochs_are_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        check()
+    assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
 def test_unknown_parameters_are_said_and_ignored(caplog: pytest.LogCaptureFixture) -> None:

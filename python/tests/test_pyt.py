@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import pathlib
 import subprocess
 import sys
@@ -171,19 +172,31 @@ def test_callable_metric() -> None:
     assert got[1] == pytest.approx((4 * 4 + 4 * 4 + 2 * 2) / 10)
 
 
+class Ragged:
+    """A dataset whose samples have different lengths."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.zeros(index), index
+
+
 @pytest.mark.parametrize(
     ("kwargs", "text"),
     [
         ({"model": None}, "model: NoneType"),
         ({"adsValData": [1]}, "adsValData: list"),
-        ({"adsValData": "loader"}, "lossFunction: is missing"),
         ({"adsValData": "loader", "lossFunction": "NoSuchLoss"}, "torch.nn has no 'NoSuchLoss'"),
         ({"adsValData": "loader", "lossFunction": 3}, "lossFunction: 3"),
         (
             {"adsValData": "loader", "lossFunction": "CrossEntropyLoss", "lossFunctionArgs": {"x": 1}},
             "lossFunctionArgs",
         ),
-        ({"adsValData": "loader", "lossFunction": "MSELoss", "metricFunction": "NoSuch"}, "metricFunction: .*NoSuch"),
+        ({"adsValData": "loader", "lossFunction": "MSELoss", "metricFunction": 3}, "metricFunction: 3"),
+        ({"adsValData": "loader", "useAdaptiveSync": True}, "useAdaptiveSync: is on without lossFunction"),
+        ({"adsValData": "ragged"}, "adsValData: no batch can be made of this Ragged: .*collate_fn"),
+        ({"adsValData": "loader", "adsValBatchSize": -1}, "adsValBatchSize: -1"),
         ({"useAdaptiveSync": True}, "useAdaptiveSync: is on without adsValData"),
     ],
 )
@@ -191,8 +204,91 @@ def test_wrong_parameters(monkeypatch: pytest.MonkeyPatch, kwargs: dict[str, Any
     monkeypatch.setenv("SWARM_LOOPBACK", "true")
     if kwargs.get("adsValData") == "loader":
         kwargs = {**kwargs, "adsValData": loader()}
+    if kwargs.get("adsValData") == "ragged":
+        kwargs = {**kwargs, "adsValData": Ragged()}
     with pytest.raises(errors.SwarmError, match=text):
         SwarmCallback(1, 1, **{"model": nn.Linear(4, 4), **kwargs})
+
+
+def test_dataset_is_batched(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    data, model = loader(10).dataset, nn.Linear(4, 4)
+    callback = make(make_swarm(1), 0, model, tmp_path / "m", adsValData=data, adsValBatchSize=3,
+                    lossFunction="CrossEntropyLoss")  # fmt: skip
+    callback.on_train_begin()
+    want = float(nn.functional.cross_entropy(model(data.tensors[0]), data.tensors[1]))
+    assert events(tmp_path / "m")[-1]["loss"] == pytest.approx(want, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "loss", "metric", "warning"),
+    [
+        ({}, False, False, "no loss is reported: give the name of a loss in torch.nn"),
+        ({"metricFunction": lambda output, target: 1.0}, False, True, "no loss is reported"),
+        (
+            {"lossFunction": "CrossEntropyLoss", "metricFunction": "Accuracy", "metricFunctionArgs": {"top_k": 2}},
+            True,
+            False,
+            "no metric is reported: metricFunction: 'Accuracy' with {'top_k': 2} needs torchmetrics",
+        ),
+    ],
+)
+def test_what_can_not_be_measured_is_warned_of(
+    make_swarm: MakeSwarm,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    scoring: dict[str, Any],
+    loss: bool,
+    metric: bool,
+    warning: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torchmetrics", None)  # As if it were not installed.
+    callback = make(make_swarm(1), 0, nn.Linear(4, 4), tmp_path / "m", adsValData=loader(), **scoring)
+    assert warning in capsys.readouterr().out
+    callback.on_train_begin()
+    callback.on_epoch_end()
+    callback.on_train_end()
+    end = events(tmp_path / "m")[-1]
+    assert (end["loss"] is not None, end["metric"] is not None) == (loss, metric)
+
+
+def test_attributes_of_the_original(make_swarm: MakeSwarm, monkeypatch: pytest.MonkeyPatch) -> None:
+    swarm = make_swarm(1)
+    callback = make(swarm, 0, nn.Linear(4, 4), syncFrequency=3)
+    callback.on_train_begin()
+    callback.on_epoch_end()
+    assert isinstance(callback.logger, logging.Logger)
+    assert (callback.isSwarmTrainingOver, callback.is_swarm_training_over, callback.training_over) == (False,) * 3
+    assert (callback.currentSyncFrequency, callback.current_sync_interval, callback.sync_frequency) == (3,) * 3
+    assert (callback.epochsCompleted, callback.epochs_completed) == (1, 1)
+    assert (callback.mlPlatform, callback.ml_platform, callback.loopback) == ("PYTORCH", "PYTORCH", False)
+    callback.on_train_end()
+    assert callback.isSwarmTrainingOver is True
+    # Types are the original's: bool and int, not what merely compares equal.
+    assert type(callback.isSwarmTrainingOver) is bool
+    assert type(callback.currentSyncFrequency) is type(callback.epochsCompleted) is int
+    monkeypatch.setenv("SWARM_LOOPBACK", "1")
+    assert SwarmCallback(1, 1, model=nn.Linear(1, 1)).loopback is True
+
+
+def test_logger_level_counts(make_swarm: MakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
+    callback = make(make_swarm(1), 0, nn.Linear(4, 4))
+    callback.logger.setLevel(logging.ERROR)
+    try:
+        callback.on_train_begin()
+    finally:
+        callback.logger.setLevel(logging.INFO)  # Others share it.
+    assert "session opened" not in capsys.readouterr().out
+
+
+def test_unknown_attribute_names_the_near_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "1")
+    callback = SwarmCallback(1, 1, model=nn.Linear(1, 1))
+    with pytest.raises(AttributeError, match=r"'isSwarmTrainingOvr'; did you mean isSwarmTrainingOver\?"):
+        callback.isSwarmTrainingOvr
+    with pytest.raises(AttributeError, match=r"no attribute 'xyz'\. docs/reference/python.md"):
+        callback.xyz
+    assert not hasattr(callback, "_private")
 
 
 def test_failing_loss_is_a_clear_error(make_swarm: MakeSwarm) -> None:
@@ -216,6 +312,8 @@ def test_version_03(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> 
     assert events(tmp_path / "m")[-1]["loss"] == pytest.approx(float(want), rel=1e-5)
     with pytest.raises(errors.ParameterError, match="ml_platform: 'CAFFE'"):
         v03.SwarmCallback(sync_interval=8, min_peers=2, ml_platform="CAFFE")
+    with pytest.raises(errors.ParameterError, match="TensorFlow 1 are not supported"):
+        v03.SwarmCallback(sync_interval=8, min_peers=2, ml_platform="TF")
 
 
 def test_package_imports_no_framework() -> None:

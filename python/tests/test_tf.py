@@ -120,6 +120,22 @@ def test_wrong_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
         SwarmCallback(1, 1).on_train_begin()
 
 
+@pytest.mark.parametrize("graph", [{"ml_platform": "TF"}, {"tf": tf}, {"sess": object()}])
+def test_graphs_of_tensorflow_1_are_refused(monkeypatch: pytest.MonkeyPatch, graph: dict[str, Any]) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    with pytest.raises(errors.ParameterError, match="TensorFlow 1 are not supported"):
+        SwarmCallback(1, 1, **graph)
+
+
+def test_attributes_of_the_original(make_swarm: MakeSwarm) -> None:
+    callback = make(make_swarm(1), 0)
+    network(0).fit(X, Y, epochs=2, verbose=0, callbacks=[callback])
+    assert (callback.isSwarmTrainingOver, callback.epochsCompleted, callback.currentSyncFrequency) == (True, 2, 2)
+    assert (callback.mlPlatform, callback.loopback, callback.logger.name) == ("KERAS", False, "SwarmCallback")
+    with pytest.raises(AttributeError, match="did you mean epochsCompleted"):
+        callback.epochsComplete
+
+
 def test_unbuilt_model(make_swarm: MakeSwarm) -> None:
     callback = make(make_swarm(1), 0, model=keras.Sequential([keras.layers.Dense(1)]))
     with pytest.raises(errors.ParameterError, match="build it first"):

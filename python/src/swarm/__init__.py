@@ -7,20 +7,16 @@ import sys
 from typing import Any, Optional
 
 from swarmlearning import _params
-from swarmlearning.errors import ParameterError, SwarmError
+from swarmlearning.errors import SwarmError
 
 __all__ = ["SwarmCallback", "SwarmError"]
-
-_PYTORCH = ("PYTORCH", "PYT")
-_KERAS = ("TF", "KERAS", "TENSORFLOW")
-_DEFAULT_BATCH = 32
 
 
 class SwarmCallback:
     """Version 0.3's callback: makes swarmlearning's own one for the platform that is given or found.
 
     All parameters by name: sync_interval, min_peers, use_adaptive_sync, val_data, val_batch_size,
-    checkin_model_on_train_end, node_weightage, ml_platform (TF, KERAS or PYTORCH), model_name, model (PyTorch).
+    checkin_model_on_train_end, node_weightage, ml_platform (KERAS or PYTORCH), model_name, model (PyTorch).
     """
 
     def __new__(  # noqa: PLR0913 - the original's parameters, all by name.
@@ -49,6 +45,8 @@ class SwarmCallback:
         )
         if model is not None:
             options["model"] = model
+        if ml_platform is not None:
+            options["ml_platform"] = ml_platform
         if val_data is not None:
             options["adsValData"] = val_data
         if _is_pytorch(ml_platform, model):
@@ -59,13 +57,11 @@ class SwarmCallback:
 
 def _pytorch(sync_interval: Any, min_peers: Any, options: dict[str, Any], val_batch_size: Optional[int]) -> Any:
     module = importlib.import_module("swarmlearning.pyt")
-    data = importlib.import_module("torch.utils.data")
+    score = importlib.import_module("swarmlearning._pyt_score")
     given = options.get("adsValData")
     if given is not None:
-        # Version 0.3's own examples give a Dataset.
-        if not isinstance(given, data.DataLoader):
-            batch = _DEFAULT_BATCH if val_batch_size is None else _params.positive("val_batch_size", val_batch_size)
-            options["adsValData"] = data.DataLoader(given, batch_size=batch)
+        batch = score.DEFAULT_BATCH if val_batch_size is None else _params.positive("val_batch_size", val_batch_size)
+        options["adsValData"] = score.loader(given, batch)
         # Cross entropy of log-probabilities is their negative log likelihood: it fits both kinds of classifiers.
         options.setdefault("lossFunction", "CrossEntropyLoss")
         options.setdefault("metricFunction", "Accuracy")
@@ -86,12 +82,7 @@ def _classes(loader: Any) -> int:
 
 def _is_pytorch(platform: Optional[str], model: Any) -> bool:
     if platform is not None:
-        name = str(platform).upper()
-        if name in _PYTORCH:
-            return True
-        if name in _KERAS:
-            return False
-        raise ParameterError(f"ml_platform: {platform!r} is not allowed", "give TF, KERAS or PYTORCH")
+        return _params.platform_of("ml_platform", platform) == "PYTORCH"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         return True

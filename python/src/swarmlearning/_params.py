@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Optional
+from typing import NoReturn, Optional
 
 from swarmlearning._method import method_text
 from swarmlearning.errors import ParameterError
@@ -18,6 +18,10 @@ CHECKIN_MODES = ("inactive", "snapshot", "active")
 LOG_FORMAT = "%(asctime)s : %(name)s : %(levelname)s : %(message)s"
 LOGGER_NAME = "SwarmCallback"
 MAX_WEIGHT = 100
+
+# Frameworks by the original's names, and where the SwarmCallback for each is.
+_MODULES = {"PYTORCH": "swarmlearning.pyt", "KERAS": "swarmlearning.tf", "NUMPY": "swarmlearning.arrays"}
+_PLATFORMS = {**{name: name for name in _MODULES}, "PYT": "PYTORCH", "TENSORFLOW": "KERAS"}
 
 
 @dataclass(frozen=True)
@@ -50,18 +54,22 @@ class Params:
         return terms
 
 
-def check(
+def check(  # noqa: PLR0913 - the required parameters, and what the caller is.
     sync_frequency: object,
     min_peers: object,
     contract: object,
     options: Mapping[str, object],
+    platform: str,
     logger: logging.Logger,
 ) -> Params:
     """Check the parameters that all frameworks share.
 
     options are the optional ones by their public names; the framework has taken its own out, so what is not known
-    here is unknown altogether: said in the log, then ignored, as the original does.
+    here is unknown altogether: said in the log, then ignored, as the original does. platform is the ml_platform of
+    the class that asks.
     """
+    for name in ("ml_platform", "mlPlatform"):
+        check_platform(name, options.get(name), platform)
     known = {
         "totalEpochs",
         "checkinModelOnTrainEnd",
@@ -78,7 +86,8 @@ def check(
         logger.warning("parameter %s is not known and has no effect", name)
     total = options.get("totalEpochs")
     if total is None:
-        logger.warning("parameter totalEpochs is not given; progress can not be shown")
+        # No warning: programs of the releases before 2.1 know no such parameter.
+        logger.info("parameter totalEpochs is not given; progress can not be shown")
     adaptive = boolean("useAdaptiveSync", options.get("useAdaptiveSync", False))
     if adaptive and options.get("adsValData") is None:
         raise ParameterError("useAdaptiveSync: is on without adsValData", "give validation data as adsValData")
@@ -89,25 +98,32 @@ def check(
         contract=_contract(contract),
         total_epochs=0 if total is None else positive("totalEpochs", total),
         checkin_mode=_one_of("checkinModelOnTrainEnd", checkin, CHECKIN_MODES),
-        weight=positive("nodeWeightage", options.get("nodeWeightage", 1), MAX_WEIGHT),
+        # 0 is version 0.3's way to take part without contributing.
+        weight=whole("nodeWeightage", options.get("nodeWeightage", 1), 0, MAX_WEIGHT),
         method=method_text(options.get("mergeMethod"), options.get("mergeParams")),
         adaptive=adaptive,
         overlap=boolean("overlap", options.get("overlap", False)),
     )
 
 
-def positive(name: str, value: object, limit: Optional[int] = None) -> int:
-    """Give value as an integer from 1 to limit; strings and whole floats are cast, as in the original."""
-    allowed = "a whole number from 1" + (f" to {limit}" if limit else "")
-    number = 0
+def positive(name: str, value: object) -> int:
+    """Give value as an integer from 1; strings and whole floats are cast, as in the original."""
+    return whole(name, value, 1)
+
+
+def whole(name: str, value: object, least: int, limit: Optional[int] = None) -> int:
+    """Give value as an integer from least to limit; strings and whole floats are cast, as in the original."""
+    allowed = f"a whole number from {least}" + (f" to {limit}" if limit else "")
+    wrong = least - 1
+    number = wrong
     if isinstance(value, (str, bytes)) or (hasattr(value, "__int__") and not isinstance(value, bool)):
         try:
             number = int(value)
             if not isinstance(value, (str, bytes)) and number != value:
-                number = 0
+                number = wrong
         except (TypeError, ValueError, OverflowError):
-            number = 0
-    if number < 1 or (limit is not None and number > limit):
+            number = wrong
+    if number < least or (limit is not None and number > limit):
         raise ParameterError(f"{name}: {value!r} is not allowed", f"give {allowed}")
     return number
 
@@ -173,6 +189,36 @@ def default_logger(given: object = None) -> logging.Logger:
         logger.setLevel(logging.INFO)
         logger.propagate = False
     return logger
+
+
+def check_platform(name: str, value: object, platform: str) -> None:
+    """Refuse an ml_platform that is not that of the class it is given to; None is none."""
+    if value is None:
+        return
+    given = platform_of(name, value)
+    if given != platform:
+        raise ParameterError(
+            f"{name}: {value!r} does not fit this SwarmCallback, which is for {platform}",
+            f"import it from {_MODULES[given]}, or leave {name} out",
+        )
+
+
+def platform_of(name: str, value: object) -> str:
+    """Give the ml_platform that value spells."""
+    spelled = str(value).upper()
+    if spelled == "TF":
+        refuse_graphs(f"{name}: {value!r}")
+    if spelled not in _PLATFORMS:
+        raise ParameterError(f"{name}: {value!r} is not known", f"give one of {', '.join(_MODULES)}")
+    return _PLATFORMS[spelled]
+
+
+def refuse_graphs(what: str) -> NoReturn:
+    """Refuse TensorFlow 1, which the original takes beside Keras."""
+    raise ParameterError(
+        f"{what}: graphs and sessions of TensorFlow 1 are not supported",
+        "train a Keras model, and say ml_platform='KERAS' or leave it out",
+    )
 
 
 def _contract(value: object) -> str:

@@ -8,12 +8,49 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
+import numpy as np
 import torch
 
 from swarmlearning.base import Score
 from swarmlearning.errors import ParameterError, SwarmError
 
 LossFunction = Callable[..., Any]
+
+DEFAULT_BATCH = 32
+MISSING_LOSS = 'give the name of a loss in torch.nn, like "CrossEntropyLoss", or a callable as lossFunction'
+
+
+def loader(data: Any, batch_size: int) -> Any:
+    """Give data itself if it is a DataLoader, and a loader of batches of it if it is a dataset.
+
+    The first batch of a dataset that has a length is made at once, so that one that can not be batched is an error
+    here, not after the first merge.
+    """
+    if isinstance(data, torch.utils.data.DataLoader):
+        return data
+    if not _is_dataset(data):
+        raise ParameterError(
+            f"adsValData: {type(data).__name__} is not allowed", "give a torch.utils.data.DataLoader or Dataset"
+        )
+    made: Any = torch.utils.data.DataLoader(data, batch_size=batch_size)
+    if isinstance(data, torch.utils.data.IterableDataset):
+        return made
+    try:
+        next(iter(made), None)
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as err:
+        raise ParameterError(
+            f"adsValData: no batch can be made of this {type(data).__name__}: {' '.join(str(err).split())}",
+            "give a torch.utils.data.DataLoader with a collate_fn of its own",
+        ) from None
+    return made
+
+
+def _is_dataset(data: Any) -> bool:
+    """Report whether data is a Dataset, or behaves like one as more than a list or a tensor does."""
+    if isinstance(data, torch.utils.data.Dataset):
+        return True
+    plain = (str, bytes, list, tuple, Mapping, torch.Tensor)
+    return hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (*plain, np.ndarray))
 
 
 class Evaluator:
@@ -27,22 +64,30 @@ class Evaluator:
         logger: logging.Logger,
         lenient: bool = False,
     ) -> None:
-        """Check and build loss and metric; lenient turns a failing measurement into a warning."""
-        if not isinstance(data, torch.utils.data.DataLoader):
-            raise ParameterError(
-                f"adsValData: {type(data).__name__} is not allowed", "give a torch.utils.data.DataLoader"
-            )
+        """Check and build loss and metric; lenient turns a failing measurement into a warning.
+
+        data is a DataLoader. Without a loss function there is no loss; a metric that needs torchmetrics where that is
+        missing is left out. Both are said in the log.
+        """
         self._module = module
         self._data = data
         self._logger = logger
         self._lenient = lenient
         self._broken = False
-        self._loss, self._reduction = _loss(scoring.get("lossFunction"), scoring.get("lossFunctionArgs"))
-        self._metric = _metric(scoring.get("metricFunction"), scoring.get("metricFunctionArgs"))
+        self._loss: Optional[_Loss] = None
+        if scoring.get("lossFunction") is None:
+            logger.warning("adsValData is given without lossFunction, so that no loss is reported: %s", MISSING_LOSS)
+        else:
+            self._loss = _Loss(scoring["lossFunction"], scoring.get("lossFunctionArgs"))
+        self._metric: Optional[_Metric] = None
+        try:
+            self._metric = _metric(scoring.get("metricFunction"), scoring.get("metricFunctionArgs"))
+        except NoTorchmetricsError as err:
+            logger.warning("no metric is reported: %s", err)
 
     def measure(self) -> Optional[Score]:
         """Give the mean loss of a sample and the metric; None if it can not be measured and that is tolerated."""
-        if self._broken:
+        if self._broken or (self._loss is None and self._metric is None):
             return None
         modes = [(part, part.training) for part in self._module.modules()]
         self._module.eval()
@@ -75,18 +120,17 @@ class Evaluator:
             inputs, target = _split(batch, device)
             output = self._module(*inputs)
             size = int(target.shape[0]) if target.dim() else 1
-            value = self._loss(output, target)
-            # With the reduction "mean" a batch counts by its size; sums and single losses are added up.
-            if self._reduction == "mean" and value.dim() == 0:
-                loss += float(value) * size
-            else:
-                loss += float(value.sum())
+            if self._loss is not None:
+                loss += self._loss.sum(output, target, size)
             samples += size
             if self._metric is not None:
                 self._metric.update(output, target, size)
         if samples == 0:
             raise SwarmError("adsValData has no samples", "give validation data with at least one sample")
-        return loss / samples, None if self._metric is None else self._metric.compute()
+        return (
+            None if self._loss is None else loss / samples,
+            None if self._metric is None else self._metric.compute(),
+        )
 
 
 def _device(module: torch.nn.Module) -> torch.device:
@@ -107,13 +151,22 @@ def _split(batch: Any, device: torch.device) -> tuple[list[Any], torch.Tensor]:
     return moved[:-1], moved[-1]
 
 
+class _Loss:
+    """A loss that is summed over samples, whatever its own reduction is."""
+
+    def __init__(self, function: Any, args: Any) -> None:
+        self._function, self._reduction = _loss(function, args)
+
+    def sum(self, output: Any, target: Any, size: int) -> float:
+        value = self._function(output, target)
+        # With the reduction "mean" a batch counts by its size; sums and single losses are added up.
+        if self._reduction == "mean" and value.dim() == 0:
+            return float(value) * size
+        return float(value.sum())
+
+
 def _loss(function: Any, args: Any) -> tuple[LossFunction, str]:
     arguments = _arguments("lossFunctionArgs", args)
-    if function is None:
-        raise ParameterError(
-            "lossFunction: is missing although adsValData is given",
-            'give the name of a loss in torch.nn, like "CrossEntropyLoss", or a callable',
-        )
     if isinstance(function, str):
         found = getattr(torch.nn, function, None)
         if not isinstance(found, type):
@@ -246,7 +299,7 @@ def _metric(function: Any, args: Any) -> Optional[_Metric]:
     if function is None:
         return None
     if isinstance(function, str):
-        return _Metric(_build("metricFunction", _named_metric(function), arguments))
+        return _Metric(_metric_by_name(function, arguments))
     if isinstance(function, type):
         function = _build("metricFunction", function, arguments)
     elif arguments:
@@ -260,21 +313,30 @@ def _metric(function: Any, args: Any) -> Optional[_Metric]:
     return _Average(function)
 
 
-def _named_metric(name: str) -> Callable[..., Any]:
-    try:
-        modules: Sequence[Any] = [
-            importlib.import_module(module) for module in ("torchmetrics", "torchmetrics.classification")
-        ]
-    except ImportError:
-        if name in _FALLBACKS:
-            return _FALLBACKS[name]
-        raise ParameterError(
-            f"metricFunction: {name!r} needs torchmetrics, which is not installed",
-            f"install torchmetrics, or give one of {', '.join(_FALLBACKS)} or a callable",
-        ) from None
+class NoTorchmetricsError(ParameterError):
+    """A metric can be had from torchmetrics alone, which is not installed."""
+
+
+def _metric_by_name(name: str, arguments: Mapping[str, Any]) -> Any:
+    modules = _torchmetrics()
+    if not modules:
+        try:
+            return _FALLBACKS[name](**arguments)
+        except (KeyError, TypeError, ValueError):
+            raise NoTorchmetricsError(
+                f"metricFunction: {name!r} with {dict(arguments)} needs torchmetrics, which is not installed",
+                f"install torchmetrics, or give one of {', '.join(_FALLBACKS)} or a callable",
+            ) from None
     for module in modules:
         found = getattr(module, name, None)
         if callable(found):
-            metric: Callable[..., Any] = found
-            return metric
+            return _build("metricFunction", found, arguments)
     raise ParameterError(f"metricFunction: torchmetrics has no {name!r}", "give a name in torchmetrics or a callable")
+
+
+def _torchmetrics() -> Sequence[Any]:
+    """Give the modules that may have a metric; none if torchmetrics is not installed."""
+    try:
+        return [importlib.import_module(name) for name in ("torchmetrics", "torchmetrics.classification")]
+    except ImportError:
+        return []

@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 
 from swarmlearning import _params
+from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
 from swarmlearning.base import Engine, Score
@@ -27,7 +28,7 @@ Weights = Mapping[str, Array]
 Measured = Union[None, float, tuple[Optional[float], Optional[float]]]
 
 
-class SwarmCallback:
+class SwarmCallback(Attributes):
     """Merges named numpy arrays with the other peers every syncFrequency batches.
 
     Beside the parameters of all callbacks: either weights (a dict of writable arrays, merged in place) or get and set;
@@ -39,6 +40,8 @@ class SwarmCallback:
     goes on while a merge travels: the merged model comes one interval late, and what was learnt meanwhile is kept on
     top of it. set is then called with both, so useAdaptiveSync needs evaluate.
     """
+
+    ml_platform = "NUMPY"
 
     def __init__(
         self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
@@ -60,30 +63,13 @@ class SwarmCallback:
         self._mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
         # Validation is what evaluate does, or a program that reports by itself.
         options["adsValData"] = evaluate or True
-        params = _params.check(syncFrequency, minPeers, trainingContract, options, logger)
+        params = _params.check(syncFrequency, minPeers, trainingContract, options, self.ml_platform, logger)
         if params.overlap and params.adaptive and evaluate is None:
             raise ParameterError(
                 "useAdaptiveSync: with overlap a program can not measure the merged model itself", "give evaluate too"
             )
         self._model = _Dict(get, put, evaluate, local, keep=self._mu > 0)
         self._engine = Engine(params, self._model, "numpy", logger)
-
-    @property
-    def training_over(self) -> bool:
-        """True when the swarm has finished; the loop may break and call on_train_end, which loads the final model."""
-        return self._engine.training_over
-
-    @property
-    def round(self) -> int:
-        """The last merge's number, from 1; 0 before the first."""
-        return self._engine.round
-
-    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
-
-        With overlap the program never has that model alone: what it measures then counts as its own model's.
-        """
-        self._engine.report(loss, metric)
 
     def fedprox_gradients(self) -> dict[str, Array]:
         """Give fedProxMu · (w - w_merged) for each merged array of floats, to be added to the loss's gradients.

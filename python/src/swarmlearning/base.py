@@ -105,6 +105,21 @@ class Engine:
         """The last merge's number, from 1; 0 before the first."""
         return self._round
 
+    @property
+    def sync_frequency(self) -> int:
+        """Batches from one merge to the next."""
+        return self._interval
+
+    @property
+    def epochs_completed(self) -> int:
+        """Epochs that ended since the training began."""
+        return self._epochs
+
+    @property
+    def logger(self) -> logging.Logger:
+        """Where the engine logs to."""
+        return self._logger
+
     def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
         """Report what the program measured: on the merged model of the last round, or, with overlap, on its own."""
         self._check_running("report")

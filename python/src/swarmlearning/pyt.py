@@ -20,10 +20,11 @@ import numpy as np
 import torch
 
 from swarmlearning import _params
+from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
 from swarmlearning._pyt_prox import Proximal
-from swarmlearning._pyt_score import Evaluator
+from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loader
 from swarmlearning.base import Engine, Score
 from swarmlearning.errors import DTypeError, ModelChangedError, ParameterError
 from swarmlearning.layout import Array, Tensor
@@ -31,11 +32,12 @@ from swarmlearning.layout import Array, Tensor
 __all__ = ["SwarmCallback"]
 
 
-class SwarmCallback:
+class SwarmCallback(Attributes):
     """Merges a torch.nn.Module with the other peers every syncFrequency batches.
 
     Parameters as in the original: syncFrequency, minPeers, trainingContract, model (required), totalEpochs,
-    checkinModelOnTrainEnd, nodeWeightage, mergeMethod, useAdaptiveSync, adsValData (a DataLoader), lossFunction,
+    checkinModelOnTrainEnd, nodeWeightage, mergeMethod, useAdaptiveSync, adsValData (a DataLoader, or a Dataset, which
+    adsValBatchSize samples at a time are taken of, 32 if it is not given), lossFunction,
     lossFunctionArgs, metricFunction, metricFunctionArgs (names in torch.nn and torchmetrics, or callables), logger.
     The whole state_dict is merged, buffers included; optimizer state stays as it is.
 
@@ -47,6 +49,8 @@ class SwarmCallback:
     a merge travels: the merged model comes one interval late, and what was learnt meanwhile is kept on top of it.
     """
 
+    ml_platform = "PYTORCH"
+
     def __init__(
         self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
     ) -> None:
@@ -57,33 +61,19 @@ class SwarmCallback:
         if not isinstance(model, torch.nn.Module):
             raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
         scoring = {name: options.pop(name, None) for name in _SCORING}
+        batch_size = _params.positive("adsValBatchSize", options.pop("adsValBatchSize", None) or DEFAULT_BATCH)
         lenient = bool(options.pop("_lenientScore", False))
         local = LocalLayers(options.pop("localLayers", None))
         mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
         hook = _params.boolean("fedProxHook", options.pop("fedProxHook", True))
-        params = _params.check(syncFrequency, minPeers, trainingContract, options, logger)
+        params = _params.check(syncFrequency, minPeers, trainingContract, options, self.ml_platform, logger)
         evaluator: Optional[Evaluator] = None
         if options.get("adsValData") is not None:
-            evaluator = Evaluator(model, options["adsValData"], scoring, logger, lenient)
+            if params.adaptive and scoring["lossFunction"] is None:
+                raise ParameterError("useAdaptiveSync: is on without lossFunction", MISSING_LOSS)
+            evaluator = Evaluator(model, loader(options["adsValData"], batch_size), scoring, logger, lenient)
         self._proximal = Proximal(model, mu, hook)
         self._engine = Engine(params, _Module(model, evaluator, local, self._proximal), "pyt", logger)
-
-    @property
-    def training_over(self) -> bool:
-        """True when the swarm has finished; the loop may break and call on_train_end, which loads the final model."""
-        return self._engine.training_over
-
-    @property
-    def round(self) -> int:
-        """The last merge's number, from 1; 0 before the first."""
-        return self._engine.round
-
-    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
-
-        With overlap the program never has that model alone: what it measures then counts as its own model's.
-        """
-        self._engine.report(loss, metric)
 
     def fedprox_loss(self) -> torch.Tensor:
         """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
@@ -111,7 +101,7 @@ class SwarmCallback:
         self._proximal.release()
 
 
-_SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs", "adsValBatchSize")
+_SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs")
 
 
 class _Module:

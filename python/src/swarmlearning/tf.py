@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from swarmlearning import _params
+from swarmlearning._attributes import Attributes
 from swarmlearning._local import LocalLayers
 from swarmlearning._params import DEFAULT_CONTRACT
 from swarmlearning._tf_prox import Proximal
@@ -25,7 +26,7 @@ except ImportError:
 __all__ = ["SwarmCallback"]
 
 
-class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
+class SwarmCallback(Attributes, keras.callbacks.Callback):  # type: ignore[misc]
     """Merges a Keras model with the other peers every syncFrequency batches.
 
     Parameters as in the original: syncFrequency, minPeers, trainingContract, totalEpochs, checkinModelOnTrainEnd,
@@ -40,6 +41,8 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
     adds fedprox_loss() to its loss. With overlap=True the training goes on while a merge travels: the merged model
     comes one interval late, and what was learnt meanwhile is kept on top of it.
     """
+
+    ml_platform = "KERAS"
 
     def __init__(
         self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
@@ -59,30 +62,16 @@ class SwarmCallback(keras.callbacks.Callback):  # type: ignore[misc]
         local = LocalLayers(options.pop("localLayers", None))
         mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
         self._proximal = Proximal(mu, _params.boolean("fedProxHook", options.pop("fedProxHook", True)))
-        params = _params.check(syncFrequency, minPeers, trainingContract, options, self._logger)
+        for name in ("tf", "sess"):
+            if options.pop(name, None) is not None:
+                _params.refuse_graphs(name)
+        params = _params.check(syncFrequency, minPeers, trainingContract, options, self.ml_platform, self._logger)
         data = options.get("adsValData")
         self._adapter = _KerasModel(data, batch_size, self._logger, lenient)
         self._adapter.local, self._adapter.merged = local, self._proximal.anchor
         self._engine = Engine(params, self._adapter, "tf", self._logger)
         if model is not None:
             self.set_model(model)
-
-    @property
-    def training_over(self) -> bool:
-        """True when the swarm has finished; fit then stops after the batch."""
-        return self._engine.training_over
-
-    @property
-    def round(self) -> int:
-        """The last merge's number, from 1; 0 before the first."""
-        return self._engine.round
-
-    def report(self, loss: Optional[float], metric: Optional[float] = None) -> None:
-        """Tell the swarm loss and metric of the merged model of this round, where the program measures them itself.
-
-        With overlap the program never has that model alone: what it measures then counts as its own model's.
-        """
-        self._engine.report(loss, metric)
 
     def fedprox_loss(self) -> Any:
         """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
