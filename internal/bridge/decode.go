@@ -40,7 +40,7 @@ func DecodeOpen(body []byte) (wire.OpenRequest, *merge.Layout, error) {
 		checkName("contract", req.Contract),
 		checkRange("min_peers", req.MinPeers, 1, maxPeers),
 		checkRange("sync_frequency", req.SyncFrequency, 1, maxCount),
-		checkRange("weight", req.Weight, 1, 100),
+		checkRange("weight", req.Weight, 0, 100),
 		checkRange("total_epochs", req.TotalEpochs, 0, maxCount),
 		checkMode("checkin_mode", req.CheckinMode),
 		checkMethod(req.Method),
@@ -76,7 +76,7 @@ func DecodeSync(body []byte, defaultWeight int) (wire.SyncRequest, error) {
 	if err := decode(body, &req); err != nil {
 		return wire.SyncRequest{}, err
 	}
-	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 1, 100))
+	return req, check(checkSession(req.Session), checkSeq(req.Seq, 1), checkRange("weight", req.Weight, 0, 100))
 }
 
 // DecodeReport reads and validates the body of POST /v1/report.

@@ -17,12 +17,12 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		open, layout, err := bridge.DecodeOpen(b)
 		refused(t, err)
-		if err == nil && (open.Weight < 1 || open.Weight > 100 || open.MinPeers < 1 || open.Contract == "" || layout == nil) {
+		if err == nil && (open.Weight < 0 || open.Weight > 100 || open.MinPeers < 1 || open.Contract == "" || layout == nil) {
 			t.Errorf("took %+v", open)
 		}
 		sync, err := bridge.DecodeSync(b, 100)
 		refused(t, err)
-		if err == nil && (sync.Weight < 1 || sync.Weight > 100 || sync.Seq == 0) {
+		if err == nil && (sync.Weight < 0 || sync.Weight > 100 || sync.Seq == 0) {
 			t.Errorf("took %+v", sync)
 		}
 		_, err = bridge.DecodeReport(b)

@@ -52,7 +52,7 @@ type Open struct {
 	SyncFrequency uint32 `json:"syncFrequency,omitempty"` // start interval in batches
 	Adaptive      bool   `json:"adaptive,omitempty"`
 	CheckinMode   string `json:"checkinMode,omitempty"` // "inactive", "snapshot", "active"
-	Weight        uint32 `json:"weight,omitempty"`      // 1 to 100
+	Weight        uint32 `json:"weight,omitempty"`      // 0 to 100
 	TotalEpochs   uint32 `json:"totalEpochs,omitempty"`
 	Isolation     string `json:"isolation,omitempty"`    // what keeps the program in
 	NoShard       bool   `json:"noShard,omitempty"`      // the node wants to own no part of a merge

@@ -169,7 +169,7 @@ type sessionJSON struct {
 	Metric      *float64 `json:"metric" doc:"as the program reported it"`
 	EpochsDone  uint32   `json:"epochs_done" doc:"epochs that it finished"`
 	TotalEpochs uint32   `json:"total_epochs" doc:"epochs that it will train, 0 when unknown"`
-	Weight      uint32   `json:"weight" doc:"1 to 100"`
+	Weight      uint32   `json:"weight" doc:"0 to 100"`
 	CheckinMode string   `json:"checkin_mode" doc:"snapshot, inactive or active"`
 	NoShard     bool     `json:"no_shard" doc:"it owns no part of a merge (SL_MAKE_ME_ADMIN=False)"`
 	Isolation   string   `json:"isolation" doc:"what keeps its program in, in its SL's own words: 'container, no network', what was opened, or 'none: process runtime'; empty when it says nothing"`

@@ -2105,7 +2105,7 @@ type OpenSessionRequest struct {
 	SyncFrequency uint32                 `protobuf:"varint,5,opt,name=sync_frequency,json=syncFrequency,proto3" json:"sync_frequency,omitempty"` // start interval in batches
 	Adaptive      bool                   `protobuf:"varint,6,opt,name=adaptive,proto3" json:"adaptive,omitempty"`
 	CheckinMode   string                 `protobuf:"bytes,7,opt,name=checkin_mode,json=checkinMode,proto3" json:"checkin_mode,omitempty"` // "inactive", "snapshot", "active"
-	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 1..100
+	Weight        uint32                 `protobuf:"varint,8,opt,name=weight,proto3" json:"weight,omitempty"`                             // node weightage 0..100
 	TotalEpochs   uint32                 `protobuf:"varint,9,opt,name=total_epochs,json=totalEpochs,proto3" json:"total_epochs,omitempty"`
 	Isolation     string                 `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`                              // what keeps the program in, as its SL says: see Session
 	NoShard       bool                   `protobuf:"varint,11,opt,name=no_shard,json=noShard,proto3" json:"no_shard,omitempty"`                  // the node wants to own no part of a merge (SL_MAKE_ME_ADMIN=False)

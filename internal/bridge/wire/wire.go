@@ -43,7 +43,7 @@ type OpenRequest struct {
 	SyncFrequency int      `json:"sync_frequency"`     // batches between merges, at least 1
 	Adaptive      bool     `json:"adaptive"`
 	CheckinMode   string   `json:"checkin_mode,omitempty"` // snapshot (default), inactive or active
-	Weight        int      `json:"weight,omitempty"`       // 1 to 100; absent: 100
+	Weight        int      `json:"weight,omitempty"`       // 0 to 100; absent: 100. 0 takes part and contributes nothing
 	Method        string   `json:"method,omitempty"`       // name and parameters, any spelling; empty: the contract's
 	TotalEpochs   int      `json:"total_epochs,omitempty"` // 0: not known
 	Tensors       []Tensor `json:"tensors"`
@@ -67,7 +67,7 @@ type OpenResponse struct {
 type SyncRequest struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`
-	Weight  int    `json:"weight,omitempty"` // 1 to 100; absent: the weight given at open
+	Weight  int    `json:"weight,omitempty"` // 0 to 100; absent: the weight given at open
 }
 
 // SyncResponse answers SyncRequest and CloseRequest. While Pending is true only Waiting has a meaning, and for Close
