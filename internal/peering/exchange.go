@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
@@ -39,13 +38,12 @@ type Exchanger struct {
 	Network Network
 	Key     crypto.PrivKey // node key
 	Peer    string         // this node's name
-	sent    atomic.Uint64
 }
 
 var _ session.Exchange = (*Exchanger)(nil)
 
 // SentBytes implements session.Exchange.
-func (x *Exchanger) SentBytes() uint64 { return x.sent.Load() }
+func (x *Exchanger) SentBytes() uint64 { return x.Hub.SentBytes() }
 
 // attemptOf is what the exchange is to carry out.
 func attemptOf(job session.Job) exchange.Attempt {
@@ -83,25 +81,11 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*round.Done, *r
 	if job.Stash != nil {
 		slots.Spill = func(bytes int64) (exchange.Spool, error) { return job.Stash(bytes) }
 	}
-	result, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int, bulk bool) (exchange.Stream, error) {
+	done, err := x.Hub.Run(ctx, a, slots, func(ctx context.Context, i int, bulk bool) (exchange.Stream, error) {
 		return x.Network.OpenMerge(ctx, p.Participants[i], bulk)
 	})
-	x.sent.Add(result.SentBytes)
 	if err != nil {
 		return nil, failed(ctx, p, err)
-	}
-	if job.Merged != nil {
-		job.Merged(result.Leaves)
-	}
-	done := &round.Done{
-		Round: p.Round, Attempt: p.Attempt, ModelDigest: result.ModelDigest.String(), UpdateSquares: result.UpdateSquares, Seals: result.Seals,
-		Claims: result.Claims,
-	}
-	if !result.StateDigest.IsZero() {
-		done.StateDigest = result.StateDigest.String()
-	}
-	for _, d := range result.ShardDigests {
-		done.ShardDigests = append(done.ShardDigests, d.String())
 	}
 	if err := SignDone(x.Key, x.Peer, job, done); err != nil {
 		return nil, &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: fmt.Sprintf("sign the result: %v", err)}

@@ -203,17 +203,19 @@ type Ready struct {
 	Refuses    []string // names of nodes that this one takes part in nothing with, sorted
 }
 
-// Done says that a session holds the merged model of an attempt. Whoever has one must not modify it.
+// Done says that a session holds the merged model of an attempt. The exchange makes it, the session has it signed and reports it, the
+// leader judges it. Whoever has one must not modify it. Digests are in hex, as reports, the log and signatures over them have them.
 type Done struct {
 	Round, Attempt uint64
-	ModelDigest    string    // hex BLAKE3
-	StateDigest    string    // hex BLAKE3 of the optimiser's state; empty if the method has none
-	ShardsDigest   string    // hex BLAKE3 over the digests of all shards, in plan order
-	ShardDigests   []string  // hex BLAKE3 of each participant's shard, in plan order; empty as long as they are not asked for
-	Signature      []byte    // by the node key, over what the ledger keeps
-	UpdateSquares  []float64 // by participant: the sum of squares of its update over the leaves that the reporter owns
-	Seals          [][]byte  // by participant: its signature over its shard's digest; there with ShardDigests
-	Claims         []Claim   // of the parts that the reporter merged, ascending by owner, if they have witnesses
+	ModelDigest    string         // hex BLAKE3
+	StateDigest    string         // hex BLAKE3 of the optimiser's state; empty if the method has none
+	Leaves         []merge.Digest // of the merged model, which ModelDigest combines; they are not reported
+	ShardsDigest   string         // hex BLAKE3 over the digests of all shards, in plan order
+	ShardDigests   []string       // hex BLAKE3 of each participant's shard, in plan order; empty as long as they are not asked for
+	Signature      []byte         // by the node key, over what the ledger keeps
+	UpdateSquares  []float64      // by participant: the sum of squares of its update, before bounding, over the leaves that the reporter owns; nil: it owns none, or the method bounds no updates
+	Seals          [][]byte       // by participant: its signature over its shard's digest, nil if it owns nothing; there with ShardDigests
+	Claims         []Claim        // of the parts that the reporter merged, ascending by owner, if they have witnesses
 }
 
 // Claim is what one of a part's mergers, its owner or a witness, has made of the part, and of what. Two claims of honest mergers differ in

@@ -1,13 +1,10 @@
 package session
 
-import (
-	"github.com/swarmd/swarmd/internal/round"
-	"github.com/swarmd/swarmd/merge"
-)
+import "github.com/swarmd/swarmd/internal/round"
 
 // doneWith notes what came out of an attempt. Where parts have witnesses the plan itself asks for all that can be said of it.
-func (a *attemptState) doneWith(job Job, done *round.Done, leaves []merge.Digest) {
-	a.done, a.leaves, a.job = done, leaves, job
+func (a *attemptState) doneWith(job Job, done *round.Done) {
+	a.done, a.job = done, job
 	a.full = job.Plan.Witnesses > 0
 	a.short = &round.Done{
 		Round: done.Round, Attempt: done.Attempt, ModelDigest: done.ModelDigest, StateDigest: done.StateDigest,

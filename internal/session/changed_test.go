@@ -31,8 +31,10 @@ func TestAChangedModelIsFetchedAgain(t *testing.T) {
 				return nil, &round.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Blamed: "me", Reason: err.Error()}
 			}
 			_, _ = job.Merging.WriteAt([]byte("round 02"), 0)
-			job.Merged([]merge.Digest{merge.Sum([]byte("round 02"))})
-			return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf([]byte("round 02"))}, nil
+			return &round.Done{
+				Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf([]byte("round 02")),
+				Leaves: []merge.Digest{merge.Sum([]byte("round 02"))},
+			}, nil
 		}
 		w.mu.Unlock()
 

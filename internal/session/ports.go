@@ -40,8 +40,6 @@ type Job struct {
 	Turn     uint64      // counts how often the slots have turned: in which file Merging is
 	// Base is the last committed model, and behind it the optimiser's state; nil if there is none.
 	Base io.ReaderAt
-	// Merged is called with the digests of the merged model's leaves before Merge reports success; nil: nobody asks.
-	Merged func(leaves []merge.Digest)
 	// Spool makes a scratch file for methods that can't merge as bytes come in. It is called at most once per round and set
 	// of participants, the exchange closes what it returned, and an error says that it does not fit; nil: there is no room.
 	Spool func(bytes int64) (Spool, error)

@@ -32,7 +32,6 @@ type attemptState struct {
 	run, round, number uint64
 	plan               string             // as Exchange.Planned names it: an SN may show another one under the same number
 	stop               context.CancelFunc // nil when nothing runs
-	leaves             []merge.Digest     // of what was merged
 	done               *round.Done        // all that can be said
 	short              *round.Done        // what is said as long as nobody asks
 	job                Job                // that done is about
@@ -97,7 +96,7 @@ func (ho *holding) adoptLocked() {
 	if d := s.attempts.newest.done; d != nil && s.attempts.newest.run == s.run && d.Round == want.Round && d.Attempt == c.Attempt && d.ModelDigest == want.Digest &&
 		d.StateDigest == want.State {
 		ho.copies.signed.Add(s.attempts.newest.planned, ho.form.Layout.Digest().String(), d)
-		ho.holdLocked(want, s.attempts.newest.leaves)
+		ho.holdLocked(want, s.attempts.newest.done.Leaves)
 		return
 	}
 	if c.Attempt == 0 && ho.goBackLocked(want) {
@@ -274,8 +273,6 @@ func (at *attempts) mergeLocked(job Job) {
 	at.newest.stop, at.newest.planned = stop, p
 	signal(s.engine.beat)
 	e, base := s.engine, s.model.held
-	var leaves []merge.Digest
-	job.Merged = func(of []merge.Digest) { leaves = of }
 	s.life.spawnLocked(func() {
 		defer stop()
 		job.Merging = s.model.slots.Merging() // not within the lock, as above
@@ -294,7 +291,7 @@ func (at *attempts) mergeLocked(job Job) {
 		at.newest.stop = nil
 		switch {
 		case done != nil:
-			at.newest.doneWith(job, done, leaves)
+			at.newest.doneWith(job, done)
 		case failed != nil:
 			at.newest.failed = failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,

@@ -275,8 +275,7 @@ func (w *swarm) Merge(ctx context.Context, job session.Job) (*round.Done, *round
 	b := make([]byte, job.Layout.Bytes())
 	_, _ = job.Source.ReadAt(b, 0)
 	_, _ = job.Merging.WriteAt(b, 0)
-	job.Merged([]merge.Digest{merge.Sum(b)})
-	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
+	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b), Leaves: []merge.Digest{merge.Sum(b)}}, nil
 }
 
 func (w *swarm) Fetch(_ context.Context, _ *round.Session, m round.Ref, _ int64, dst io.WriterAt) error {

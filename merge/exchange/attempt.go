@@ -106,26 +106,6 @@ type Lender = leafio.Lender
 // Spool is a scratch file. Close removes it.
 type Spool = scratch.File
 
-// Result is what a complete attempt yields. The bytes count payload and framing
-// on all streams of the attempt.
-type Result struct {
-	ModelDigest   merge.Digest
-	Leaves        []merge.Digest // of the merged model; ModelDigest combines them
-	ShardDigests  []merge.Digest // one per participant in plan order, as received
-	StateDigest   merge.Digest   // of the optimiser's new state; zero: the method has none
-	Seals         [][]byte       // by participant in plan order: its signature over [SealMessage]; nil: it owns nothing
-	SentBytes     uint64
-	ReceivedBytes uint64
-	// UpdateSquares has for each participant in plan order the sum of squares of
-	// its update over the leaves that this node owns, before bounding; 0 for one
-	// that contributes nothing. Nil if the method bounds no updates or this node
-	// owns nothing.
-	UpdateSquares []float64
-	// Claims has one for each shard that this node has merged, as its owner or a witness, ascending by owner; nil without witnesses.
-	// Nothing fails because claims differ: that is for the leader to judge.
-	Claims []Claim
-}
-
 // Failure is the error of an attempt that could not complete. Use errors.As.
 type Failure struct {
 	Blamed        int    // participant index; -1: nobody

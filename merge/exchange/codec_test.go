@@ -59,7 +59,7 @@ func TestDifferencesHalveTheBytes(t *testing.T) {
 				mustAll(t, out)
 				var sent float64
 				for i, o := range out {
-					sent += float64(o.res.SentBytes)
+					sent += float64(o.sent)
 					if o.res.ModelDigest != out[0].res.ModelDigest {
 						t.Errorf("round %d: participant %d holds another model", round+1, i)
 					}
@@ -86,7 +86,7 @@ func TestWhoOwnsWhatChangesNothing(t *testing.T) {
 		if !row(k) {
 			continue
 		}
-		var digests []merge.Digest
+		var digests []string
 		for _, owner := range []int{-1, 0, 2} {
 			tr := newTraining(t, shortened(t, text, "bfloat16"), l, n, true, rand.New(rand.NewPCG(5, 6)))
 			a := tr.plan(attempt(t, l, 1, 3, 1, 2))

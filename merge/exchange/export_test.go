@@ -3,13 +3,15 @@ package exchange
 import (
 	"context"
 	"time"
+
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // RunByOtherWeights is Run of a node that merges everything by other weights than those of the plan, and signs what it gets.
-func (h *Hub) RunByOtherWeights(ctx context.Context, a Attempt, slots Slots, dial Dial) (Result, error) {
+func (h *Hub) RunByOtherWeights(ctx context.Context, a Attempt, slots Slots, dial Dial) (*round.Done, error) {
 	r, err := newRun(h, a, slots, dial)
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	for s := range r.plan.weights {
 		r.plan.weights[s] = uint32(1 + 1000*s)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 	"github.com/swarmd/swarmd/merge/mergetest"
@@ -155,8 +156,9 @@ func (s *swarm) dial(self int, ids []int) exchange.Dial {
 }
 
 type outcome struct {
-	res exchange.Result
-	err error
+	res  round.Done
+	sent uint64 // payload and framing
+	err  error
 }
 
 // runAll runs one attempt at every participant whose slot is given.
@@ -182,7 +184,11 @@ func (s *swarm) runAll(ctx context.Context, a exchange.Attempt, local, merged []
 			if s.lies != nil && s.lies(ids[i]) {
 				run = s.hubs[ids[i]].RunByOtherWeights
 			}
-			out[i].res, out[i].err = run(ctx, mine, slots, s.dial(ids[i], ids))
+			before := s.hubs[ids[i]].SentBytes()
+			done, err := run(ctx, mine, slots, s.dial(ids[i], ids))
+			if out[i].err = err; err == nil {
+				out[i].res, out[i].sent = *done, s.hubs[ids[i]].SentBytes()-before
+			}
 		})
 	}
 	wg.Wait()

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange/dialing"
 	"github.com/swarmd/swarmd/merge/exchange/wire"
@@ -39,6 +41,7 @@ type Hub struct {
 	cfg     Config
 	opening *dialing.Limiter
 	idle    idleStreams
+	sent    atomic.Uint64
 
 	mu        sync.Mutex // guards all below
 	contracts map[string]*contract
@@ -109,30 +112,39 @@ func (h *Hub) Forget(name string) {
 
 // Run takes part in one attempt and blocks until it is complete here: all
 // leaves merged are held, and all other participants were given the own shard.
+// What it returns lacks what its node signs: ShardsDigest and Signature. Claims
+// in it may differ from the digests of shards: that is for the leader to judge.
 // It returns *Failure when the attempt failed, an error wrapping ErrPlan or
 // ErrSuperseded when it never began, and the context's error when that ended;
 // no goroutine touches the slots afterwards. An older attempt of the same
 // contract must have returned.
-func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (Result, error) {
+func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (*round.Done, error) {
 	r, err := newRun(h, a, slots, dial)
 	if err != nil {
-		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
+		return nil, fmt.Errorf("run attempt %d of round %d: %w", a.Number, a.Round, err)
 	}
 	return h.carryOut(ctx, r)
 }
 
 // carryOut runs an attempt that was checked.
-func (h *Hub) carryOut(ctx context.Context, r *run) (Result, error) {
+func (h *Hub) carryOut(ctx context.Context, r *run) (*round.Done, error) {
 	r.life = newLifetime(ctx, r.plan, h.cfg.Grace)
 	defer r.life.cancel(nil)
 	if err := h.begin(r); err != nil {
-		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, err)
+		return nil, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, err)
 	}
 	defer h.finish(r)
 	stop := context.AfterFunc(ctx, r.life.abort)
 	defer stop()
-	return r.run(ctx)
+	done, err := r.run(ctx)
+	if err == nil {
+		h.sent.Add(r.life.count.Sent.Load())
+	}
+	return done, err
 }
+
+// SentBytes counts what the streams of complete attempts have sent, payload and framing.
+func (h *Hub) SentBytes() uint64 { return h.sent.Load() }
 
 // finish lets go of the attempt, and of what it kept if no other will come.
 func (h *Hub) finish(r *run) {

@@ -43,7 +43,7 @@ func TestWhoMergesOtherwiseIsContradicted(t *testing.T) {
 						if got := out[i].res.ShardDigests[owner]; got != sealed {
 							t.Errorf("%s, k=%d: %d holds other bytes of the shard of %d", text, k, i, owner)
 						}
-						if fits := c.Shard() == sealed; fits != ((i == liar) == (owner == liar)) {
+						if fits := c.Shard().String() == sealed; fits != ((i == liar) == (owner == liar)) {
 							t.Errorf("%s, k=%d: %d claims what was sealed by %d: %v", text, k, i, owner, fits)
 						}
 						if d := cmp.Diff(c.Inputs, claims[owner].Inputs); d != "" {
@@ -91,7 +91,7 @@ func TestFalseDistancesAreContradicted(t *testing.T) {
 			if honest == nil {
 				honest = &c
 			}
-			if c.Shard() == told || c.Sums != claims[liar].Sums || c.Merged != honest.Merged || out[i].res.ShardDigests[liar] != told {
+			if c.Shard().String() == told || c.Sums != claims[liar].Sums || c.Merged != honest.Merged || out[i].res.ShardDigests[liar] != told {
 				t.Errorf("%d: claim %v of distances of which everybody was told the same", i, c)
 			}
 		}
@@ -182,7 +182,7 @@ func TestWhoSendsTwoThingsHasSignedBoth(t *testing.T) {
 							t.Errorf("%s: %d has what the owner has of %d in the shard of %d: %v", text, i, j, o, same)
 						}
 					}
-					if same := c.Shard() == out[0].res.ShardDigests[o]; same == (o == owner && i == witness) {
+					if same := c.Shard().String() == out[0].res.ShardDigests[o]; same == (o == owner && i == witness) {
 						t.Errorf("%s: %d claims what was sealed by %d: %v", text, i, o, same)
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange/inventory"
 	"github.com/swarmd/swarmd/merge/exchange/leafio"
@@ -153,13 +154,20 @@ func (p *progress) shards(owned []leafset.Runs) []merge.Digest {
 	return digests
 }
 
-// result computes the digests once every leaf is there.
-func (p *progress) result(owned []leafset.Runs) Result {
+// done computes the digests once every leaf is there.
+func (p *progress) done(plan *assignment) *round.Done {
 	leaves, state := p.merged.Digests()
-	return Result{
-		ModelDigest: merge.Combine(leaves), Leaves: leaves, ShardDigests: p.shards(owned), StateDigest: state,
+	d := &round.Done{
+		Round: plan.Round, Attempt: plan.Number, ModelDigest: merge.Combine(leaves).String(), Leaves: leaves,
 		UpdateSquares: slices.Clone(p.squares),
 	}
+	if !state.IsZero() {
+		d.StateDigest = state.String()
+	}
+	for _, shard := range p.shards(plan.owned) {
+		d.ShardDigests = append(d.ShardDigests, shard.String())
+	}
+	return d
 }
 
 // useFiles sets how scratch files are made in this attempt.

@@ -317,15 +317,15 @@ func (tr *training) verify(a exchange.Attempt, out []outcome) {
 		from += tr.layout.Bytes()
 		states = append(states, merge.Sum(want[from:from+int64(k)]))
 	}
-	var state merge.Digest
+	state := ""
 	if tr.method.StateBytes(tr.layout) > 0 {
-		state = merge.Combine(states)
+		state = merge.Combine(states).String()
 	}
 	for i, o := range out {
 		if string(tr.merged[i].b) != string(want) {
 			tr.t.Errorf("%s: participant %d holds other bytes than a direct merge", tr.method, i)
 		}
-		if o.res.ModelDigest != merge.Combine(leaves) || o.res.StateDigest != state {
+		if o.res.ModelDigest != merge.Combine(leaves).String() || o.res.StateDigest != state {
 			tr.t.Errorf("%s: participant %d: digests of model and state are not those of what it holds", tr.method, i)
 		}
 		for j, p := range a.Participants {
@@ -333,7 +333,7 @@ func (tr *training) verify(a exchange.Attempt, out []outcome) {
 			for _, leaf := range shard(p) {
 				own = append(own, leaves[leaf])
 			}
-			want := merge.Combine(own)
+			want := merge.Combine(own).String()
 			if len(own) > 0 && tr.method.Distances() {
 				want = out[0].res.ShardDigests[j] // covers the owner's distances too
 			}

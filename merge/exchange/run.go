@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge/exchange/dialing"
 	"github.com/swarmd/swarmd/merge/exchange/inventory"
 	"github.com/swarmd/swarmd/merge/exchange/leafio"
@@ -106,7 +107,7 @@ func (r *run) prepareOwner(codec *leafio.Codec, judge *judge, turns *turns) {
 }
 
 // run takes part until the attempt is over.
-func (r *run) run(ctx context.Context) (Result, error) {
+func (r *run) run(ctx context.Context) (*round.Done, error) {
 	var wg sync.WaitGroup
 	if r.accumulate != nil {
 		wg.Go(r.accumulate.run)
@@ -132,16 +133,15 @@ func (r *run) run(ctx context.Context) (Result, error) {
 	}
 	failure := r.life.close()
 	if err := ctx.Err(); err != nil {
-		return Result{}, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, context.Cause(ctx))
+		return nil, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, context.Cause(ctx))
 	}
 	if failure != nil {
 		failure.BytesReceived = r.life.count.Received.Load()
-		return Result{}, failure
+		return nil, failure
 	}
-	res := r.progress.result(r.plan.owned)
-	res.Seals, res.Claims = r.sealing.all(), claims
-	res.SentBytes, res.ReceivedBytes = r.life.count.Sent.Load(), r.life.count.Received.Load()
-	return res, nil
+	done := r.progress.done(r.plan)
+	done.Seals, done.Claims = r.sealing.all(), claims
+	return done, nil
 }
 
 // conclude signs what this node has merged.

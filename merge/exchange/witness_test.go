@@ -89,7 +89,7 @@ func (tr *training) agreed(a exchange.Attempt, out []outcome) {
 			if d := cmp.Diff(*first, c); d != "" {
 				tr.t.Errorf("%s, k=%d: %d claims another thing of the shard of %d: %s", tr.method, a.Witnesses, i, owner, d)
 			}
-			if c.Shard() != out[i].res.ShardDigests[owner] || c.Sums.IsZero() == tr.method.Distances() {
+			if c.Shard().String() != out[i].res.ShardDigests[owner] || c.Sums.IsZero() == tr.method.Distances() {
 				tr.t.Errorf("%s, k=%d: what %d claims of the shard of %d is not what was sealed", tr.method, a.Witnesses, i, owner)
 			}
 		}
