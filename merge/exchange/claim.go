@@ -3,18 +3,11 @@ package exchange
 import (
 	"encoding/binary"
 
-	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
 // MaxMergers bounds how many nodes merge each shard.
 const MaxMergers = 8
-
-// Claim is what one of a shard's mergers has made of the shard.
-type Claim = round.Claim
-
-// Input is what a contributor has signed of its leaves in one shard.
-type Input = round.Input
 
 // InputMessage returns the canonical bytes that a contributor's node key signs: the digest over those of its leaves in the owner's
 // shard. It says no attempt: who has signed two digests of one shard under one plan has sent two things.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -43,7 +44,7 @@ func TestInputMessages(t *testing.T) {
 
 // TestClaimsOfShards: what a claim says of a shard is what its owner seals.
 func TestClaimsOfShards(t *testing.T) {
-	c := exchange.Claim{Merged: merge.Sum(nil)}
+	c := round.Claim{Merged: merge.Sum(nil)}
 	if c.Shard() != c.Merged {
 		t.Error("without distances the shard's digest is not that of its leaves")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -38,7 +39,7 @@ func TestWhoMergesOtherwiseIsContradicted(t *testing.T) {
 				for owner := range a.Participants {
 					sealed := out[0].res.ShardDigests[owner]
 					claims := claimed(t, a, out, owner)
-					var honest *exchange.Claim
+					var honest *round.Claim
 					for i, c := range claims {
 						if got := out[i].res.ShardDigests[owner]; got != sealed {
 							t.Errorf("%s, k=%d: %d holds other bytes of the shard of %d", text, k, i, owner)
@@ -83,7 +84,7 @@ func TestFalseDistancesAreContradicted(t *testing.T) {
 		mustAll(t, out)
 		claims := claimed(t, a, out, liar)
 		told := out[0].res.ShardDigests[liar]
-		var honest *exchange.Claim
+		var honest *round.Claim
 		for i, c := range claims {
 			if i == liar {
 				continue // What it told was changed on the way: its claim has the true ones.

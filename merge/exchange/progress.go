@@ -142,7 +142,7 @@ func (p *progress) shard(owner int, s leafset.Runs) merge.Digest {
 
 // withShare is the digest of a shard's leaves and of its owner's share of the distances.
 func withShare(leaves merge.Digest, s wire.Share) merge.Digest {
-	return Claim{Merged: leaves, Sums: s.Digest()}.Shard()
+	return round.Claim{Merged: leaves, Sums: s.Digest()}.Shard()
 }
 
 // shards returns all owners' digests.

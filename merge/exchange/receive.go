@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange/leafio"
 	"github.com/swarmd/swarmd/merge/exchange/leafset"
@@ -208,7 +209,7 @@ func (r *receiver) inputs(c *wire.Conn) error {
 		if _, err := io.ReadFull(c, b); err != nil {
 			return err
 		}
-		in := Input{Digest: merge.Digest(b[:32]), Signature: b[32:]}
+		in := round.Input{Digest: merge.Digest(b[:32]), Signature: b[32:]}
 		if err := r.signer.checkInput(in, r.i, owner); err != nil {
 			return err
 		}

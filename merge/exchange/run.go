@@ -145,7 +145,7 @@ func (r *run) run(ctx context.Context) (*round.Done, error) {
 }
 
 // conclude signs what this node has merged.
-func (r *run) conclude() ([]Claim, error) {
+func (r *run) conclude() ([]round.Claim, error) {
 	if err := r.sealing.sealOwn(); err != nil {
 		return nil, err
 	}
@@ -157,10 +157,10 @@ func (r *run) conclude() ([]Claim, error) {
 }
 
 // claims returns what this node has made of each shard of its task, all of which is merged.
-func (r *run) claims(rec *inventory.Record) ([]Claim, error) {
-	var claims []Claim
+func (r *run) claims(rec *inventory.Record) ([]round.Claim, error) {
+	var claims []round.Claim
 	for _, owner := range r.plan.shards[r.plan.Self] {
-		c := Claim{Owner: owner, Merged: rec.MergedDigest(owner)}
+		c := round.Claim{Owner: owner, Merged: rec.MergedDigest(owner)}
 		if d := r.progress.distances; d != nil {
 			c.Sums = d.Claimed(owner).Digest()
 		}

@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange/inventory"
 	"github.com/swarmd/swarmd/merge/exchange/wire"
@@ -58,15 +59,15 @@ func (s signer) checkSeal(owner int, seal wire.Seal) error {
 }
 
 // input says the digest over the own leaves in an owner's shard, the same in all attempts.
-func (s signer) input(r *inventory.Record, owner int) (Input, error) {
-	return r.Word(owner, func(digest merge.Digest) (Input, error) {
+func (s signer) input(r *inventory.Record, owner int) (round.Input, error) {
+	return r.Word(owner, func(digest merge.Digest) (round.Input, error) {
 		sig, err := s.sign("sign the own contribution", InputMessage(s.plan.digest, s.plan.Self, owner, digest))
-		return Input{Digest: digest, Signature: sig}, err
+		return round.Input{Digest: digest, Signature: sig}, err
 	})
 }
 
 // checkInput holds what contributor i says of its leaves in an owner's shard to its key.
-func (s signer) checkInput(in Input, i, owner int) error {
+func (s signer) checkInput(in round.Input, i, owner int) error {
 	if err := s.cfg.Verify(s.plan.node(i), InputMessage(s.plan.digest, i, owner, in.Digest), in.Signature); err != nil {
 		return fmt.Errorf("its node key has not signed what it sent: %w", err)
 	}

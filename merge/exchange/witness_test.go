@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -37,11 +38,11 @@ func mergers(a exchange.Attempt) [][]int {
 
 // claimed returns the claims of a shard by who makes them, and holds that exactly its mergers do, each with what every contributor
 // has signed.
-func claimed(t testing.TB, a exchange.Attempt, out []outcome, owner int) map[int]exchange.Claim {
+func claimed(t testing.TB, a exchange.Attempt, out []outcome, owner int) map[int]round.Claim {
 	t.Helper()
-	found := map[int]exchange.Claim{}
+	found := map[int]round.Claim{}
 	for i, o := range out {
-		if !slices.IsSortedFunc(o.res.Claims, func(x, y exchange.Claim) int { return x.Owner - y.Owner }) {
+		if !slices.IsSortedFunc(o.res.Claims, func(x, y round.Claim) int { return x.Owner - y.Owner }) {
 			t.Errorf("claims of %d are not ascending by owner: %v", i, o.res.Claims)
 		}
 		for _, c := range o.res.Claims {
@@ -81,7 +82,7 @@ func claimed(t testing.TB, a exchange.Attempt, out []outcome, owner int) map[int
 func (tr *training) agreed(a exchange.Attempt, out []outcome) {
 	tr.t.Helper()
 	for owner, p := range a.Participants {
-		var first *exchange.Claim
+		var first *round.Claim
 		for i, c := range claimed(tr.t, a, out, owner) {
 			if first == nil {
 				first = &c
