@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // maxNumberAhead bounds how far a round that a node only says that it holds moves the number of one that is proven.
@@ -82,7 +83,7 @@ func (ad *adoption) ahead() bool {
 // claimed reports whether any session has reported a model that is newer than the last one.
 func (f *facts) claimed() bool {
 	for _, r := range f.in.Reports {
-		if slices.ContainsFunc(r.Held, func(h Held) bool { return h.Round > f.c.Round() }) {
+		if slices.ContainsFunc(r.Held, func(m round.Model) bool { return m.Round > f.c.Round() }) {
 			return true
 		}
 	}
@@ -125,10 +126,10 @@ func proving(reports []Report, last uint64) int {
 // proven finds the newest round behind the last one whose model somebody holds and most nodes with a session have signed. Those that are
 // dead count, unless they had all the time to come back.
 func (ad *adoption) proven(reports []Report, late bool) *ledger.Round {
-	held, by := map[Held]bool{}, map[string]*ledger.Round{}
+	held, by := map[round.Model]bool{}, map[string]*ledger.Round{}
 	for _, r := range reports {
 		for _, h := range r.Held {
-			held[Held{Digest: h.Digest, StateDigest: h.StateDigest}] = true // it may have been taken on under another number
+			held[round.Model{Digest: h.Digest, State: h.State}] = true // it may have been taken on under another number
 		}
 		for _, p := range r.Proofs {
 			key := unsigned(p)
@@ -143,7 +144,7 @@ func (ad *adoption) proven(reports []Report, late bool) *ledger.Round {
 	var best *ledger.Round
 	for _, p := range by {
 		switch {
-		case p.Round <= ad.facts.c.Round() || !held[Held{Digest: p.Model, StateDigest: p.State}]:
+		case p.Round <= ad.facts.c.Round() || !held[round.Model{Digest: p.Model, State: p.State}]:
 		case !late && 2*signatures(p) <= len(ad.facts.c.Active()):
 		case ad.facts.c.Proves(ad.facts.in.View, *p) != nil:
 		case best == nil || cmp.Or(cmp.Compare(p.Round, best.Round), cmp.Compare(signatures(p), signatures(best)), cmp.Compare(unsigned(*p), unsigned(*best))) > 0:

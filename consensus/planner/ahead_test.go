@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 func digestOfRound(n uint64) string { return fmt.Sprintf("%064x", n) }
@@ -110,7 +111,7 @@ func TestRestoredBehindTheNodes(t *testing.T) {
 			five(71)(b)
 			for i := range 5 {
 				r := b.reports[id(i)]
-				r.Held = []planner.Held{{Round: 70, Digest: digestOfRound(70)}}
+				r.Held = []round.Model{{Round: 70, Digest: digestOfRound(70)}}
 				b.reports[id(i)] = r
 			}
 		}, 0, 0, 0, 0},
@@ -139,7 +140,7 @@ func TestRestoredBehindTheNodes(t *testing.T) {
 			for i := range 2 {
 				r := b.reports[id(i)]
 				r.Proofs[0].Model = digestOfRound(99)
-				r.Held = []planner.Held{{Round: 71, Digest: digestOfRound(99)}}
+				r.Held = []round.Model{{Round: 71, Digest: digestOfRound(99)}}
 				b.reports[id(i)] = r
 			}
 		}, 71, 72, 3, 0},
@@ -232,7 +233,7 @@ func TestUnprovenClaimsStallNothingForLong(t *testing.T) {
 				b.holds(i, 71)
 			} else {
 				r := b.reports[id(i)]
-				r.Held = []planner.Held{{Round: b.contract().Committed.Round, Digest: b.contract().Committed.Digest}}
+				r.Held = []round.Model{{Round: b.contract().Committed.Round, Digest: b.contract().Committed.Digest}}
 				b.reports[id(i)] = r
 			}
 		}
@@ -259,7 +260,7 @@ func TestClaimsOfTheUncommitted(t *testing.T) {
 		b.ready(1, 0, 1, 2, 3, 4)
 		for i := range 5 {
 			r := b.reports[id(i)]
-			r.Held = []planner.Held{{Round: 3, Digest: digestOfRound(3)}, {Round: b.contract().Committed.Round, Digest: b.contract().Committed.Digest}}
+			r.Held = []round.Model{{Round: 3, Digest: digestOfRound(3)}, {Round: b.contract().Committed.Round, Digest: b.contract().Committed.Digest}}
 			r.Proofs = []ledger.Round{b.signedRound(i, 2, 0, 1, 2, 3, 4)}
 			b.reports[id(i)] = r
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // asked is a question to all participants of an attempt: what they hold is not the same, and so each is to say what it got of every
@@ -18,16 +19,16 @@ type asked struct {
 func (a asked) of(p *state.Plan) bool { return a.attempt == p.Attempt }
 
 // outcome is what a participant signs that it holds.
-func (r *Done) outcome() string { return r.ModelDigest + " " + r.StateDigest + " " + r.ShardsDigest }
+func outcome(d *round.Done) string { return d.ModelDigest + " " + d.StateDigest + " " + d.ShardsDigest }
 
 // ask reports whether the leader must hear more than what all participants have said, and asks for it then. The question stands until the
 // attempt is decided. Another leader finds the same reports, and asks again.
-func (at *attempt) ask(done map[string]*Done) bool {
+func (at *attempt) ask(done map[string]Report) bool {
 	p := at.facts.c.Plan
 	said, whole, same := map[string]string{}, true, true
 	for _, part := range p.Participants {
-		r := done[part.Session]
-		said[part.Session] = r.outcome()
+		r := done[part.Session].Done
+		said[part.Session] = outcome(r)
 		whole = whole && len(r.ShardDigests) > 0
 		same = same && said[part.Session] == said[p.Participants[0].Session]
 	}
@@ -42,12 +43,12 @@ func (at *attempt) ask(done map[string]*Done) bool {
 }
 
 // answered returns those who have said all, and the names of those who have not.
-func (at *attempt) answered(done map[string]*Done) (whole map[string]*Done, pending []string) {
-	whole = map[string]*Done{}
+func (at *attempt) answered(done map[string]Report) (whole map[string]Report, pending []string) {
+	whole = map[string]Report{}
 	for _, part := range at.facts.c.Plan.Participants {
-		switch r := done[part.Session]; {
-		case r == nil: // it has failed
-		case len(r.ShardDigests) > 0:
+		switch r, ok := done[part.Session]; {
+		case !ok: // it has failed
+		case len(r.Done.ShardDigests) > 0:
 			whole[part.Session] = r
 		default:
 			pending = append(pending, part.Node)
@@ -58,9 +59,9 @@ func (at *attempt) answered(done map[string]*Done) (whole map[string]*Done, pend
 
 // retracts reports whether a participant has signed another outcome of the running attempt before it was asked. No honest node ends an
 // attempt twice.
-func (co *comparison) retracts(session string, now *Done) bool {
+func (co *comparison) retracts(session string, now *round.Done) bool {
 	said := co.tries.asked.said[session]
-	return co.tries.asked.of(co.facts.c.Plan) && said != "" && said != now.outcome()
+	return co.tries.asked.of(co.facts.c.Plan) && said != "" && said != outcome(now)
 }
 
 // Asks reports whether sessions that are done with an attempt are to say all of it.

@@ -107,9 +107,9 @@ func (at *attempt) contradicted() {
 }
 
 // gather sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
-func (at *attempt) gather() (done map[string]*Done, failures []failure, pending []string) {
+func (at *attempt) gather() (done map[string]Report, failures []failure, pending []string) {
 	p := at.facts.c.Plan
-	done = map[string]*Done{}
+	done = map[string]Report{}
 	for _, part := range p.Participants {
 		r := at.facts.in.Reports[part.Session]
 		switch {
@@ -118,7 +118,7 @@ func (at *attempt) gather() (done map[string]*Done, failures []failure, pending 
 				failures = append(failures, failure{node: part.Node, blamed: part.Node, reason: "reported a malformed digest", at: r.At, proof: true})
 				continue
 			}
-			done[part.Session] = r.Done
+			done[part.Session] = r
 		case r.Failed != nil && r.Failed.Round == p.Round && r.Failed.Attempt == p.Attempt:
 			failures = append(failures, failure{
 				node: part.Node, blamed: at.facts.planned(r.Failed.Blamed), from: at.facts.planned(r.Failed.HeardFrom), reason: r.Failed.Reason, at: r.FailedAt,
@@ -165,12 +165,12 @@ func (at *attempt) mute(done int, pending []string) (failures []failure) {
 	return failures
 }
 
-func (at *attempt) commit(done map[string]*Done) {
+func (at *attempt) commit(done map[string]Report) {
 	p := at.facts.c.Plan
-	first := done[p.Participants[0].Session] // the digests of the others are the same
+	first := done[p.Participants[0].Session].Done // the digests of the others are the same
 	signatures := make([][]byte, 0, len(p.Participants))
 	for _, part := range p.Participants {
-		signatures = append(signatures, done[part.Session].Signature)
+		signatures = append(signatures, done[part.Session].Done.Signature)
 	}
 	at.answer.propose(state.CommitRound{
 		Contract: at.facts.c.Name, Run: at.facts.c.Run, Round: p.Round, Attempt: p.Attempt,

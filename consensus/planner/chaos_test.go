@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestChaos has peers die and return, exchanges fail and leaders change at random; when the trouble ends the swarm must
@@ -20,13 +20,13 @@ func TestChaos(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 7))
 				var mu sync.Mutex // The peers share the generator.
 				trouble := true
-				s.exchange = func(p *peer, plan *state.Plan) *planner.Failed {
+				s.exchange = func(p *peer, plan *state.Plan) *round.Failed {
 					mu.Lock()
 					defer mu.Unlock()
 					if !trouble || (plan.Attempt+plan.Round+seed)%3 != 0 || rng.IntN(3) == 0 {
 						return nil
 					}
-					return &planner.Failed{Blamed: plan.Participants[rng.IntN(len(plan.Participants))].Node, Reason: "trouble"}
+					return &round.Failed{Blamed: plan.Participants[rng.IntN(len(plan.Participants))].Node, Reason: "trouble"}
 				}
 				for i, p := range s.peers {
 					p.open.Terms.MinPeers = 3

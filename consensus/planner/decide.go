@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // Inputs are everything that a decision depends on. Decide changes nothing in them.
@@ -15,7 +16,7 @@ type Inputs struct {
 	Memory   Memory            // what the last Decision for this contract returned
 	Config   Config
 	Recent   []state.CommittedRound // of the contract's current run, as far as the leader remembers
-	Recorded map[uint64]Held        // by round: the run's models as the ledger has them; nil: not looked up, or not known
+	Recorded map[uint64]round.Model // by round: the run's models as the ledger has them; nil: not looked up, or not known
 	Brief    bool                   // the Decision's Waiting has no Snapshot; nothing else depends on it
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -67,7 +68,7 @@ func (b *table) contract() *state.Contract { return b.s.Contracts[contractName] 
 // ready has sessions report that they wait for the next round.
 func (b *table) ready(weight uint32, sessions ...int) {
 	for _, i := range sessions {
-		r := planner.Ready{Seq: b.contract().Sessions[id(i)].LastSeq + 1, Weight: weight}
+		r := round.Ready{Seq: b.contract().Sessions[id(i)].LastSeq + 1, Weight: weight}
 		if done := b.contract().Committed; done != nil {
 			r.BaseRound, r.BaseDigest = done.Round, done.Digest
 		}
@@ -126,7 +127,7 @@ func (b *table) round(sessions ...int) {
 	plan := b.contract().Plan
 	for _, p := range plan.Participants {
 		digest := fmt.Sprintf("%064x", plan.Round)
-		b.reports[p.Session] = planner.Report{Done: &planner.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}}
+		b.reports[p.Session] = planner.Report{Done: &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}}
 	}
 	b.follow()
 	if b.contract().Round() != plan.Round {
@@ -186,7 +187,7 @@ func waitingToCommit() []waitingCase {
 	fail := func(b *table, i int, blamed, reason string) {
 		plan := b.contract().Plan
 		b.reports[id(i)] = planner.Report{
-			Failed: &planner.Failed{Round: plan.Round, Attempt: plan.Attempt, Blamed: blamed, Reason: reason}, At: b.now, FailedAt: b.now,
+			Failed: &round.Failed{Round: plan.Round, Attempt: plan.Attempt, Blamed: blamed, Reason: reason}, At: b.now, FailedAt: b.now,
 		}
 	}
 	return []waitingCase{
@@ -297,7 +298,7 @@ func TestCheckinModes(t *testing.T) {
 			b.ready(1, 0, 1)
 			delete(b.reports, id(2))
 			if tt.stale {
-				b.reports[id(2)] = planner.Report{Ready: &planner.Ready{Seq: 2, Weight: 1}}
+				b.reports[id(2)] = planner.Report{Ready: &round.Ready{Seq: 2, Weight: 1}}
 			}
 			b.follow()
 			b.now = b.now.Add(time.Minute)
@@ -337,7 +338,7 @@ func TestDisagreementIsMergedAnew(t *testing.T) {
 	b.follow()
 	first := b.contract().Plan
 	for i, p := range first.Participants {
-		b.reports[p.Session] = planner.Report{Done: &planner.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i), ShardDigests: []string{"as asked"}}}
+		b.reports[p.Session] = planner.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: fmt.Sprintf("%064x", i), ShardDigests: []string{"as asked"}}}
 	}
 	b.follow()
 	b.now = b.now.Add(time.Minute)
@@ -346,7 +347,7 @@ func TestDisagreementIsMergedAnew(t *testing.T) {
 	if diff := cmp.Diff(first.Participants, p.Participants); p.Attempt != 2 || first.Epoch != 0 || p.Epoch != 1 || diff != "" {
 		t.Fatalf("plan %+v, want the same owners in another epoch: %s", p, diff)
 	}
-	b.reports[id(0)] = planner.Report{Failed: &planner.Failed{Round: 1, Attempt: 2, Blamed: "sl-1"}, At: b.now, FailedAt: b.now}
+	b.reports[id(0)] = planner.Report{Failed: &round.Failed{Round: 1, Attempt: 2, Blamed: "sl-1"}, At: b.now, FailedAt: b.now}
 	b.follow()
 	b.now = b.now.Add(time.Second)
 	b.follow()
@@ -447,7 +448,7 @@ func TestBannedParticipant(t *testing.T) {
 				t.Fatalf("plan %+v", plan)
 			}
 			for _, p := range plan.Participants[:done] {
-				b.reports[p.Session] = planner.Report{Done: &planner.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}}
+				b.reports[p.Session] = planner.Report{Done: &round.Done{Round: 1, Attempt: 1, ModelDigest: strings.Repeat("1", 64)}}
 			}
 			b.apply(state.BanNode{PeerID: "sl-1"})
 			b.follow()

@@ -35,7 +35,7 @@ type comparison struct {
 // disagree compares what all participants signed. If that is one outcome there is nothing to compare; else everybody was asked, and reports the digest of every shard with its owner's seal on it, so
 // a digest that its owner has not sealed convicts who reports it, and two that it has sealed convict the owner. What is left are
 // wholes: who agrees on all shards can still report another model or optimiser state.
-func (co *comparison) disagree(done map[string]*Done) verdict {
+func (co *comparison) disagree(done map[string]Report) verdict {
 	parts := co.facts.c.Plan.Participants
 	v := verdict{failures: co.contradictions(done)}
 	v.failures = append(v.failures, co.claims(done, v.failures)...)
@@ -47,7 +47,7 @@ func (co *comparison) disagree(done map[string]*Done) verdict {
 	groups := map[string][]string{}
 	for _, part := range parts {
 		if !slices.Contains(v.named, part.Node) {
-			r := done[part.Session]
+			r := done[part.Session].Done
 			key := r.ModelDigest + " " + r.StateDigest
 			if len(v.named) > 0 {
 				key = "" // Whose shards differ for another's lie has another whole for it.
@@ -82,7 +82,7 @@ func (co *comparison) disagree(done map[string]*Done) verdict {
 }
 
 // contradictions lists who is convicted by its own signature, in plan order, once each.
-func (co *comparison) contradictions(done map[string]*Done) (found []failure) {
+func (co *comparison) contradictions(done map[string]Report) (found []failure) {
 	parts := co.facts.c.Plan.Participants
 	for j, p := range parts {
 		f := failure{node: p.Node, blamed: p.Node, at: co.facts.in.Now, proof: true}
@@ -91,7 +91,7 @@ func (co *comparison) contradictions(done map[string]*Done) (found []failure) {
 			found = append(found, f)
 			continue
 		}
-		if co.retracts(p.Session, done[p.Session]) {
+		if co.retracts(p.Session, done[p.Session].Done) {
 			f.reason = twoOutcomes
 			found = append(found, f)
 			continue
@@ -99,10 +99,10 @@ func (co *comparison) contradictions(done map[string]*Done) (found []failure) {
 		first, to := "", ""
 		for _, reporter := range parts {
 			r := done[reporter.Session]
-			if p.ShardLeaves == 0 || r.Unsealed != "" || len(r.ShardDigests) != len(parts) {
+			if p.ShardLeaves == 0 || r.Unsealed != "" || len(r.Done.ShardDigests) != len(parts) {
 				continue
 			}
-			switch got := r.ShardDigests[j]; {
+			switch got := r.Done.ShardDigests[j]; {
 			case first == "":
 				first, to = got, reporter.Node
 			case got != first && f.reason == "":

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -113,15 +114,15 @@ func (b *table) digests(version func(reporter, owner int) (v int, sealed bool), 
 	plan := b.contract().Plan
 	for _, p := range plan.Participants {
 		reporter := number(p.Node)
-		done := &planner.Done{Round: plan.Round, Attempt: plan.Attempt}
-		whole := 0
+		done := &round.Done{Round: plan.Round, Attempt: plan.Attempt}
+		whole, unsealed := 0, ""
 		for _, o := range plan.Participants {
 			v, sealed := 0, true
 			if version != nil {
 				v, sealed = version(reporter, number(o.Node))
 			}
-			if !sealed && done.Unsealed == "" {
-				done.Unsealed = o.Node
+			if !sealed && unsealed == "" {
+				unsealed = o.Node
 			}
 			whole = 2*whole + v
 			done.ShardDigests = append(done.ShardDigests, fmt.Sprintf("%063x%d", number(o.Node)+1, v))
@@ -131,7 +132,7 @@ func (b *table) digests(version func(reporter, owner int) (v int, sealed bool), 
 		}
 		done.ModelDigest = fmt.Sprintf("%064x", whole)
 		done.ShardsDigest = merge.Sum([]byte(strings.Join(done.ShardDigests, " "))).String()
-		b.reports[p.Session] = planner.Report{Done: done, At: b.now}
+		b.reports[p.Session] = planner.Report{Done: done, Unsealed: unsealed, At: b.now}
 	}
 }
 
@@ -151,8 +152,8 @@ func (b *table) shorten() map[string]planner.Report {
 	for _, p := range b.contract().Plan.Participants {
 		r := b.reports[p.Session]
 		short := *r.Done
-		short.ShardDigests, short.Unsealed = nil, ""
-		r.Done = &short
+		short.ShardDigests = nil
+		r.Done, r.Unsealed = &short, ""
 		b.reports[p.Session] = r
 	}
 	return whole

@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestExplain holds what users read, three seconds after each reason came up.
@@ -39,7 +40,7 @@ func explained() []waitingCase {
 			b := newTable(t, 3, 5)
 			b.round(0, 1, 2, 3, 4)
 			b.ready(1, 0)
-			b.reports[id(1)] = planner.Report{At: b.now, Ready: &planner.Ready{Seq: 9, Weight: 1}}
+			b.reports[id(1)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: 9, Weight: 1}}
 			b.reports[id(2)] = planner.Report{At: b.now}
 			b.apply(state.SetLive{Node: "sl-3", AtMS: b.now.Add(-4 * time.Second).UnixMilli()})
 			b.apply(state.LeaveNode{Node: "sl-4", TokenHash: strings.Repeat("1", 64), Reason: "stopped"})
@@ -69,7 +70,7 @@ func explained() []waitingCase {
 			b.follow()
 			plan := b.contract().Plan
 			b.reports[id(0)] = planner.Report{
-				Done: &planner.Done{Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64)}, At: b.now,
+				Done: &round.Done{Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64)}, At: b.now,
 			}
 			return b
 		}},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -26,7 +27,7 @@ func newFacts(in Inputs, c *state.Contract) *facts {
 // round is the one that is due.
 func (f *facts) round() uint64 { return f.c.Round() + 1 }
 
-func (f *facts) onBase(r *Ready) bool {
+func (f *facts) onBase(r *round.Ready) bool {
 	if f.c.Committed == nil {
 		return r.BaseRound == 0
 	}

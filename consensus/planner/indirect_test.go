@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/planner"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // word is what one of four peers reports of each attempt that all four are in; the zero value is that it reports nothing.
@@ -154,15 +155,15 @@ func (b *table) fail(words [4]word) (out []string, says string, took time.Durati
 func (b *table) tells(i int, w word) {
 	p, r := b.contract().Plan, planner.Report{Ready: b.reports[id(i)].Ready, At: b.now}
 	if c := b.contract().Committed; c != nil {
-		r.Held = []planner.Held{{Round: c.Round, Digest: c.Digest}}
+		r.Held = []round.Model{{Round: c.Round, Digest: c.Digest}}
 	}
 	if w.failed {
 		r.FailedAt = b.now
-		r.Failed = &planner.Failed{Round: p.Round, Attempt: p.Attempt, Blamed: w.blamed, HeardFrom: w.heardFrom, Reason: "no byte"}
+		r.Failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Blamed: w.blamed, HeardFrom: w.heardFrom, Reason: "no byte"}
 	}
 	if w.done {
-		r.Done = &planner.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: strings.Repeat(cmp.Or(w.model, "1"), 64), ShardDigests: []string{"as asked"}}
-		r.Done.Unsealed = w.unsealed
+		r.Done = &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: strings.Repeat(cmp.Or(w.model, "1"), 64), ShardDigests: []string{"as asked"}}
+		r.Unsealed = w.unsealed
 	}
 	b.reports[id(i)] = r
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // recovery goes back to an older model when nobody holds the last one any more.
@@ -53,7 +54,7 @@ func (rc *recovery) lost() bool {
 	}
 	rc.answer.propose(state.LoseModel{
 		Contract: rc.facts.c.Name, Run: rc.facts.c.Run, Round: last.Round, Digest: last.Digest, ResumedRound: old.Round,
-		ResumedDigest: old.Digest, ResumedStateDigest: old.StateDigest, AtMS: now.UnixMilli(),
+		ResumedDigest: old.Digest, ResumedStateDigest: old.State, AtMS: now.UnixMilli(),
 	}, fmt.Sprintf("that the model of round %d is lost: training %s", last.Round, old.outlook()))
 	return true
 }
@@ -93,7 +94,7 @@ func (f *facts) survivors() (live int, held bool) {
 		held = held || r.Ready != nil && r.Ready.BaseRound == last.Round && r.Ready.BaseDigest == last.Digest
 		held = held || r.Done != nil && r.Done.Round == last.Round && r.Done.ModelDigest == last.Digest // it merged it
 		// By digest alone: a model that training went back to has the number of another round at whoever held it before.
-		held = held || slices.ContainsFunc(r.Held, func(h Held) bool { return h.Digest == last.Digest && h.StateDigest == last.StateDigest })
+		held = held || slices.ContainsFunc(r.Held, func(m round.Model) bool { return m.Digest == last.Digest && m.State == last.StateDigest })
 	}
 	return live, held
 }
@@ -119,7 +120,7 @@ func (f *facts) heard() []Report {
 
 // older is a model that training can go back to; the zero value is none.
 type older struct {
-	Held
+	round.Model
 	nodes []string // that hold it
 }
 
@@ -134,16 +135,16 @@ func (o older) outlook() string {
 // that was committed, where this leader knows, and a method that keeps an optimiser's state needs it.
 func (rc *recovery) newestHeld() older {
 	last := rc.facts.c.Committed
-	by := map[Held]*older{}
+	by := map[round.Model]*older{}
 	for _, r := range rc.facts.heard() {
 		for _, h := range r.Held {
-			fits := h.Round >= 1 && h.Round < last.Round && hexDigest(h.Digest) && (h.StateDigest == "") == (last.StateDigest == "") &&
-				(h.StateDigest == "" || hexDigest(h.StateDigest))
+			fits := h.Round >= 1 && h.Round < last.Round && hexDigest(h.Digest) && (h.State == "") == (last.StateDigest == "") &&
+				(h.State == "" || hexDigest(h.State))
 			if !fits || rc.facts.contradicts(h) {
 				continue
 			}
 			if by[h] == nil {
-				by[h] = &older{Held: h}
+				by[h] = &older{Model: h}
 			}
 			if !slices.Contains(by[h].nodes, r.Node) {
 				by[h].nodes = append(by[h].nodes, r.Node)

@@ -13,7 +13,7 @@ const normTolerance = 1e-3
 // declared a smaller norm than it has would be bounded less than the others. Whoever did so is named as by signed proof, since
 // the declaration is its own word, unless that would be half of the participants, or more. Empty for methods that bound
 // nothing.
-func (co *comparison) overstep(done map[string]*Done) verdict {
+func (co *comparison) overstep(done map[string]Report) verdict {
 	if co.facts.method == nil || !co.facts.method.Bounds() {
 		return verdict{}
 	}
@@ -21,7 +21,7 @@ func (co *comparison) overstep(done map[string]*Done) verdict {
 	sums := make([]float64, len(parts))
 	var v verdict
 	for _, owner := range parts {
-		squares := done[owner.Session].UpdateSquares
+		squares := done[owner.Session].Done.UpdateSquares
 		if owner.ShardLeaves == 0 && len(squares) == 0 {
 			continue
 		}

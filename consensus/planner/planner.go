@@ -11,6 +11,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/liveness"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // Log is the raft group as the leader needs it.
@@ -57,17 +58,17 @@ type contract struct {
 	run     uint64
 	recent  []state.CommittedRound // newest last
 
-	recorded                map[uint64]Held // what the ledger said; Run's alone, as the next
-	recordedAt, recordedRun uint64          // when that round was the last one
+	recorded                map[uint64]round.Model // what the ledger said; Run's alone, as the next
+	recordedAt, recordedRun uint64                 // when that round was the last one
 }
 
 // Status is what the leader knows of a contract beside the state.
 type Status struct {
-	Leading  bool                   // false: the rest is empty, ask the leader
-	Waiting  Waiting                // the zero value until the first decision
-	Recent   []state.CommittedRound // of this run since this node leads, newest last, at most 1,000
-	Progress map[string]Progress    // by session
-	Held     map[string][]Held      // by session: what its node has said within the heartbeat timeout that it holds
+	Leading  bool                      // false: the rest is empty, ask the leader
+	Waiting  Waiting                   // the zero value until the first decision
+	Recent   []state.CommittedRound    // of this run since this node leads, newest last, at most 1,000
+	Progress map[string]round.Progress // by session
+	Held     map[string][]round.Model  // by session: what its node has said within the heartbeat timeout that it holds
 }
 
 // New returns a leader that does nothing until Run.
@@ -100,7 +101,7 @@ func (l *Planner) Record(r Report) {
 func (l *Planner) Status(name string) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{Leading: l.leading, Progress: map[string]Progress{}, Held: map[string][]Held{}}
+	s := Status{Leading: l.leading, Progress: map[string]round.Progress{}, Held: map[string][]round.Model{}}
 	if !l.leading {
 		return s
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 func TestManyRoundsToTheFinalOne(t *testing.T) {
@@ -39,26 +40,26 @@ func TestLastCloseComesWhileTheLeaderLooks(t *testing.T) {
 	for at := 1; at <= 8; at++ {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inSwarm(t, 2, func(s *swarm) {
-				report := func(p *peer, ready *planner.Ready, done *planner.Done) {
+				report := func(p *peer, ready *round.Ready, done *round.Done) {
 					s.current().Record(planner.Report{Session: p.session, Contract: contractName, Run: 1, Node: p.node, Ready: ready, Done: done})
 				}
 				merge := func() {
 					s.run(time.Second)
 					for _, p := range s.peers {
 						digest := fmt.Sprintf("%064x", s.contract().Round()+1)
-						report(p, nil, &planner.Done{Round: s.contract().Round() + 1, Attempt: 1, ModelDigest: digest, ShardDigests: []string{digest}})
+						report(p, nil, &round.Done{Round: s.contract().Round() + 1, Attempt: 1, ModelDigest: digest, ShardDigests: []string{digest}})
 					}
 					s.run(time.Second)
 				}
 				leave := func(p *peer) {
 					base := s.contract().Committed
 					s.do(state.CloseSession{Session: p.session, Contract: contractName, Run: 1, Seq: 1})
-					report(p, &planner.Ready{Seq: 2, BaseRound: base.Round, BaseDigest: base.Digest, Weight: 1}, nil)
+					report(p, &round.Ready{Seq: 2, BaseRound: base.Round, BaseDigest: base.Digest, Weight: 1}, nil)
 				}
 				s.run(100 * time.Millisecond) // The leader knows that it leads.
 				for _, p := range s.peers {
 					s.do(p.open)
-					report(p, &planner.Ready{Seq: 1, Weight: 1}, nil)
+					report(p, &round.Ready{Seq: 1, Weight: 1}, nil)
 				}
 				merge()
 				leave(s.peers[0])
@@ -241,13 +242,13 @@ func TestSlowPeerIsHeardEveryFifthRound(t *testing.T) {
 }
 
 func TestCutLink(t *testing.T) {
-	cut := func(p *peer, plan *state.Plan) *planner.Failed {
+	cut := func(p *peer, plan *state.Plan) *round.Failed {
 		both := plan.Participant("00000000000000000000000000000002") != nil && plan.Participant("00000000000000000000000000000003") != nil
 		switch {
 		case both && p.node == "sl-1":
-			return &planner.Failed{Blamed: "sl-2", Reason: "no byte for 10 s"}
+			return &round.Failed{Blamed: "sl-2", Reason: "no byte for 10 s"}
 		case both && p.node == "sl-2":
-			return &planner.Failed{Blamed: "sl-1", Reason: "no byte for 10 s"}
+			return &round.Failed{Blamed: "sl-1", Reason: "no byte for 10 s"}
 		}
 		return nil
 	}
@@ -257,7 +258,7 @@ func TestCutLink(t *testing.T) {
 				p.open.Terms.MinPeers = 2
 			}
 			healed := s.start.Add(40 * time.Second)
-			s.exchange = func(p *peer, plan *state.Plan) *planner.Failed {
+			s.exchange = func(p *peer, plan *state.Plan) *round.Failed {
 				if plan.Round == 2 && time.Now().Before(healed) {
 					return cut(p, plan)
 				}
@@ -310,9 +311,9 @@ func TestBlamedByTwoTwiceSitsOutThreeRounds(t *testing.T) {
 		for _, p := range s.peers {
 			p.open.Terms.MinPeers = 3
 		}
-		s.exchange = func(p *peer, plan *state.Plan) *planner.Failed {
+		s.exchange = func(p *peer, plan *state.Plan) *round.Failed {
 			if plan.Round == 2 && plan.Participant(s.peers[3].session) != nil && p.index < 2 {
-				return &planner.Failed{Blamed: "sl-3", Reason: "NaN in fc.weight"}
+				return &round.Failed{Blamed: "sl-3", Reason: "NaN in fc.weight"}
 			}
 			return nil
 		}

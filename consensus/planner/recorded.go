@@ -6,12 +6,13 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // recorded returns which models the ledger says were committed in a run, by round; a model that training went back to stands
 // under both of its rounds. Read is [Config.Ledger].
-func recorded(read func(offset uint64) ([]byte, error), contract string, run uint64) (map[uint64]Held, error) {
-	found := map[uint64]Held{}
+func recorded(read func(offset uint64) ([]byte, error), contract string, run uint64) (map[uint64]round.Model, error) {
+	found := map[uint64]round.Model{}
 	for offset := uint64(0); ; {
 		data, err := read(offset)
 		if err != nil {
@@ -32,12 +33,12 @@ func recorded(read func(offset uint64) ([]byte, error), contract string, run uin
 			switch r := body.(type) {
 			case ledger.Round:
 				if r.Contract == contract && r.Run == run {
-					found[r.Round] = Held{Round: r.Round, Digest: r.Model, StateDigest: r.State}
+					found[r.Round] = round.Model{Round: r.Round, Digest: r.Model, State: r.State}
 				}
 			case ledger.AdoptedRound:
 				if p := r.Proof; p.Contract == contract && p.Run == run {
-					for _, round := range []uint64{p.Round, r.Round} {
-						found[round] = Held{Round: round, Digest: p.Model, StateDigest: p.State}
+					for _, n := range []uint64{p.Round, r.Round} {
+						found[n] = round.Model{Round: n, Digest: p.Model, State: p.State}
 					}
 				}
 			case ledger.LostModel:
@@ -53,7 +54,7 @@ func recorded(read func(offset uint64) ([]byte, error), contract string, run uin
 }
 
 // prove reads what the ledger says of a contract, once for each model that may be lost; nil if it can't be read here.
-func (l *Planner) prove(known *contract, c *state.Contract) map[uint64]Held {
+func (l *Planner) prove(known *contract, c *state.Contract) map[uint64]round.Model {
 	if l.cfg.Ledger == nil {
 		return nil
 	}
@@ -70,16 +71,16 @@ func (l *Planner) prove(known *contract, c *state.Contract) map[uint64]Held {
 
 // contradicts reports whether another model was committed in that round, or none, as far as this leader has seen it itself or has it
 // in its ledger. A ledger may have begun after the first rounds; of what is older it knows nothing.
-func (f *facts) contradicts(h Held) bool {
-	if r, ok := f.in.Recorded[h.Round]; ok {
-		return r != h
+func (f *facts) contradicts(m round.Model) bool {
+	if r, ok := f.in.Recorded[m.Round]; ok {
+		return r != m
 	}
-	for round := range f.in.Recorded {
-		if round < h.Round {
+	for n := range f.in.Recorded {
+		if n < m.Round {
 			return true
 		}
 	}
 	return slices.ContainsFunc(f.in.Recent, func(r state.CommittedRound) bool {
-		return r.Round == h.Round && (r.Digest != h.Digest || r.StateDigest != h.StateDigest)
+		return r.Round == m.Round && (r.Digest != m.Digest || r.StateDigest != m.State)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // chain gives out records in pieces of two, as Group.ReadLedger does in larger ones.
@@ -77,7 +78,7 @@ func TestLostModelIsLookedUp(t *testing.T) {
 				for range 80 {
 					s.run(time.Second)
 					for i, p := range s.peers {
-						held := []planner.Held{{Round: 3, Digest: forged}, {Round: 2, Digest: forged}, {Round: 1, Digest: fmt.Sprintf("%064x", 1)}}
+						held := []round.Model{{Round: 3, Digest: forged}, {Round: 2, Digest: forged}, {Round: 1, Digest: fmt.Sprintf("%064x", 1)}}
 						s.current().Record(planner.Report{Session: p.session, Contract: begun, Run: 1, Node: p.node, Held: held[:3-i]})
 					}
 				}
@@ -95,7 +96,7 @@ func TestAnOlderReportSaysNothing(t *testing.T) {
 	rs := planner.NewReports()
 	c := &state.Contract{Name: "c", Run: 1, Sessions: map[string]*state.Session{"s": {ID: "s"}}}
 	say := func(number, seq uint64) {
-		rs.Record(planner.Report{Session: "s", Contract: "c", Run: 1, Node: "n", Number: number, Ready: &planner.Ready{Seq: seq}}, time.Now())
+		rs.Record(planner.Report{Session: "s", Contract: "c", Run: 1, Node: "n", Number: number, Ready: &round.Ready{Seq: seq}}, time.Now())
 	}
 	say(2, 8)
 	say(1, 7)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestMinPeersTimeoutBeginsAnew: whoever enrols after everybody has left gets the whole time, not what those before left of it.
@@ -98,7 +99,7 @@ func TestLyingOwnerExpelsNoMajority(t *testing.T) {
 			}
 		}
 		for _, p := range plan.Participants {
-			b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &planner.Done{
+			b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
 				Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: own[p.Session],
 			}}
 		}
@@ -147,7 +148,7 @@ func TestStallGraceBeginsAnew(t *testing.T) {
 	stall := func() {
 		plan := b.contract().Plan
 		b.reports[id(0)] = planner.Report{
-			Failed: &planner.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-1", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
+			Failed: &round.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-1", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
 			Ready: b.reports[id(0)].Ready,
 		}
 		b.now = b.now.Add(time.Second)

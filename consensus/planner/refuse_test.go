@@ -8,6 +8,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestPeersThatRefuseOneAnother: the largest set in which all accept one another is planned; too small a one waits, and people
@@ -53,7 +54,7 @@ func TestARefusalWithinARound(t *testing.T) {
 	b.apply(b.decide().Command)
 	r := b.reports[id(0)]
 	r.Ready.Refuses = []string{"sl-2"}
-	r.Failed, r.FailedAt = &planner.Failed{Round: 1, Attempt: 1, Reason: "refused", Code: "REFUSED"}, b.now
+	r.Failed, r.FailedAt = &round.Failed{Round: 1, Attempt: 1, Reason: "refused", Code: "REFUSED"}, b.now
 	b.reports[id(0)] = r
 	for range 200 {
 		if plan, ok := b.decide().Command.(state.PlanRound); ok {

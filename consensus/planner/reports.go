@@ -6,6 +6,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/ledger"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // Report is everything that one session told the leader last.
@@ -13,76 +14,24 @@ type Report struct {
 	Session  string
 	Contract string
 	Run      uint64
-	Node     string    // name of the node that reported, proven by its signature
-	Number   uint64    // counts up as the node has other things to say
-	Ready    *Ready    // set while the session waits for a round
-	Done     *Done     // set after an exchange until it is committed or superseded
-	Failed   *Failed   // set after a failed exchange until superseded
-	Progress *Progress // nil keeps what was reported before
-	Held     []Held    // committed models of the run that the node can give out
+	Node     string          // name of the node that reported, proven by its signature
+	Number   uint64          // counts up as the node has other things to say
+	Ready    *round.Ready    // set while the session waits for a round
+	Done     *round.Done     // set after an exchange until it is committed or superseded; without seals
+	Failed   *round.Failed   // set after a failed exchange until superseded
+	Progress *round.Progress // nil keeps what was reported before; of it only the loss is used, for the adaptive interval
+	Held     []round.Model   // committed models of the run that the node can give out
+	// What whoever records Done has found out. It has checked too that Done is the node's word, and that the node signed what the ledger
+	// keeps. Unsealed names an owner that has not signed the digest that Done has of its shard; empty: all have. Signed reports whether a
+	// contributor has signed an input of one owner's part, both by their index in the plan; nil: none has.
+	Unsealed string
+	Signed   func(contributor, owner int, in round.Input) bool
 	// Proofs are committed rounds of the run that may be newer than the last one known, each with the reporter's signature alone. Whoever
 	// records them has verified it.
 	Proofs []ledger.Round
 
 	At       time.Time // when it was recorded; set by Record
 	FailedAt time.Time // when this Failed was first recorded; set by Record
-}
-
-// Held is one committed model at a node.
-type Held struct {
-	Round       uint64
-	Digest      string // hex
-	StateDigest string // hex; empty if the method has no optimiser state
-}
-
-// Ready says that a session's weights are ready to be merged.
-type Ready struct {
-	Seq        uint64 // the program's Sync number
-	BaseRound  uint64 // the round that training started from; 0: none
-	BaseDigest string // hex; empty for none
-	Weight     uint32
-	UpdateNorm float64  // of the offered model minus the base, for methods that bound it
-	Refuses    []string // names of nodes that this one takes part in nothing with
-}
-
-// Done says that a session holds the merged model of an attempt. Whoever records it has checked that it is the node's word, and that the
-// node signed what the ledger keeps.
-type Done struct {
-	Round, Attempt uint64
-	ModelDigest    string   // hex BLAKE3
-	ShardsDigest   string   // hex BLAKE3 over the digests of all shards
-	ShardDigests   []string // of each participant's shard, in plan order; empty as long as they were not asked for
-	Signature      []byte   // by the node key, over what the ledger keeps
-	StateDigest    string   // hex BLAKE3 of the optimiser state; empty if the method has none
-	// Unsealed names an owner that has not signed the digest that ShardDigests has of its shard; empty: all have. Whoever records it has
-	// found that out.
-	Unsealed string
-	// UpdateSquares are the sums of squares of each participant's update over the leaves that the reporter owns.
-	UpdateSquares []float64
-	// Claims are of the parts that the reporter merged, ascending by owner, if they have witnesses.
-	Claims []Claim
-	// Signed reports whether a contributor has signed an input of one owner's part, both by their index in the plan; nil: none has.
-	Signed func(contributor, owner int, in Input) bool
-}
-
-// Failed says that a session gave an attempt up.
-type Failed struct {
-	Round, Attempt uint64
-	Blamed         string // node name; empty when nobody is to blame
-	HeardFrom      string // the participant that said so; empty: the reporter has seen it itself
-	Reason         string
-	Bytes          uint64 // received in this attempt
-	Code           string // of one that has begun nothing: state.ReasonThirdOwner, leaves that two may have would go to a third, or "REFUSED", it does not accept the plan; or empty
-}
-
-// Progress is shown to users; of it only the loss is used, for the adaptive interval.
-type Progress struct {
-	Round              uint64 // the model that loss and metric were measured on; 0: local training
-	Loss, Metric       float64
-	HasLoss, HasMetric bool
-	EpochsDone         uint32
-	TotalEpochs        uint32
-	Phase              string
 }
 
 // maxReports bounds the memory of sessions that the state does not know (yet).

@@ -13,6 +13,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // ruled are cases in which a rule of the contract stands in the way.
@@ -104,7 +105,7 @@ func TestRequiredNodeSitsNowhere(t *testing.T) {
 		}
 		for i := range 2 {
 			b.reports[id(i)] = planner.Report{
-				Failed: &planner.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-2", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
+				Failed: &round.Failed{Round: 1, Attempt: plan.Attempt, Blamed: "sl-2", Reason: "no byte for 10 s"}, At: b.now, FailedAt: b.now,
 				Ready: b.reports[id(i)].Ready,
 			}
 		}
@@ -334,7 +335,7 @@ func TestFactors(t *testing.T) {
 func (b *table) report(squares ...[]float64) {
 	plan := b.contract().Plan
 	for i, p := range plan.Participants {
-		b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &planner.Done{
+		b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
 			Round: plan.Round, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: squares[i],
 		}}
 	}
@@ -391,7 +392,7 @@ func TestLiarAboutItsNormSitsOut(t *testing.T) {
 			}
 		}
 		for _, p := range plan.Participants {
-			b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &planner.Done{
+			b.reports[p.Session] = planner.Report{Ready: b.reports[p.Session].Ready, At: b.now, Done: &round.Done{
 				Round: 1, Attempt: plan.Attempt, ModelDigest: strings.Repeat("1", 64), UpdateSquares: own[p.Session],
 			}}
 		}

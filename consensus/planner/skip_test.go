@@ -11,6 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // dies has the SNs find a node dead for long, and the leader decide.
@@ -79,7 +80,7 @@ func TestWhatIsFrozenCountsNothing(t *testing.T) {
 	b.round(0, 1, 2)
 	for i := range 3 {
 		b.apply(state.CloseSession{Session: id(i), Contract: contractName, Run: 1, CheckinMode: state.CheckinSnapshot, Seq: 1})
-		b.reports[id(i)] = planner.Report{At: b.now, Ready: &planner.Ready{Seq: 1, BaseRound: 1, BaseDigest: b.contract().Committed.Digest, Weight: 1}}
+		b.reports[id(i)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: 1, BaseRound: 1, BaseDigest: b.contract().Committed.Digest, Weight: 1}}
 	}
 	b.follow()
 	b.dies(0)
@@ -103,7 +104,7 @@ func TestWhatIsFrozenCountsNothing(t *testing.T) {
 // refuses has a peer report that its record forbids the running attempt.
 func (b *table) refuses(i int) {
 	p, r := b.contract().Plan, b.reports[id(i)]
-	r.Failed, r.FailedAt = &planner.Failed{Round: p.Round, Attempt: p.Attempt, Code: state.ReasonThirdOwner, Reason: "a third"}, b.now
+	r.Failed, r.FailedAt = &round.Failed{Round: p.Round, Attempt: p.Attempt, Code: state.ReasonThirdOwner, Reason: "a third"}, b.now
 	b.reports[id(i)] = r
 }
 
@@ -111,19 +112,19 @@ func (b *table) refuses(i int) {
 // round has skipped itself, and sits out after three.
 func TestOnlyWhoRefusesIsSkipped(t *testing.T) {
 	b := newTable(t, 2, 3)
-	for round := range uint64(4) {
+	for n := range uint64(4) {
 		b.ready(1, 0, 1, 2)
 		b.train()
 		b.follow()
 		p := b.contract().Plan
-		if in := p.Participant(id(2)) != nil; in != (round < 3) {
-			t.Fatalf("round %d: sl-2 takes part: %v", round+1, in)
+		if in := p.Participant(id(2)) != nil; in != (n < 3) {
+			t.Fatalf("round %d: sl-2 takes part: %v", n+1, in)
 		}
-		if round < 3 {
+		if n < 3 {
 			b.refuses(2)
 			skip, ok := b.decide().Command.(state.SkipRound)
 			if !ok || len(skip.Sessions) != 1 || skip.Sessions[id(2)] == 0 {
-				t.Fatalf("round %d: %+v, want a skip for sl-2", round+1, skip)
+				t.Fatalf("round %d: %+v, want a skip for sl-2", n+1, skip)
 			}
 			b.apply(skip)
 			delete(b.reports, id(2)) // it trains on
@@ -131,12 +132,12 @@ func TestOnlyWhoRefusesIsSkipped(t *testing.T) {
 			b.follow()
 			p = b.contract().Plan
 			if p == nil || nodes(p.Participants) != "sl-0 sl-1" {
-				t.Fatalf("round %d goes on with %+v", round+1, p)
+				t.Fatalf("round %d goes on with %+v", n+1, p)
 			}
 		}
 		for _, q := range p.Participants {
 			r := b.reports[q.Session]
-			r.Done = &planner.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}
+			r.Done = &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}
 			b.reports[q.Session] = r
 		}
 		b.follow()
@@ -164,7 +165,7 @@ func TestAClosedPeerThatRefusesCountsNothing(t *testing.T) {
 			t.Fatalf("attempt %d: sl-2 is %+v", p.Attempt, got)
 		}
 		for _, q := range p.Participants {
-			b.reports[q.Session] = planner.Report{Done: &planner.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}}
+			b.reports[q.Session] = planner.Report{Done: &round.Done{Round: p.Round, Attempt: p.Attempt, ModelDigest: fmt.Sprintf("%064x", p.Round)}}
 		}
 		b.follow()
 		b.now = b.now.Add(10 * time.Second)
@@ -178,14 +179,14 @@ func TestAClosedPeerThatRefusesCountsNothing(t *testing.T) {
 func TestWhoIsInManyContradictionsSitsOut(t *testing.T) {
 	b := newTable(t, 2, 5)
 	var with [][]int
-	for round := range 4 {
+	for n := range 4 {
 		b.ready(1, 0, 1, 2, 3, 4)
 		lied := false
 		who, _ := b.play(func(planned []int) map[int]word {
 			words := all(planned, word{done: true})
 			if !lied && slices.Contains(planned, 0) {
 				lied = true
-				words[0] = word{done: true, unsealed: name(1 + round)}
+				words[0] = word{done: true, unsealed: name(1 + n)}
 			}
 			return words
 		})

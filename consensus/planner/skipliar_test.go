@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // TestWhoCausesSkipsSitsOut has a liar say in each attempt that its leaves would go to a third owner. A skip leaves the round's number as
@@ -57,7 +57,7 @@ func TestOwnersThatComeAndGoSitOut(t *testing.T) {
 		for i := range 6 {
 			r := b.reports[id(i)]
 			r.At, r.Failed, r.Done = b.now, nil, nil
-			r.Ready = &planner.Ready{Seq: seq, Weight: 1}
+			r.Ready = &round.Ready{Seq: seq, Weight: 1}
 			b.reports[id(i)] = r
 		}
 		seq++

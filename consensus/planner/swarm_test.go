@@ -15,6 +15,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 const contractName = state.DefaultContract
@@ -105,7 +106,7 @@ type swarm struct {
 	stop   context.CancelFunc // of the leader
 	peers  []*peer
 	// exchange decides what a peer reports about an attempt; nil is Done.
-	exchange func(p *peer, plan *state.Plan) *planner.Failed
+	exchange func(p *peer, plan *state.Plan) *round.Failed
 	digest   func(p *peer, plan *state.Plan) string
 	loss     func(round uint64) float64
 }
@@ -220,10 +221,10 @@ func (s *swarm) live(p *peer) {
 		}
 		r := planner.Report{Session: p.session, Contract: contractName, Run: c.Run, Node: p.node}
 		if base.Round > 0 && s.loss != nil {
-			r.Progress = &planner.Progress{Round: base.Round, Loss: s.loss(base.Round), HasLoss: true}
+			r.Progress = &round.Progress{Round: base.Round, Loss: s.loss(base.Round), HasLoss: true}
 		}
 		if !time.Now().Before(readyAt) || closed {
-			r.Ready = &planner.Ready{Seq: seq, BaseRound: base.Round, BaseDigest: base.Digest, Weight: 1}
+			r.Ready = &round.Ready{Seq: seq, BaseRound: base.Round, BaseDigest: base.Digest, Weight: 1}
 		}
 		if c.Plan != nil && c.Plan.Participant(p.session) != nil {
 			if key := fmt.Sprint(c.Plan.Round, c.Plan.Attempt); key != attempt {
@@ -251,7 +252,7 @@ func (s *swarm) merged(p *peer, plan *state.Plan, r *planner.Report) {
 	if s.digest != nil {
 		digest = s.digest(p, plan)
 	}
-	r.Done = &planner.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}
+	r.Done = &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: digest}
 	if s.current().Asks(contractName, plan.Run, plan.Round, plan.Attempt) {
 		r.Done.ShardDigests = []string{digest}
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // greedy has one of three peers ask for all that it may.
@@ -54,9 +54,9 @@ func TestOnePeersWishesStopNobody(t *testing.T) {
 	t.Run("stall grace", func(t *testing.T) {
 		inSwarm(t, 3, func(s *swarm) {
 			greedy(s)
-			s.exchange = func(p *peer, plan *state.Plan) *planner.Failed {
+			s.exchange = func(p *peer, plan *state.Plan) *round.Failed {
 				if p.node != "sl-2" && plan.Participant(s.peers[2].session) != nil && p.node == plan.Participants[0].Node {
-					return &planner.Failed{Blamed: "sl-2", Reason: "no byte for 10 s"}
+					return &round.Failed{Blamed: "sl-2", Reason: "no byte for 10 s"}
 				}
 				return nil
 			}

@@ -1,26 +1,15 @@
 package planner
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
-
-// Claim is what one of a part's mergers, its owner or a witness, says of it.
-type Claim struct {
-	Owner  int     // index in the plan
-	Digest string  // hex: of the part as it must be stored everywhere, if this merger is right
-	Inputs []Input // what went in, by participant of weight above 0, in plan order
-}
-
-// Input is what a contributor sent of one part.
-type Input struct {
-	Digest    string // hex
-	Signature []byte // the contributor's, over the digest, the plan and the part
-}
 
 // notWitnessed and unlike are the reasons against those whose claims do not fit together.
 const (
@@ -33,7 +22,7 @@ const (
 type bench struct {
 	facts        *facts
 	parts        []state.Participant
-	done         []*Done
+	done         []Report
 	mergers      [][]int // of each part, the owner first
 	contributors []int
 	out          map[int]bool // whom this attempt has convicted
@@ -44,7 +33,7 @@ type bench struct {
 // claims compares what the mergers of each part signed, if there are witnesses: who signed for what it could not have merged so is
 // convicted, and so is a contributor that signed two things for one part. Where all went in alike and not all came out alike a
 // majority of the part's mergers convicts the others; without one it is known only that two of them do not agree.
-func (co *comparison) claims(done map[string]*Done, before []failure) []failure {
+func (co *comparison) claims(done map[string]Report, before []failure) []failure {
 	p := co.facts.c.Plan
 	if p.Witnesses < 2 {
 		return nil
@@ -123,7 +112,7 @@ func (b *bench) whole(i int) {
 	if b.out[i] {
 		return
 	}
-	claims := b.done[i].Claims
+	claims := b.done[i].Done.Claims
 	for owner, mergers := range b.mergers {
 		if !slices.Contains(mergers, i) {
 			continue
@@ -132,7 +121,7 @@ func (b *bench) whole(i int) {
 			b.convict(i, true, "its report %s: of %s's part", notWitnessed, b.parts[owner].Node)
 			return
 		}
-		if sealed := b.done[i].ShardDigests; owner == i && (i >= len(sealed) || sealed[i] != claims[0].Digest) {
+		if sealed := b.done[i].Done.ShardDigests; owner == i && (i >= len(sealed) || sealed[i] != claims[0].Shard().String()) {
 			b.convict(i, true, "it sealed another digest of its part than it says that it merged")
 			return
 		}
@@ -144,9 +133,9 @@ func (b *bench) whole(i int) {
 }
 
 // claim is what a merger that is not convicted says of a part.
-func (b *bench) claim(merger, owner int) Claim {
-	claims := b.done[merger].Claims
-	return claims[slices.IndexFunc(claims, func(c Claim) bool { return c.Owner == owner })]
+func (b *bench) claim(merger, owner int) round.Claim {
+	claims := b.done[merger].Done.Claims
+	return claims[slices.IndexFunc(claims, func(c round.Claim) bool { return c.Owner == owner })]
 }
 
 // honest are the mergers of a part that are not convicted.
@@ -159,7 +148,7 @@ func (b *bench) honest(owner int) []int {
 func (b *bench) inputs(owner int) bool {
 	alike := true
 	for at, contributor := range b.contributors {
-		first := map[string]int{} // who has which digest that is signed
+		first := map[merge.Digest]int{} // who has which digest that is signed
 		mergers := b.honest(owner)
 		same := func(i int) bool {
 			return b.claim(i, owner).Inputs[at].Digest == b.claim(mergers[0], owner).Inputs[at].Digest
@@ -177,9 +166,9 @@ func (b *bench) inputs(owner int) bool {
 			}
 		}
 		if len(first) > 1 {
-			digests := slices.Sorted(maps.Keys(first))
+			digests := slices.SortedFunc(maps.Keys(first), func(x, y merge.Digest) int { return bytes.Compare(x[:], y[:]) })
 			b.convict(contributor, true, "it signed that it sent %.12s of its model to %s and %.12s to %s, which both merge %s's part",
-				digests[0], b.parts[first[digests[0]]].Node, digests[1], b.parts[first[digests[1]]].Node, b.parts[owner].Node)
+				digests[0].String(), b.parts[first[digests[0]]].Node, digests[1].String(), b.parts[first[digests[1]]].Node, b.parts[owner].Node)
 			alike = false
 		}
 	}
@@ -189,9 +178,9 @@ func (b *bench) inputs(owner int) bool {
 // outputs judges what came out of a part whose mergers had the same.
 func (b *bench) outputs(owner int) {
 	mergers := b.honest(owner)
-	by := map[string][]int{}
+	by := map[merge.Digest][]int{}
 	for _, i := range mergers {
-		digest := b.claim(i, owner).Digest
+		digest := b.claim(i, owner).Shard()
 		by[digest] = append(by[digest], i)
 	}
 	if len(by) < 2 {
@@ -202,9 +191,9 @@ func (b *bench) outputs(owner int) {
 			continue
 		}
 		for _, i := range mergers {
-			if got := b.claim(i, owner).Digest; got != digest {
+			if got := b.claim(i, owner).Shard(); got != digest {
 				// It is proven beyond this attempt only if most of all are against it: two liars are most of three.
-				b.convict(i, 2*len(group) > len(b.facts.c.Active()), "it %s than most who merged %s's part: %.12s, they have %.12s", unlike, b.parts[owner].Node, got, digest)
+				b.convict(i, 2*len(group) > len(b.facts.c.Active()), "it %s than most who merged %s's part: %.12s, they have %.12s", unlike, b.parts[owner].Node, got.String(), digest.String())
 			}
 		}
 		return
@@ -212,7 +201,7 @@ func (b *bench) outputs(owner int) {
 	for k, i := range mergers {
 		for _, j := range mergers[k+1:] {
 			pair := [2]int{min(i, j), max(i, j)}
-			if b.claim(i, owner).Digest == b.claim(j, owner).Digest || b.pairs[pair] {
+			if b.claim(i, owner).Shard() == b.claim(j, owner).Shard() || b.pairs[pair] {
 				continue
 			}
 			b.pairs[pair] = true

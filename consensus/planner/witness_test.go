@@ -12,6 +12,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -28,7 +29,16 @@ func newWitnessed(t *testing.T, k, n int, minPeers uint32) *table {
 }
 
 // lie changes what one says that it merged of an owner's part.
-type lie func(merger, owner int, c *planner.Claim)
+type lie func(merger, owner int, c *round.Claim)
+
+// digest is one whose hex digits are those.
+func digest(format string, args ...any) merge.Digest {
+	d, err := merge.ParseDigest(fmt.Sprintf(format, args...))
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
 
 // claims has all participants of the running attempt report what they merged, as true as lie leaves it. Numbers are those of names.
 // Signatures are good if they say which digest they are of, and by whom.
@@ -42,23 +52,23 @@ func (b *table) claims(lies lie) {
 	var sealed []string
 	for _, p := range plan.Participants {
 		units, owns = append(units, p.SPIFFEID), append(owns, p.ShardLeaves > 0)
-		c := planner.Claim{Digest: fmt.Sprintf("%064x", number(p.Node)+1)}
+		c := round.Claim{Merged: digest("%064x", number(p.Node)+1)}
 		if lies != nil {
 			lies(number(p.Node), number(p.Node), &c)
 		}
-		sealed = append(sealed, c.Digest)
+		sealed = append(sealed, c.Shard().String())
 	}
 	mergers := merge.Mergers(units, owns, int(plan.Witnesses))
 	for i, p := range plan.Participants {
-		done := &planner.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: fmt.Sprintf("%064x", 99), ShardDigests: sealed}
+		done := &round.Done{Round: plan.Round, Attempt: plan.Attempt, ModelDigest: fmt.Sprintf("%064x", 99), ShardDigests: sealed}
 		for owner, o := range plan.Participants {
 			if !slices.Contains(mergers[owner], i) {
 				continue
 			}
-			c := planner.Claim{Owner: owner, Digest: fmt.Sprintf("%064x", number(o.Node)+1)}
+			c := round.Claim{Owner: owner, Merged: digest("%064x", number(o.Node)+1)}
 			for _, from := range plan.Participants {
-				digest := fmt.Sprintf("%062x%s%s", 7, from.Node[len(from.Node)-1:], o.Node[len(o.Node)-1:])
-				c.Inputs = append(c.Inputs, planner.Input{Digest: digest, Signature: []byte(from.Node + digest)})
+				sent := digest("%062x%s%s", 7, from.Node[len(from.Node)-1:], o.Node[len(o.Node)-1:])
+				c.Inputs = append(c.Inputs, round.Input{Digest: sent, Signature: []byte(from.Node + sent.String())})
 			}
 			if lies != nil {
 				lies(number(p.Node), number(o.Node), &c)
@@ -67,29 +77,29 @@ func (b *table) claims(lies lie) {
 				done.Claims = append(done.Claims, c)
 			}
 		}
-		done.Signed = func(contributor, _ int, in planner.Input) bool {
-			return string(in.Signature) == plan.Participants[contributor].Node+in.Digest
+		signed := func(contributor, _ int, in round.Input) bool {
+			return string(in.Signature) == plan.Participants[contributor].Node+in.Digest.String()
 		}
-		b.reports[p.Session] = planner.Report{Done: done, At: b.now}
+		b.reports[p.Session] = planner.Report{Done: done, Signed: signed, At: b.now}
 	}
 }
 
 // TestWhoIsLeftOutForClaims: five peers, of which two or three merge each part.
 func TestWhoIsLeftOutForClaims(t *testing.T) {
-	other := strings.Repeat("e", 64)
+	other := digest("%s", strings.Repeat("e", 64))
 	merges := func(who int, whose ...int) lie {
-		return func(merger, owner int, c *planner.Claim) {
+		return func(merger, owner int, c *round.Claim) {
 			if merger == who && slices.Contains(whose, owner) {
-				c.Digest = other
+				c.Merged = other
 			}
 		}
 	}
 	signs := func(from int, signed bool, to ...int) lie {
-		return func(merger, owner int, c *planner.Claim) {
+		return func(merger, owner int, c *round.Claim) {
 			if len(c.Inputs) > 0 && slices.Contains(to, merger) && owner == 1 {
-				c.Inputs[from] = planner.Input{Digest: other, Signature: []byte("none")}
+				c.Inputs[from] = round.Input{Digest: other, Signature: []byte("none")}
 				if signed {
-					c.Inputs[from].Signature = []byte(name(from) + other)
+					c.Inputs[from].Signature = []byte(name(from) + other.String())
 				}
 			}
 		}
@@ -104,10 +114,10 @@ func TestWhoIsLeftOutForClaims(t *testing.T) {
 		{"all merge alike", 3, nil, "", ""},
 		{"an owner merges wrongly and tells all the same", 3, merges(1, 1), "sl-1", "sl-1: it merged it otherwise than most who merged sl-1's part"},
 		{"a witness lies", 3, merges(2, 1), "sl-2", "sl-2: it merged it otherwise than most who merged sl-1's part"},
-		{"two of three lie alike", 3, func(m, o int, c *planner.Claim) { merges(1, 1)(m, o, c); merges(2, 1)(m, o, c) }, "sl-3", "sl-3: it merged it otherwise"},
-		{"three say three things", 3, func(m, o int, c *planner.Claim) {
+		{"two of three lie alike", 3, func(m, o int, c *round.Claim) { merges(1, 1)(m, o, c); merges(2, 1)(m, o, c) }, "sl-3", "sl-3: it merged it otherwise"},
+		{"three say three things", 3, func(m, o int, c *round.Claim) {
 			if merges(1, 1)(m, o, c); m == 2 && o == 1 {
-				c.Digest = strings.Repeat("d", 64)
+				c.Merged = digest("%s", strings.Repeat("d", 64))
 			}
 		}, "", "sl-1 and sl-2 do not agree on what sl-1's part merges to: one of them merges wrongly; sl-1 and sl-3 do not agree"},
 		{"an owner merges wrongly before a single witness", 2, merges(1, 1), "", "sl-1 and sl-2 do not agree on what sl-1's part merges to"},
@@ -117,24 +127,24 @@ func TestWhoIsLeftOutForClaims(t *testing.T) {
 		{"a witness reports what nobody has signed", 2, signs(4, false, 2), "sl-2", "sl-2: it reports a digest of what sl-4 sent it that sl-4 has not signed"},
 		{"an owner does", 3, signs(4, false, 1), "sl-1", "sl-1: it reports a digest"},
 		{"all report the same that nobody has signed", 3, signs(4, false, 1, 2, 3), "", ""}, // then nobody doubts it
-		{"a claim is left out", 2, func(m, o int, c *planner.Claim) {
+		{"a claim is left out", 2, func(m, o int, c *round.Claim) {
 			if m == 2 && o == 1 {
 				c.Owner = -1
 			}
 		}, "sl-2", "sl-2: its report lacks what it merged"},
-		{"claims on another's part", 2, func(m, o int, c *planner.Claim) {
+		{"claims on another's part", 2, func(m, o int, c *round.Claim) {
 			if m == 2 && o == 1 {
 				c.Owner = 0
 			}
 		}, "sl-2", "sl-2: its report lacks"},
-		{"an input too few", 2, func(m, o int, c *planner.Claim) {
+		{"an input too few", 2, func(m, o int, c *round.Claim) {
 			if m == 2 && o == 1 {
 				c.Inputs = c.Inputs[1:]
 			}
 		}, "sl-2", "sl-2: its report lacks"},
-		{"an owner seals what it does not claim", 2, func(m, o int, c *planner.Claim) {
+		{"an owner seals what it does not claim", 2, func(m, o int, c *round.Claim) {
 			if m == 1 && o == 1 && c.Inputs == nil { // the seal
-				c.Digest = other
+				c.Merged = other
 			}
 		}, "sl-1", "sl-1: it sealed another digest"},
 	} {
@@ -174,15 +184,15 @@ func TestAnOwnerThatIsConvictedConvictsNobody(t *testing.T) {
 		b := newWitnessed(t, k, 6, 3)
 		b.ready(1, 0, 1, 2, 3, 4, 5)
 		b.follow()
-		other := strings.Repeat("e", 64)
-		b.claims(func(merger, owner int, c *planner.Claim) {
+		other := digest("%s", strings.Repeat("e", 64))
+		b.claims(func(merger, owner int, c *round.Claim) {
 			if merger == 2 && owner == 1 {
-				c.Digest = other
+				c.Merged = other
 			}
 		})
 		done := b.reports[id(2)].Done
 		done.ShardDigests = slices.Clone(done.ShardDigests)
-		done.ShardDigests[1] = other
+		done.ShardDigests[1] = other.String()
 		why := b.follow()
 		if text := why.Detail; !strings.Contains(text, "sl-1: it sealed digest") || strings.Contains(text, "sl-2:") || strings.Contains(text, "agree") {
 			t.Errorf("%d merge each part: %s", k, why)
@@ -193,7 +203,7 @@ func TestAnOwnerThatIsConvictedConvictsNobody(t *testing.T) {
 // again has sessions offer what they trained after a skipped Sync.
 func (b *table) again(sessions ...int) {
 	for _, i := range sessions {
-		b.reports[id(i)] = planner.Report{Ready: &planner.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}, At: b.now}
+		b.reports[id(i)] = planner.Report{Ready: &round.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}, At: b.now}
 	}
 }
 
@@ -208,9 +218,9 @@ func TestAPairThatDisagreesIsParted(t *testing.T) {
 			if b.contract().Round() > 0 {
 				break
 			}
-			b.claims(func(merger, owner int, c *planner.Claim) {
+			b.claims(func(merger, owner int, c *round.Claim) {
 				if merger == liar && owner == liar {
-					c.Digest = strings.Repeat("e", 64)
+					c.Merged = digest("%s", strings.Repeat("e", 64))
 				}
 			})
 			b.follow()
@@ -229,9 +239,9 @@ func TestAPairThatDisagreesIsParted(t *testing.T) {
 	b.ready(1, 0, 1)
 	b.follow()
 	for range 30 { // two alone: whoever lies, nothing is ever committed
-		b.claims(func(merger, owner int, c *planner.Claim) {
+		b.claims(func(merger, owner int, c *round.Claim) {
 			if merger == 0 && owner == 1 {
-				c.Digest = strings.Repeat("e", 64)
+				c.Merged = digest("%s", strings.Repeat("e", 64))
 			}
 		})
 		b.follow()
@@ -365,7 +375,7 @@ func TestWitnessesThatComeAndGoSitOut(t *testing.T) {
 	skips := 0
 	for range 40 {
 		for i := range 7 {
-			b.reports[id(i)] = planner.Report{At: b.now, Ready: &planner.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}}
+			b.reports[id(i)] = planner.Report{At: b.now, Ready: &round.Ready{Seq: b.contract().Sessions[id(i)].SkippedSeq + 1, Weight: 1}}
 		}
 		b.now = b.now.Add(5 * time.Second)
 		b.follow()

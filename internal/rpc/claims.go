@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
@@ -20,25 +19,11 @@ func boundedClaims(claims []*swarmv1.MergeClaim) bool {
 	})
 }
 
-// leadClaims are claims as the leader judges them.
-func leadClaims(claims []round.Claim) []planner.Claim {
-	var out []planner.Claim
-	for _, c := range claims {
-		l := planner.Claim{Owner: c.Owner, Digest: c.Shard().String()}
-		for _, in := range c.Inputs {
-			l.Inputs = append(l.Inputs, planner.Input{Digest: in.Digest.String(), Signature: in.Signature})
-		}
-		out = append(out, l)
-	}
-	return out
-}
-
 // inputSigned returns what reports whether a contributor of the contract's plan has signed an input.
-func (s *seals) inputSigned(view *state.State, c *state.Contract, plan merge.Digest) func(contributor, owner int, in planner.Input) bool {
+func (s *seals) inputSigned(view *state.State, c *state.Contract, plan merge.Digest) func(contributor, owner int, in round.Input) bool {
 	parts := c.Plan.Participants
-	return func(contributor, owner int, in planner.Input) bool {
+	return func(contributor, owner int, in round.Input) bool {
 		n := view.Nodes[parts[contributor].Node]
-		digest, err := parseDigest(in.Digest)
-		return n != nil && err == nil && s.Valid(n.PeerID, exchange.InputMessage(plan, contributor, owner, digest), in.Signature)
+		return n != nil && s.Valid(n.PeerID, exchange.InputMessage(plan, contributor, owner, in.Digest), in.Signature)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
-	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/internal/round/onwire"
@@ -54,7 +53,7 @@ func TestNoClaimsWithoutWitnesses(t *testing.T) {
 	claims := []round.Claim{{Merged: model}} // not what its owner gave
 	msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: &swarmv1.Done{
 		Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-		ShardsDigest: merge.Combine([]merge.Digest{shard, model}).String(), Claims: onwire.FromClaims(claims),
+		ShardsDigest: merge.Combine([]merge.Digest{shard, model}).String(), Claims: onwire.Report(&round.Report{Done: &round.Done{Claims: claims}}).GetDone().GetClaims(),
 	}}}}
 	signReport(t, "sl-a", key, msg)
 	_, err := a.sessions().Report(t.Context(), with(a, msg))
@@ -80,7 +79,7 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 	done := func(change func(claims []*swarmv1.MergeClaim)) *swarmv1.ReportRequest {
 		d := &swarmv1.Done{
 			Round: 1, Attempt: 1, ModelDigest: model.String(), ShardDigests: []string{shard.String(), model.String()},
-			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: onwire.FromClaims(claims), ShardsDigest: out.ShardsDigest.String(),
+			Signature: must(key.Sign(exchange.AttestationMessage(out)))(t), Claims: onwire.Report(&round.Report{Done: &round.Done{Claims: claims}}).GetDone().GetClaims(), ShardsDigest: out.ShardsDigest.String(),
 		}
 		msg := &swarmv1.ReportRequest{Sessions: []*swarmv1.SessionReport{{Session: idA, Contract: "study", Run: 1, Done: d}}}
 		signReport(t, "sl-a", key, msg)
@@ -126,12 +125,12 @@ func TestClaimsAreSignedWhole(t *testing.T) {
 		t.Errorf("it signs nothing for the ledger then: %v", err)
 	}
 	reports := s.lead.Reports()
-	got := reports[len(reports)-1].Done
-	if got == nil || len(got.Claims) != 1 || got.Claims[0].Digest != shard.String() || len(got.Claims[0].Inputs) != 1 {
+	got := reports[len(reports)-1]
+	if got.Done == nil || len(got.Done.Claims) != 1 || got.Done.Claims[0].Shard() != shard || len(got.Done.Claims[0].Inputs) != 1 {
 		t.Fatalf("recorded %+v", got)
 	}
-	in := got.Claims[0].Inputs[0]
-	if !got.Signed(0, 0, in) || got.Signed(0, 1, in) || got.Signed(0, 0, planner.Input{Digest: shard.String(), Signature: in.Signature}) {
+	in := got.Done.Claims[0].Inputs[0]
+	if !got.Signed(0, 0, in) || got.Signed(0, 1, in) || got.Signed(0, 0, round.Input{Digest: shard, Signature: in.Signature}) {
 		t.Error("a signature holds for what it is not of, or not for what it is of")
 	}
 }

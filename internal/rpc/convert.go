@@ -10,6 +10,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/planner/explain"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc/proven"
 	"github.com/swarmd/swarmd/internal/text"
 	"github.com/swarmd/swarmd/merge"
@@ -214,44 +215,26 @@ func summaryToProto(c *state.Contract) *swarmv1.ContractSummary {
 	return out
 }
 
-// reportFromProto takes what a session of the node reports.
+// reportFromProto takes what a session of the node reports, but for what came out of an attempt: see takeDone.
 func reportFromProto(node string, x *swarmv1.SessionReport) planner.Report {
-	out := planner.Report{Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber()}
-	if r := x.GetReady(); r != nil {
-		out.Ready = &planner.Ready{Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(), Refuses: refusedFromProto(r.GetRefuses())}
+	out := planner.Report{
+		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Node: node, Number: x.GetNumber(),
+		Ready: onwire.FromReady(x.GetReady()), Failed: onwire.FromFailed(x.GetFailed()), Progress: onwire.FromProgress(x.GetProgress()),
+		Held: onwire.FromHeld(x.GetHeld()[:min(len(x.GetHeld()), maxHeld)]),
 	}
-	if d := x.GetDone(); d != nil {
-		out.Done = &planner.Done{
-			Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(),
-			ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(), StateDigest: d.GetStateDigest(),
-			ShardsDigest: d.GetShardsDigest(), UpdateSquares: d.GetUpdateSquares(),
-		}
+	if out.Ready != nil {
+		out.Ready.Refuses = refusedFromProto(out.Ready.Refuses)
 	}
-	for _, h := range x.GetHeld()[:min(len(x.GetHeld()), maxHeld)] {
-		out.Held = append(out.Held, planner.Held{
-			Round: h.GetRound(), Digest: text.Cut(h.GetDigest(), maxShortText), StateDigest: text.Cut(h.GetStateDigest(), maxShortText),
-		})
+	for i, h := range out.Held {
+		out.Held[i].Digest, out.Held[i].State = text.Cut(h.Digest, maxShortText), text.Cut(h.State, maxShortText)
 	}
-	if f := x.GetFailed(); f != nil {
-		out.Failed = &planner.Failed{
-			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: spoken(f.GetReason(), maxReason),
-			Bytes: f.GetBytesReceived(), HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
-		}
+	if out.Failed != nil {
+		out.Failed.Reason = spoken(out.Failed.Reason, maxReason)
 	}
-	if p := x.GetProgress(); p != nil {
-		out.Progress = &planner.Progress{
-			Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
-			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: spoken(p.GetPhase(), maxShortText),
-		}
+	if out.Progress != nil {
+		out.Progress.Phase = spoken(out.Progress.Phase, maxShortText)
 	}
 	return out
-}
-
-func progressToProto(p planner.Progress) *swarmv1.Progress {
-	return &swarmv1.Progress{
-		Round: p.Round, Loss: p.Loss, Metric: p.Metric, HasLoss: p.HasLoss, HasMetric: p.HasMetric,
-		EpochsDone: p.EpochsDone, TotalEpochs: p.TotalEpochs, Phase: p.Phase,
-	}
 }
 
 // statusToProto joins what is committed with what the leader knows.
@@ -262,7 +245,7 @@ func statusToProto(leader string, view *swarmv1.ContractView, st planner.Status)
 	}
 	for _, x := range view.GetSessions() {
 		if p, ok := st.Progress[x.GetId()]; ok {
-			x.Progress = progressToProto(p)
+			x.Progress = onwire.Progress(&p)
 		}
 	}
 	for i := range st.Recent {

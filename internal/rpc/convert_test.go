@@ -11,6 +11,8 @@ import (
 	swarmv1 "github.com/swarmd/swarmd/api/swarm/v1"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
+	"github.com/swarmd/swarmd/internal/round/onwire"
 	"github.com/swarmd/swarmd/internal/rpc"
 	"github.com/swarmd/swarmd/merge"
 )
@@ -135,23 +137,22 @@ func TestReportCarriesEveryField(t *testing.T) {
 		Progress: &swarmv1.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
 		Held:     []*swarmv1.HeldModel{{Round: 18, Digest: "h"}},
 		Number:   20, Signature: []byte{21},
-		Proofs: []*swarmv1.RoundProof{{}}, // verified before the leader has them
+		Proofs: []*swarmv1.RoundProof{{}}, // verified before the leader has them, as Done is
 	}
 	for _, m := range []proto.Message{wire, wire.GetReady(), wire.GetDone(), wire.GetFailed(), wire.GetProgress()} {
 		full(t, m) // so that a new field is not forgotten above
 	}
 	want := planner.Report{
 		Session: "s", Contract: "c", Run: 1, Node: "n", Number: 20,
-		Ready:    &planner.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
-		Done:     &planner.Done{Round: 5, Attempt: 6, ModelDigest: "m", ShardDigests: []string{"x"}, Signature: []byte{7}, StateDigest: "z", ShardsDigest: "v", UpdateSquares: []float64{17}},
-		Failed:   &planner.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", Bytes: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
-		Progress: &planner.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
-		Held:     []planner.Held{{Round: 18, Digest: "h"}},
+		Ready:    &round.Ready{Seq: 2, BaseRound: 3, BaseDigest: "d", Weight: 4, UpdateNorm: 16, Refuses: []string{"sl-9"}},
+		Failed:   &round.Failed{Round: 8, Attempt: 9, Blamed: "b", Reason: "r", BytesReceived: 10, HeardFrom: "f", Code: "THIRD_OWNER"},
+		Progress: &round.Progress{Round: 11, Loss: 12, Metric: 13, HasLoss: true, HasMetric: true, EpochsDone: 14, TotalEpochs: 15, Phase: "training"},
+		Held:     []round.Model{{Round: 18, Digest: "h"}},
 	}
 	if d := cmp.Diff(rpc.ReportFromProto("n", wire), want); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(rpc.ProgressToProto(*want.Progress), wire.GetProgress(), cmp.Comparer(proto.Equal)); d != "" {
+	if d := cmp.Diff(onwire.Progress(want.Progress), wire.GetProgress(), cmp.Comparer(proto.Equal)); d != "" {
 		t.Error(d)
 	}
 }

@@ -13,7 +13,6 @@ var (
 	TermsToProto      = termsToProto
 	TermsFromProto    = termsFromProto
 	ReportFromProto   = reportFromProto
-	ProgressToProto   = progressToProto
 	SessionToProto    = sessionToProto
 	PlanToProto       = planToProto
 	CommittedToProto  = committedToProto

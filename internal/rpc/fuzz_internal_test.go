@@ -45,12 +45,12 @@ func FuzzReport(f *testing.F) {
 				t.Errorf("%d models are held", len(r.Held))
 			}
 			for _, h := range r.Held {
-				if len(h.Digest) > maxShortText || len(h.StateDigest) > maxShortText {
+				if len(h.Digest) > maxShortText || len(h.State) > maxShortText {
 					t.Errorf("held %+v", h)
 				}
 			}
-			if claims, err := onwire.Claims(x.GetDone().GetClaims()); err == nil && len(leadClaims(claims)) > maxShards {
-				t.Errorf("%d claims", len(claims))
+			if d, err := onwire.FromDone(x.GetDone()); err == nil && d != nil && len(d.Claims) > maxShards {
+				t.Errorf("%d claims", len(d.Claims))
 			}
 			if r.Failed != nil {
 				shown(t, r.Failed.Reason, maxReason)

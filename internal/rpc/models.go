@@ -13,6 +13,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 // modelService tells who holds models, and has the ledger note who lets them out.
@@ -38,7 +39,7 @@ func models(view *state.State, c *state.Contract, st planner.Status) *swarmv1.Li
 	if c.Terms != nil {
 		out.Layout, out.Method = c.Terms.Layout, c.Terms.Method
 	}
-	by := map[planner.Held]*swarmv1.Model{}
+	by := map[round.Model]*swarmv1.Model{}
 	for id, held := range st.Held {
 		x := c.Sessions[id]
 		if x == nil || x.Run != c.Run || view.Nodes[x.Node] == nil || !view.Nodes[x.Node].Live {
@@ -63,8 +64,8 @@ func models(view *state.State, c *state.Contract, st planner.Status) *swarmv1.Li
 }
 
 // modelToProto adds what the leader knows of a model that is held.
-func modelToProto(c *state.Contract, st planner.Status, h planner.Held) *swarmv1.Model {
-	m := &swarmv1.Model{Round: h.Round, Digest: h.Digest, StateDigest: h.StateDigest}
+func modelToProto(c *state.Contract, st planner.Status, h round.Model) *swarmv1.Model {
+	m := &swarmv1.Model{Round: h.Round, Digest: h.Digest, StateDigest: h.State}
 	for _, r := range st.Recent {
 		if r.Round == h.Round && r.Digest == h.Digest {
 			m.CommittedUnixMs = r.CommittedMS

@@ -8,6 +8,7 @@ import (
 	"github.com/swarmd/swarmd/api/swarm/v1/swarmv1connect"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
+	"github.com/swarmd/swarmd/internal/round"
 )
 
 func (p *peer) models(t *testing.T, contract string) (*swarmv1.ListModelsResponse, error) {
@@ -51,8 +52,8 @@ func TestListModels(t *testing.T) {
 	if err != nil || len(got.GetModels()) != 0 || !strings.Contains(got.GetNote(), "the model of round 1 is held by no node that runs: last by sl-a, sl-b") {
 		t.Errorf("held by nobody: %v, %v", got, err)
 	}
-	s.lead.Answer = planner.Status{Leading: true, Held: map[string][]planner.Held{
-		idB: {{Round: 1, Digest: second}}, idA: {{Round: 1, Digest: second}, {Round: 0, Digest: first, StateDigest: second}}, idC: {{Round: 9, Digest: first}},
+	s.lead.Answer = planner.Status{Leading: true, Held: map[string][]round.Model{
+		idB: {{Round: 1, Digest: second}}, idA: {{Round: 1, Digest: second}, {Round: 0, Digest: first, State: second}}, idC: {{Round: 9, Digest: first}},
 	}}
 	got, err = a.models(t, "study")
 	if err != nil || len(got.GetModels()) != 2 || got.GetNote() != "" || got.GetRun() != 1 || got.GetMethod() != "mean" {

@@ -135,13 +135,10 @@ func (s *sessionService) take(ctx context.Context, view *state.State, node *stat
 			continue
 		}
 		r := reportFromProto(node.Name, x)
-		if r.Done != nil && stale(c, x) {
-			r.Done = nil
-		}
-		if r.Done != nil {
-			if err := s.seals.checkDone(view, c, node, x, r.Done); err != nil {
+		if d := x.GetDone(); d != nil && !stale(c, x) {
+			if err := s.seals.takeDone(view, c, node, &r, d); err != nil {
 				s.cfg.Log.WarnContext(ctx, "refused report of a merge", "node", node.Name, "contract", x.GetContract(), "err", err)
-				r.Done, bad = nil, err
+				bad = err
 			}
 		}
 		var err error

@@ -16,6 +16,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/delta"
+	"github.com/swarmd/swarmd/internal/round"
 	"github.com/swarmd/swarmd/merge"
 	"github.com/swarmd/swarmd/merge/exchange"
 )
@@ -247,7 +248,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 	msg.Sessions[0].Done.ShardDigests, msg.Sessions[0].Done.StateDigest = []string{shard.String()}, "no digest"
 	wantReason(t, "malformed state", send(a), "BAD_REQUEST")
 	got := s.lead.Reports()
-	if len(got) != 7 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() || got[0].Done.Unsealed != "" {
+	if len(got) != 7 || got[0].Done == nil || got[0].Node != "sl-a" || got[0].Done.StateDigest != optimiser.String() || got[0].Unsealed != "" {
 		t.Errorf("recorded %+v", got)
 	}
 	for _, refused := range got[1:] {
@@ -261,7 +262,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 		if err := send(a); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := s.lead.Reports(); got[len(got)-1].Done == nil || got[len(got)-1].Done.Unsealed != "sl-a" {
+		if got := s.lead.Reports(); got[len(got)-1].Done == nil || got[len(got)-1].Unsealed != "sl-a" {
 			t.Errorf("%s: recorded %+v", name, got[len(got)-1])
 		}
 	}
@@ -269,7 +270,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 	if err := send(a); err != nil {
 		t.Error(err)
 	}
-	if got := s.lead.Reports(); got[len(got)-1].Done == nil || got[len(got)-1].Done.Unsealed != "" || got[len(got)-1].Done.ShardsDigest != out.ShardsDigest.String() {
+	if got := s.lead.Reports(); got[len(got)-1].Done == nil || got[len(got)-1].Unsealed != "" || got[len(got)-1].Done.ShardsDigest != out.ShardsDigest.String() {
 		t.Errorf("recorded %+v", got[len(got)-1])
 	}
 	s.lead.Asked = 1
@@ -298,7 +299,7 @@ func TestStatus(t *testing.T) {
 	s.lead.Answer = planner.Status{
 		Leading: true, Waiting: planner.Waiting{Kind: planner.WaitPeers, Have: []string{"sl-a"}, Need: 2, Since: since},
 		Recent:   []state.CommittedRound{{Round: 1}, {Round: 2}},
-		Progress: map[string]planner.Progress{idA: {Loss: 0.5, HasLoss: true}},
+		Progress: map[string]round.Progress{idA: {Loss: 0.5, HasLoss: true}},
 	}
 	p := s.as("/swarm/swci")
 	res, err := p.contracts().GetContractStatus(t.Context(), with(p, &swarmv1.GetContractStatusRequest{Contract: "study"}))

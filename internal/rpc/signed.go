@@ -22,59 +22,59 @@ func stale(c *state.Contract, x *swarmv1.SessionReport) bool {
 	return c.Plan == nil || x.GetRun() != c.Run || d.GetRound() != c.Plan.Round || d.GetAttempt() != c.Plan.Attempt
 }
 
-// checkDone verifies that the node signed for the ledger what it says came out of the running attempt. It notes an owner whose seal on the
-// digest of its shard is missing, if the report has these, and what is claimed of shards with witnesses. That all the rest is the
-// node's own word is the caller's matter.
-func (s *seals) checkDone(view *state.State, c *state.Contract, node *state.Node, x *swarmv1.SessionReport, done *planner.Done) (err error) {
-	d := x.GetDone()
+// takeDone verifies that the node signed for the ledger what it says came out of the running attempt, and has its report say so then. It
+// notes an owner whose seal on the digest of its shard is missing, if these are reported. That all the rest is the node's own word is the
+// caller's matter.
+func (s *seals) takeDone(view *state.State, c *state.Contract, node *state.Node, r *planner.Report, d *swarmv1.Done) error {
+	done, err := onwire.FromDone(d)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
 	out := exchange.Outcome{
-		Contract: x.GetContract(), Run: x.GetRun(), Round: d.GetRound(), Number: d.GetAttempt(), Node: node.Name,
+		Contract: r.Contract, Run: r.Run, Round: done.Round, Number: done.Attempt, Node: node.Name,
 	}
 	if out.Plan, out.Ledger, err = s.planDigests(view, c); err != nil {
 		return err
 	}
-	if out.ModelDigest, err = parseDigest(d.GetModelDigest()); err != nil {
+	if out.ModelDigest, err = parseDigest(done.ModelDigest); err != nil {
 		return err
 	}
-	if out.ShardsDigest, err = parseDigest(d.GetShardsDigest()); err != nil {
+	if out.ShardsDigest, err = parseDigest(done.ShardsDigest); err != nil {
 		return err
 	}
-	shards, err := shardDigests(c, d, out.ShardsDigest)
+	shards, err := shardDigests(c, done, out.ShardsDigest)
 	if err != nil {
 		return err
 	}
-	if d.GetStateDigest() != "" {
-		if out.StateDigest, err = parseDigest(d.GetStateDigest()); err != nil {
+	if done.StateDigest != "" {
+		if out.StateDigest, err = parseDigest(done.StateDigest); err != nil {
 			return err
 		}
 	}
-	claims, err := onwire.Claims(d.GetClaims())
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBadRequest, err)
-	}
-	if len(claims) > 0 && c.Plan.Witnesses == 0 { // nobody would judge them, and what they say stands for a signature
+	if len(done.Claims) > 0 && c.Plan.Witnesses == 0 { // nobody would judge them, and what they say stands for a signature
 		return fmt.Errorf("%w: node %s reports claims of parts that have no witnesses", ErrBadRequest, node.Name)
 	}
-	if !round.Disagrees(shards, claims) && !s.Valid(node.PeerID, exchange.AttestationMessage(out), d.GetSignature()) {
+	if !round.Disagrees(shards, done.Claims) && !s.Valid(node.PeerID, exchange.AttestationMessage(out), done.Signature) {
 		return fmt.Errorf("%w: node %s did not sign its report of %s round %d attempt %d",
-			ErrSignature, node.Name, x.GetContract(), d.GetRound(), d.GetAttempt())
+			ErrSignature, node.Name, r.Contract, done.Round, done.Attempt)
 	}
 	if len(shards) > 0 {
-		done.Unsealed = s.unsealed(view, c, out, shards, d.GetSeals())
+		r.Unsealed = s.unsealed(view, c, out, shards, done.Seals)
 	}
-	done.Claims, done.Signed = leadClaims(claims), s.inputSigned(view, c, out.Plan)
+	done.Seals = nil // the leader goes by what was found here, and keeps reports for long
+	r.Done, r.Signed = done, s.inputSigned(view, c, out.Plan)
 	return nil
 }
 
 // shardDigests are those that a report has: of all shards, or of none. With witnesses the leader needs them of all.
-func shardDigests(c *state.Contract, d *swarmv1.Done, over merge.Digest) (shards []merge.Digest, _ error) {
-	if len(d.GetShardDigests()) == 0 && c.Plan.Witnesses == 0 {
+func shardDigests(c *state.Contract, d *round.Done, over merge.Digest) (shards []merge.Digest, _ error) {
+	if len(d.ShardDigests) == 0 && c.Plan.Witnesses == 0 {
 		return nil, nil
 	}
-	if len(d.GetShardDigests()) != len(c.Plan.Participants) {
-		return nil, fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.GetShardDigests()), len(c.Plan.Participants))
+	if len(d.ShardDigests) != len(c.Plan.Participants) {
+		return nil, fmt.Errorf("%w: %d shards of %d participants", ErrBadRequest, len(d.ShardDigests), len(c.Plan.Participants))
 	}
-	for _, text := range d.GetShardDigests() {
+	for _, text := range d.ShardDigests {
 		shard, err := parseDigest(text)
 		if err != nil {
 			return nil, err

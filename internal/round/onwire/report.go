@@ -18,6 +18,7 @@ func Report(r *round.Report) *swarmv1.SessionReport {
 	}
 	out := &swarmv1.SessionReport{
 		Session: r.Session, Contract: r.Contract, Run: r.Run, Number: r.Number, Signature: r.Signature, Done: doneToProto(r.Done),
+		Progress: Progress(r.Progress),
 	}
 	if x := r.Ready; x != nil {
 		out.Ready = &swarmv1.Ready{
@@ -29,12 +30,6 @@ func Report(r *round.Report) *swarmv1.SessionReport {
 			Round: x.Round, Attempt: x.Attempt, Blamed: x.Blamed, Reason: x.Reason, BytesReceived: x.BytesReceived, HeardFrom: x.HeardFrom, Code: x.Code,
 		}
 	}
-	if x := r.Progress; x != nil {
-		out.Progress = &swarmv1.Progress{
-			Round: x.Round, Loss: x.Loss, Metric: x.Metric, HasLoss: x.HasLoss, HasMetric: x.HasMetric, EpochsDone: x.EpochsDone,
-			TotalEpochs: x.TotalEpochs, Phase: x.Phase,
-		}
-	}
 	for _, m := range r.Held {
 		out.Held = append(out.Held, &swarmv1.HeldModel{Round: m.Round, Digest: m.Digest, StateDigest: m.State})
 	}
@@ -44,42 +39,75 @@ func Report(r *round.Report) *swarmv1.SessionReport {
 	return out
 }
 
+// Progress is what a program tells of its training; nil for nil.
+func Progress(p *round.Progress) *swarmv1.Progress {
+	if p == nil {
+		return nil
+	}
+	return &swarmv1.Progress{
+		Round: p.Round, Loss: p.Loss, Metric: p.Metric, HasLoss: p.HasLoss, HasMetric: p.HasMetric, EpochsDone: p.EpochsDone,
+		TotalEpochs: p.TotalEpochs, Phase: p.Phase,
+	}
+}
+
 // FromReport reads what a session says, but for its proofs' participants. It is an error if a digest in a claim has another length.
 func FromReport(x *swarmv1.SessionReport) (*round.Report, error) {
 	out := &round.Report{
 		Session: x.GetSession(), Contract: x.GetContract(), Run: x.GetRun(), Number: x.GetNumber(), Signature: x.GetSignature(),
-	}
-	if r := x.GetReady(); r != nil {
-		out.Ready = &round.Ready{
-			Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(),
-			Refuses: r.GetRefuses(),
-		}
-	}
-	if f := x.GetFailed(); f != nil {
-		out.Failed = &round.Failed{
-			Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: f.GetReason(), BytesReceived: f.GetBytesReceived(),
-			HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
-		}
-	}
-	if p := x.GetProgress(); p != nil {
-		out.Progress = &round.Progress{
-			Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
-			EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
-		}
-	}
-	for _, h := range x.GetHeld() {
-		out.Held = append(out.Held, round.Model{Round: h.GetRound(), Digest: h.GetDigest(), State: h.GetStateDigest()})
+		Ready: FromReady(x.GetReady()), Failed: FromFailed(x.GetFailed()), Progress: FromProgress(x.GetProgress()), Held: FromHeld(x.GetHeld()),
 	}
 	var err error
 	for _, p := range x.GetProofs() {
 		proof := &round.Proof{Plan: Plan(p.GetPlan()), Layout: p.GetLayoutDigest()}
-		if proof.Done, err = done(p.GetDone()); err != nil {
+		if proof.Done, err = FromDone(p.GetDone()); err != nil {
 			return nil, err
 		}
 		out.Proofs = append(out.Proofs, proof)
 	}
-	out.Done, err = done(x.GetDone())
+	out.Done, err = FromDone(x.GetDone())
 	return out, err
+}
+
+// FromReady reads what a session offers; nil for nil.
+func FromReady(r *swarmv1.Ready) *round.Ready {
+	if r == nil {
+		return nil
+	}
+	return &round.Ready{
+		Seq: r.GetSeq(), BaseRound: r.GetBaseRound(), BaseDigest: r.GetBaseDigest(), Weight: r.GetWeight(), UpdateNorm: r.GetUpdateNorm(),
+		Refuses: r.GetRefuses(),
+	}
+}
+
+// FromFailed reads why an attempt was given up; nil for nil.
+func FromFailed(f *swarmv1.Failed) *round.Failed {
+	if f == nil {
+		return nil
+	}
+	return &round.Failed{
+		Round: f.GetRound(), Attempt: f.GetAttempt(), Blamed: f.GetBlamed(), Reason: f.GetReason(), BytesReceived: f.GetBytesReceived(),
+		HeardFrom: f.GetHeardFrom(), Code: f.GetCode(),
+	}
+}
+
+// FromProgress reads what a program tells of its training; nil for nil.
+func FromProgress(p *swarmv1.Progress) *round.Progress {
+	if p == nil {
+		return nil
+	}
+	return &round.Progress{
+		Round: p.GetRound(), Loss: p.GetLoss(), Metric: p.GetMetric(), HasLoss: p.GetHasLoss(), HasMetric: p.GetHasMetric(),
+		EpochsDone: p.GetEpochsDone(), TotalEpochs: p.GetTotalEpochs(), Phase: p.GetPhase(),
+	}
+}
+
+// FromHeld reads which models a node can give out.
+func FromHeld(held []*swarmv1.HeldModel) []round.Model {
+	var out []round.Model
+	for _, h := range held {
+		out = append(out, round.Model{Round: h.GetRound(), Digest: h.GetDigest(), State: h.GetStateDigest()})
+	}
+	return out
 }
 
 // Answer is what an SN says to a report.
@@ -97,15 +125,16 @@ func doneToProto(d *round.Done) *swarmv1.Done {
 	}
 	return &swarmv1.Done{
 		Round: d.Round, Attempt: d.Attempt, ModelDigest: d.ModelDigest, StateDigest: d.StateDigest, ShardsDigest: d.ShardsDigest,
-		ShardDigests: d.ShardDigests, Signature: d.Signature, UpdateSquares: d.UpdateSquares, Seals: d.Seals, Claims: FromClaims(d.Claims),
+		ShardDigests: d.ShardDigests, Signature: d.Signature, UpdateSquares: d.UpdateSquares, Seals: d.Seals, Claims: claimsToProto(d.Claims),
 	}
 }
 
-func done(d *swarmv1.Done) (*round.Done, error) {
+// FromDone reads what came out of an attempt; nil for nil. It is an error if a digest in a claim has another length.
+func FromDone(d *swarmv1.Done) (*round.Done, error) {
 	if d == nil {
 		return nil, nil
 	}
-	claims, err := Claims(d.GetClaims())
+	claims, err := claims(d.GetClaims())
 	return &round.Done{
 		Round: d.GetRound(), Attempt: d.GetAttempt(), ModelDigest: d.GetModelDigest(), StateDigest: d.GetStateDigest(),
 		ShardsDigest: d.GetShardsDigest(), ShardDigests: d.GetShardDigests(), Signature: d.GetSignature(), UpdateSquares: d.GetUpdateSquares(),
@@ -113,8 +142,7 @@ func done(d *swarmv1.Done) (*round.Done, error) {
 	}, err
 }
 
-// FromClaims are claims as a report carries them.
-func FromClaims(claims []round.Claim) []*swarmv1.MergeClaim {
+func claimsToProto(claims []round.Claim) []*swarmv1.MergeClaim {
 	var out []*swarmv1.MergeClaim
 	for _, c := range claims {
 		m := &swarmv1.MergeClaim{Owner: uint32(c.Owner), Merged: c.Merged[:]} //nolint:gosec // an index of the plan
@@ -129,8 +157,8 @@ func FromClaims(claims []round.Claim) []*swarmv1.MergeClaim {
 	return out
 }
 
-// Claims reads the claims of a report. What they claim is the leader's to judge.
-func Claims(claims []*swarmv1.MergeClaim) ([]round.Claim, error) {
+// claims reads those of a report. What they claim is the leader's to judge.
+func claims(given []*swarmv1.MergeClaim) ([]round.Claim, error) {
 	var out []round.Claim
 	digest := func(into *merge.Digest, b []byte) error {
 		if len(b) != len(into) {
@@ -139,7 +167,7 @@ func Claims(claims []*swarmv1.MergeClaim) ([]round.Claim, error) {
 		copy(into[:], b)
 		return nil
 	}
-	for _, m := range claims {
+	for _, m := range given {
 		c := round.Claim{Owner: int(m.GetOwner()), Inputs: make([]round.Input, len(m.GetInputs()))}
 		err := digest(&c.Merged, m.GetMerged())
 		if err == nil && len(m.GetSums()) > 0 {
@@ -170,6 +198,6 @@ func FromProofFile(raw []byte) (*round.Proof, error) {
 	if err := proto.Unmarshal(raw, p); err != nil {
 		return nil, err
 	}
-	d, err := done(p.GetDone())
+	d, err := FromDone(p.GetDone())
 	return &round.Proof{Plan: Plan(p.GetPlan()), Layout: p.GetLayoutDigest(), Done: d}, err
 }
