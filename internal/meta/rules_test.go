@@ -31,6 +31,7 @@ var rules = []struct {
 	{"words", checkWords},
 	{"logs", checkLogs},
 	{"scripts", checkScripts},
+	{"sequential", checkSequential},
 	{"makefile", checkMakefile},
 	{"documents", checkDocuments},
 }
