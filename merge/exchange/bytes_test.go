@@ -40,6 +40,9 @@ func TestTheSameBytesWithoutWitnesses(t *testing.T) {
 		"normclip(factor=1.5)":   "41314b1665833651e274d3f600ce6d1f2a7721f61c6146fb6d218aa597384b35",
 		"fedadam(wire=bfloat16)": "8a65288fa3fd51794d93b9f430141673eaa21f76b81b7cbf9c503a37ef29e626",
 	} {
+		if !thorough && text != "geomedian" {
+			continue
+		}
 		l, _, _ := floats(t, 10, 1)
 		const n = 4
 		tr := newTraining(t, canonical(t, text), l, n, true, rand.New(rand.NewPCG(1, 2)))

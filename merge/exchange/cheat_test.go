@@ -192,7 +192,10 @@ func TestAnOwnersDistancesAreHeldToNorms(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"krum(f=1)", "multikrum(f=1,m=1)", "geomedian"} {
+	for k, text := range []string{"krum(f=1)", "multikrum(f=1,m=1)", "geomedian"} {
+		if !row(k) { // krum
+			continue
+		}
 		for name, change := range map[string]func([]byte){
 			"near and far": claim(0, 1e200), "itself near": claim(0, 1), "the others far": claim(1e17, 1e200),
 		} {

@@ -9,7 +9,10 @@ import (
 // TestScratchFilesDoNotShowContributions looks into the files that a stall, a method that needs whole models and an
 // optimiser make: others' parameters and their means must not be there, and the merge is that of a reference, byte for byte.
 func TestScratchFilesDoNotShowContributions(t *testing.T) {
-	for _, text := range []string{"mean", "geomedian", "fedadam"} {
+	for k, text := range []string{"mean", "geomedian", "fedadam"} {
+		if !row(k) { // mean
+			continue
+		}
 		t.Run(text, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, s, net, _, a := severed(t, text, pass, 0)
