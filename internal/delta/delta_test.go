@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -139,8 +140,19 @@ func change(r *rand.Rand, v *swarmv1.ContractView, peers *int) {
 
 // TestRebuiltViewsAreTheWholeOnes: whatever happens to a contract, and however many views a watcher skips, it sees what is
 // there.
-func TestRebuiltViewsAreTheWholeOnes(t *testing.T) {
-	for seed := range uint64(30) {
+func TestRebuiltViewsAreTheWholeOnes(t *testing.T) { rebuilt(t, 0, 6) }
+
+// TestRebuiltViewsAreTheWholeOnesForMinutes is the same for more seeds.
+func TestRebuiltViewsAreTheWholeOnesForMinutes(t *testing.T) {
+	if os.Getenv("SWARM_TEST_LONG") == "" {
+		t.Skip("takes minutes: SWARM_TEST_LONG=1 or make test-long")
+	}
+	rebuilt(t, 6, 60)
+}
+
+func rebuilt(t *testing.T, first, last uint64) {
+	t.Helper()
+	for seed := first; seed < last; seed++ {
 		r := rand.New(rand.NewPCG(seed, 14))
 		f, peers := &feeder{TB: t}, 1+r.IntN(40)
 		v := contract(peers)
