@@ -26,6 +26,7 @@ var gone = map[string]string{
 	`port ?hold|leftover`:   "port owner, orphan",
 	`take ?up`:              "adopt",
 	`(is|was|are) taken up`: "adopted",
+	`traits?`:               "capabilities",
 }
 
 // orders are verbs that a log message may not begin with: it says what happened, not what to do.

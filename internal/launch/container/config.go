@@ -20,7 +20,7 @@ const (
 )
 
 // config is what the engine is told. The Spec is complete.
-func (s Spec) config(role string, e traits) (*container.Config, *container.HostConfig, error) {
+func (s Spec) config(role string, can capabilities) (*container.Config, *container.HostConfig, error) {
 	mounts, err := s.mounts()
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (s Spec) config(role string, e traits) (*container.Config, *container.HostC
 	h := &container.HostConfig{
 		NetworkMode: network, IpcMode: container.IpcMode(s.ipcMode()), ReadonlyRootfs: true, Mounts: mounts,
 		CapDrop: []string{"ALL"}, CapAdd: s.CapAdd, SecurityOpt: append([]string{"no-new-privileges"}, s.SecurityOpt...),
-		GroupAdd: s.GroupAdd, Privileged: s.Privileged, LogConfig: e.logging,
+		GroupAdd: s.GroupAdd, Privileged: s.Privileged, LogConfig: can.logging,
 		Resources: container.Resources{
 			PidsLimit: &pids, Memory: s.Memory, MemorySwap: s.Memory, // swap counts in, so that the limit is one
 			NanoCPUs: int64(s.CPUs * 1e9), DeviceRequests: s.gpuRequests(),
@@ -56,8 +56,8 @@ func (s Spec) config(role string, e traits) (*container.Config, *container.HostC
 	if h.IpcMode.IsPrivate() || h.IpcMode.IsShareable() {
 		h.ShmSize = s.ShmSize
 	}
-	if e.init {
-		h.Init = &e.init
+	if can.init {
+		h.Init = &can.init
 	}
 	for _, text := range s.Devices {
 		d, err := parseDevice(text)

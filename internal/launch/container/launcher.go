@@ -26,8 +26,8 @@ type Launcher struct {
 	engine *engine.Engine
 	log    *slog.Logger
 
-	mu     sync.Mutex
-	traits *traits // nil: not asked yet
+	mu       sync.Mutex
+	detected *capabilities // nil: not asked yet
 }
 
 // New returns a Launcher. The engine stays the caller's to close, after all programs have ended.
@@ -65,18 +65,18 @@ func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := l.know(ctx)
+	can, err := l.detect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	id, err := l.launch(ctx, spec, role, t)
-	if err != nil && t.init && lacksInit(err) {
-		t.init = false
+	id, err := l.launch(ctx, spec, role, can)
+	if err != nil && can.init && lacksInit(err) {
+		can.init = false
 		l.mu.Lock()
-		l.traits.init = false
+		l.detected.init = false
 		l.mu.Unlock()
 		l.log.Debug("the engine has no init process for containers", "err", err)
-		id, err = l.launch(ctx, spec, role, t)
+		id, err = l.launch(ctx, spec, role, can)
 	}
 	if err != nil {
 		return nil, explainStart(err, spec)
@@ -85,15 +85,15 @@ func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program,
 }
 
 // launch makes a container and starts it.
-func (l *Launcher) launch(ctx context.Context, spec Spec, role string, t traits) (id string, err error) {
-	config, host, err := spec.config(role, t)
+func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capabilities) (id string, err error) {
+	config, host, err := spec.config(role, can)
 	if err != nil {
 		return "", err
 	}
 	if err := refuseSockets(l.engine.DaemonHost(), host.Mounts); err != nil {
 		return "", err
 	}
-	if t.podman {
+	if can.podman {
 		if err := missingSources(host.Mounts); err != nil {
 			return "", err
 		}

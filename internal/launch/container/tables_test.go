@@ -126,7 +126,7 @@ func TestConfigIsolates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, h, err := s.config(engine.RoleML, traits{init: true})
+	c, h, err := s.config(engine.RoleML, capabilities{init: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestConfigOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, h, err := s.config(engine.RoleML, traits{})
+	c, h, err := s.config(engine.RoleML, capabilities{})
 	if err != nil {
 		t.Fatal(err)
 	}

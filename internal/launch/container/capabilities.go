@@ -15,8 +15,8 @@ import (
 	"github.com/swarmd/swarmd/internal/launch/engine"
 )
 
-// traits are what engines differ in.
-type traits struct {
+// capabilities are what engines differ in. Those of Linux are the CapAdd of a Spec.
+type capabilities struct {
 	logging container.LogConfig
 	init    bool // it puts an init process into containers
 	podman  bool
@@ -24,48 +24,48 @@ type traits struct {
 	liveRestore bool
 }
 
-// know asks the engine once what it is like.
-func (l *Launcher) know(ctx context.Context) (traits, error) {
+// detect asks the engine once what it can do.
+func (l *Launcher) detect(ctx context.Context) (capabilities, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.traits != nil {
-		return *l.traits, nil
+	if l.detected != nil {
+		return *l.detected, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	info, err := l.engine.Info(ctx)
 	if err != nil {
-		return traits{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
+		return capabilities{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
 	}
 	version, err := l.engine.ServerVersion(ctx)
 	if err != nil {
-		return traits{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
+		return capabilities{}, engine.Explain(fmt.Errorf("ask the container engine what it can do: %w", err))
 	}
-	t := traits{init: true, liveRestore: info.LiveRestoreEnabled}
+	can := capabilities{init: true, liveRestore: info.LiveRestoreEnabled}
 	for _, c := range version.Components {
-		t.podman = t.podman || strings.HasPrefix(strings.ToLower(c.Name), "podman")
+		can.podman = can.podman || strings.HasPrefix(strings.ToLower(c.Name), "podman")
 	}
 	// Output is read back from the engine's log: one that it can read, and that does not fill the disk.
 	if slices.Contains(info.Plugins.Log, "json-file") {
-		t.logging = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "20m", "max-file": "3"}}
+		can.logging = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "20m", "max-file": "3"}}
 	} else if slices.Contains(info.Plugins.Log, "k8s-file") {
-		t.logging = container.LogConfig{Type: "k8s-file", Config: map[string]string{"max-size": "60m"}}
+		can.logging = container.LogConfig{Type: "k8s-file", Config: map[string]string{"max-size": "60m"}}
 	}
-	l.traits = &t
-	return t, nil
+	l.detected = &can
+	return can, nil
 }
 
 // takesAlong reports whether programs end when the engine does: Docker's do without live-restore, Podman's never.
 func (l *Launcher) takesAlong(ctx context.Context) bool {
-	t, err := l.know(ctx)
-	if err != nil || t.podman {
+	can, err := l.detect(ctx)
+	if err != nil || can.podman {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	info, err := l.engine.Info(ctx) // asked anew: a restart may have changed it
 	if err != nil {
-		return !t.liveRestore
+		return !can.liveRestore
 	}
 	return !info.LiveRestoreEnabled
 }
