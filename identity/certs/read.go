@@ -39,7 +39,7 @@ type FileError struct {
 	Err    error
 }
 
-// Error says it in the manner of the original's scripts: "bad file".
+// Error says it as the scripts of the original do: "bad file".
 func (e *FileError) Error() string {
 	what := "bad file"
 	if e.Dir {

@@ -21,7 +21,7 @@ func (c Operator) ReadBackup(ctx context.Context, w io.Writer) (int64, error) {
 	}
 	var written int64
 	var last error
-	err := c.try(ctx, manner{}, func(ctx context.Context, sn string) (err error) {
+	err := c.try(ctx, callOptions{}, func(ctx context.Context, sn string) (err error) {
 		if written, err = c.readBackupAt(ctx, sn, w); err != nil && written > 0 {
 			last = fmt.Errorf("after %d bytes from %s: %w", written, sn, err)
 			return nil
@@ -42,7 +42,7 @@ func (c Operator) readBackupAt(ctx context.Context, sn string, w io.Writer) (wri
 	silence := time.AfterFunc(ledgerSilence, func() { cancel(errSilent) })
 	defer silence.Stop()
 	req := connect.NewRequest(&swarmv1.ReadBackupRequest{})
-	c.address(req.Header(), manner{})
+	c.setHeaders(req.Header(), callOptions{})
 	stream, err := service[swarmv1connect.BackupServiceClient](s, false).ReadBackup(ctx, req)
 	if err != nil {
 		return 0, whyEnded(ctx, err)

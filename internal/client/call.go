@@ -32,36 +32,36 @@ const (
 	headerToken   = "Swarm-Token"
 )
 
-// manner says how a call is made.
-type manner struct {
-	speaks   bool          // for our node: name and token go along
-	anySwarm bool          // needs no swarm ID
-	signed   bool          // carries an order: with a nonce that is refused it must be signed anew
-	once     bool          // not idempotent: never repeated once it may have been sent
-	beats    bool          // a heartbeat, which has a connection of its own, and whose sender says when it comes late
-	within   time.Duration // bounds one attempt; 0: attemptTimeout
+// callOptions say how a call is made.
+type callOptions struct {
+	asNode    bool          // for our node: name and token go along
+	anySwarm  bool          // needs no swarm ID
+	signed    bool          // carries an order: with a nonce that is refused it must be signed anew
+	once      bool          // not idempotent: never repeated once it may have been sent
+	heartbeat bool          // a heartbeat, which has a connection of its own, and whose sender says when it comes late
+	timeout   time.Duration // bounds one attempt; 0: attemptTimeout
 }
 
 // call makes a unary call on the SN in use, and elsewhere if that fails. m is the method of a service's client, as
 // swarmv1connect.NodeServiceClient.ListNodes.
 func call[S, Req, Res any](
-	ctx context.Context, c *Client, how manner, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
+	ctx context.Context, c *Client, opts callOptions, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
 ) (*Res, error) {
 	if c.cfg.CallWait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.CallWait)
 		defer cancel()
 	}
-	if !how.anySwarm {
+	if !opts.anySwarm {
 		if err := c.ready(ctx); err != nil {
 			return nil, err
 		}
 	}
 	var out *Res
-	err := c.try(ctx, how, func(ctx context.Context, sn string) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(how.within, attemptTimeout))
+	err := c.try(ctx, opts, func(ctx context.Context, sn string) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.timeout, attemptTimeout))
 		defer cancel()
-		out, err = callAt(ctx, c, sn, how, m, req)
+		out, err = callAt(ctx, c, sn, opts, m, req)
 		return err
 	})
 	return out, err
@@ -69,15 +69,15 @@ func call[S, Req, Res any](
 
 // callAt is one attempt on one SN.
 func callAt[S, Req, Res any](
-	ctx context.Context, c *Client, sn string, how manner, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
+	ctx context.Context, c *Client, sn string, opts callOptions, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
 ) (*Res, error) {
 	s, err := c.links.stubs(sn)
 	if err != nil {
 		return nil, err
 	}
 	r := connect.NewRequest(req)
-	c.address(r.Header(), how)
-	res, err := m(service[S](s, how.beats), ctx, r)
+	c.setHeaders(r.Header(), opts)
+	res, err := m(service[S](s, opts.heartbeat), ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (c *Client) ready(ctx context.Context) error {
 }
 
 // try runs attempts until one succeeds, the context ends, or a failure is final.
-func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.Context, sn string) error) error {
+func (c *Client) try(ctx context.Context, opts callOptions, attempt func(ctx context.Context, sn string) error) error {
 	var last *failure
 	var stray astray
 	var said verdict
@@ -117,7 +117,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			return waited(ctx, last)
 		}
 		sn, _ := c.dir.where()
-		used := c.speaks.currentToken()
+		used := c.registrar.currentToken()
 		err := attempt(ctx, sn)
 		if err == nil {
 			c.strays.onCourse()
@@ -136,22 +136,22 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 		}
 		last = said.note(c.strays.note(&stray, sn, f))
 		c.cfg.Log.DebugContext(ctx, "API call failed", "sn", sn, "reason", f.Reason, "err", f)
-		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && how.speaks && !registered && c.speaks.can() {
-			if err := c.speaks.again(ctx, used); err != nil {
+		if (f.Reason == ReasonTokenRefused || f.Reason == ReasonNodeLeft) && opts.asNode && !registered && c.registrar.canRegister() {
+			if err := c.registrar.again(ctx, used); err != nil {
 				return fmt.Errorf("register again: %w", err)
 			}
 			registered = true
 			continue
 		}
 		if f.Reason == ReasonTooFast { // nothing was done, and another SN need not hear of it
-			c.tell(how, f)
+			c.tell(opts, f)
 			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
 			}
 			delay = min(2*delay, maxDelay)
 			continue
 		}
-		if !f.elsewhere || how.signed && f.Reason == ReasonNonceRefused || how.once && f.sent && f.Reason != ReasonNoLeader && f.Reason != ReasonNoQuorum && f.Reason != ReasonWrongSwarm {
+		if !f.elsewhere || opts.signed && f.Reason == ReasonNonceRefused || opts.once && f.sent && f.Reason != ReasonNoLeader && f.Reason != ReasonNoQuorum && f.Reason != ReasonWrongSwarm {
 			return f.Error
 		}
 		known := c.dir.moveFrom(sn)
@@ -164,7 +164,7 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 			}
 			said = verdict{}
 			if last.Reason != ReasonNoQuorum || c.cfg.OnQuorum == nil {
-				c.tell(how, last)
+				c.tell(opts, last)
 			}
 			if pause.For(ctx, jitter(delay)) != nil {
 				return waited(ctx, last)
@@ -175,20 +175,20 @@ func (c *Client) try(ctx context.Context, how manner, attempt func(ctx context.C
 }
 
 // tell says why a call is tried again.
-func (c *Client) tell(how manner, f *failure) {
-	if how.beats && f.Reason == ReasonUnreachable && errors.Is(f.Error, context.DeadlineExceeded) {
+func (c *Client) tell(opts callOptions, f *failure) {
+	if opts.heartbeat && f.Reason == ReasonUnreachable && errors.Is(f.Error, context.DeadlineExceeded) {
 		return
 	}
 	c.waits.tell(f.Message + "; trying again")
 }
 
-// address puts on what every call carries.
-func (c *Client) address(h http.Header, how manner) {
+// setHeaders puts on what every call carries.
+func (c *Client) setHeaders(h http.Header, opts callOptions) {
 	if pin := c.dir.pinned(); pin.SwarmID != "" {
 		h.Set(headerSwarmID, pin.String())
 	}
-	if how.speaks {
-		c.speaks.address(h)
+	if opts.asNode {
+		c.registrar.setHeaders(h)
 	}
 }
 

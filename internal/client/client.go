@@ -65,14 +65,14 @@ type SN struct {
 
 // Client speaks to one SN of the swarm at a time. Safe for concurrent use.
 type Client struct {
-	cfg     Config
-	dir     *directory
-	links   *links
-	speaks  *registrar // for our node
-	strays  strays
-	epochs  epochs
-	verdict quorumVerdict
-	waits   waits
+	cfg       Config
+	dir       *directory
+	links     *links
+	registrar *registrar // for our node
+	strays    strays
+	epochs    epochs
+	verdict   quorumVerdict
+	waits     waits
 }
 
 // New makes a client. It connects to nothing; the first call does.
@@ -116,7 +116,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.strays = strays{dir: c.dir, on: cfg.OnStray, wait: cfg.StrayWait}
 	c.epochs = epochs{client: c}
-	c.speaks = &registrar{client: c}
+	c.registrar = &registrar{client: c}
 	return c, nil
 }
 

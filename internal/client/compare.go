@@ -63,7 +63,7 @@ func peek(ctx context.Context, c *Client, sn, contract string) (*swarmv1.Contrac
 		return nil, false
 	}
 	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: contract})
-	c.address(req.Header(), manner{speaks: true})
+	c.setHeaders(req.Header(), callOptions{asNode: true})
 	stream, err := service[swarmv1connect.SessionServiceClient](s, false).WatchContract(ctx, req)
 	if err != nil {
 		return nil, refusedUs(sn, err)

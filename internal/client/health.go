@@ -44,7 +44,7 @@ func (c Operator) GetHealth(ctx context.Context) ([]SNHealth, error) {
 func (c Operator) healthOf(ctx context.Context, sn string) ([]*swarmv1.NodeHealth, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	res, err := callAt(ctx, c.Client, sn, manner{}, swarmv1connect.SwarmServiceClient.GetHealth, &swarmv1.GetHealthRequest{})
+	res, err := callAt(ctx, c.Client, sn, callOptions{}, swarmv1connect.SwarmServiceClient.GetHealth, &swarmv1.GetHealthRequest{})
 	if err != nil {
 		return nil, sortOut(sn, err).Error
 	}

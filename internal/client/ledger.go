@@ -24,7 +24,7 @@ func (c Operator) ReadLedger(ctx context.Context, w io.Writer) (int64, error) {
 	}
 	var written int64
 	var failed *writeError // no other SN helps
-	err := c.try(ctx, manner{}, func(ctx context.Context, sn string) (err error) {
+	err := c.try(ctx, callOptions{}, func(ctx context.Context, sn string) (err error) {
 		written, err = c.readLedgerAt(ctx, sn, w, written)
 		if errors.As(err, &failed) {
 			return nil
@@ -51,7 +51,7 @@ func (c Operator) readLedgerAt(ctx context.Context, sn string, w io.Writer, offs
 	silence := time.AfterFunc(ledgerSilence, func() { cancel(errSilent) })
 	defer silence.Stop()
 	req := connect.NewRequest(&swarmv1.ReadLedgerRequest{Offset: uint64(offset)}) //nolint:gosec // never negative
-	c.address(req.Header(), manner{})
+	c.setHeaders(req.Header(), callOptions{})
 	stream, err := service[swarmv1connect.LedgerServiceClient](s, false).ReadLedger(ctx, req)
 	if err != nil {
 		return offset, whyEnded(ctx, err)

@@ -31,10 +31,10 @@ const (
 
 // link is a set of connections that were all made with one SVID.
 type link struct {
-	svid  *x509svid.SVID // nil with Config.Transport
-	rt    http.RoundTripper
-	beats http.RoundTripper // for heartbeats: see newBeats
-	idle  func()
+	svid       *x509svid.SVID // nil with Config.Transport
+	rt         http.RoundTripper
+	heartbeats http.RoundTripper // for heartbeats: see newHeartbeatTransport
+	idle       func()
 
 	mu    sync.Mutex
 	known map[string]*stubs // by address of the SN; making them costs as much as a call
@@ -49,7 +49,7 @@ func (l *link) stubs(sn string) *stubs {
 		if len(l.known) >= maxKnown || l.known == nil {
 			l.known = map[string]*stubs{}
 		}
-		s = newStubs(l.rt, l.beats, sn)
+		s = newStubs(l.rt, l.heartbeats, sn)
 		l.known[sn] = s
 	}
 	return s
@@ -63,14 +63,14 @@ func (l *link) close() {
 
 // stubs are the services of one SN.
 type stubs struct {
-	services []any                               // a client of each
-	beat     swarmv1connect.SessionServiceClient // for heartbeats
-	watch    swarmv1connect.SessionServiceClient // for WatchContract alone: what is packed is not compressed once more
+	services  []any                               // a client of each
+	heartbeat swarmv1connect.SessionServiceClient // for heartbeats
+	watch     swarmv1connect.SessionServiceClient // for WatchContract alone: what is packed is not compressed once more
 }
 
-// service returns the client of a service of one SN; beats: that of heartbeats. newStubs makes one of each.
-func service[S any](s *stubs, beats bool) S {
-	if out, ok := any(s.beat).(S); ok && beats {
+// service returns the client of a service of one SN, with heartbeat that of heartbeats. newStubs makes one of each.
+func service[S any](s *stubs, heartbeat bool) S {
+	if out, ok := any(s.heartbeat).(S); ok && heartbeat {
 		return out
 	}
 	var out S
@@ -110,7 +110,7 @@ func (l *links) stubs(sn string) (*stubs, error) {
 	return fresh.stubs(sn), nil
 }
 
-func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
+func newStubs(rt, heartbeats http.RoundTripper, sn string) *stubs {
 	over := func(rt http.RoundTripper) *http.Client {
 		return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
@@ -126,8 +126,8 @@ func newStubs(rt, beats http.RoundTripper, sn string) *stubs {
 			swarmv1connect.NewModelServiceClient(h, url, opt),
 			swarmv1connect.NewBackupServiceClient(h, url, opt),
 		},
-		beat:  swarmv1connect.NewSessionServiceClient(over(beats), url, opt),
-		watch: swarmv1connect.NewSessionServiceClient(h, url, opt, connect.WithAcceptCompression("gzip", nil, nil)),
+		heartbeat: swarmv1connect.NewSessionServiceClient(over(heartbeats), url, opt),
+		watch:     swarmv1connect.NewSessionServiceClient(h, url, opt, connect.WithAcceptCompression("gzip", nil, nil)),
 	}
 }
 
@@ -135,7 +135,7 @@ func (l *links) fresh() (*link, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cfg.Transport != nil {
-		return &link{rt: l.cfg.Transport, beats: l.cfg.Transport}, nil
+		return &link{rt: l.cfg.Transport, heartbeats: l.cfg.Transport}, nil
 	}
 	svid, err := l.cfg.Source.GetX509SVID()
 	if err != nil {
@@ -147,14 +147,14 @@ func (l *links) fresh() (*link, error) {
 	if l.now != nil {
 		l.now.close()
 	}
-	t, beats := newTransport(), newBeats()
+	t, heartbeats := newTransport(), newHeartbeatTransport()
 	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return l.dial(ctx, svid, addr, "h2") }
-	beats.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+	heartbeats.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return l.dial(ctx, svid, addr, "http/1.1")
 	}
-	l.now = &link{svid: svid, rt: t, beats: beats, idle: func() {
+	l.now = &link{svid: svid, rt: t, heartbeats: heartbeats, idle: func() {
 		t.CloseIdleConnections()
-		beats.CloseIdleConnections()
+		heartbeats.CloseIdleConnections()
 	}}
 	return l.now, nil
 }
@@ -169,10 +169,10 @@ func (l *links) outlived(used *link, sn string, err error) bool {
 	return err == nil && now != used
 }
 
-// newBeats is the transport of heartbeats, which come one after the other, two in a round: HTTP/1.1 on a connection of
+// newHeartbeatTransport is the transport of heartbeats, which come one after the other, two in a round: HTTP/1.1 on a connection of
 // their own, where a call is one write and one read at either end, and no goroutine is started for it. In rounds of a small
 // model HTTP/2 took more than what the calls did.
-func newBeats() *http.Transport {
+func newHeartbeatTransport() *http.Transport {
 	t := &http.Transport{Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Minute}
 	t.Protocols.SetHTTP1(true)
 	return t

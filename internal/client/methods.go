@@ -16,7 +16,7 @@ import (
 
 // GetSwarm returns the swarm's ID, SNs and leader. It pins the ID and learns the SNs.
 func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error) {
-	res, err := call(ctx, c, manner{anySwarm: true}, swarmv1connect.SwarmServiceClient.GetSwarm, &swarmv1.GetSwarmRequest{})
+	res, err := call(ctx, c, callOptions{anySwarm: true}, swarmv1connect.SwarmServiceClient.GetSwarm, &swarmv1.GetSwarmRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (c *Client) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
 
 // NodeList returns all registered nodes, all bans, the SNs that have not joined, and whether the SN that says so has a quorum.
 func (c *Client) NodeList(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
-	return call(ctx, c, manner{}, swarmv1connect.NodeServiceClient.ListNodes, &swarmv1.ListNodesRequest{})
+	return call(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.ListNodes, &swarmv1.ListNodesRequest{})
 }
 
 // OpenSession enrols a session of our node. Needs Register before, as do the other session calls. What does not print in the
@@ -42,17 +42,17 @@ func (c *Client) OpenSession(ctx context.Context, req *swarmv1.OpenSessionReques
 		req = proto.CloneOf(req)
 		req.Isolation = isolation
 	}
-	res, err := call(ctx, c, manner{speaks: true}, swarmv1connect.SessionServiceClient.OpenSession, req)
+	res, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.SessionServiceClient.OpenSession, req)
 	return res.GetContract(), err
 }
 
 // Report is one heartbeat of our node. The answer names the leader that took it and tells who is banned. OnWait is not told of one that
 // takes too long: on a busy machine each node has such, again and again.
 func (c *Client) Report(ctx context.Context, req *swarmv1.ReportRequest) (*swarmv1.ReportResponse, error) {
-	how := manner{speaks: true, beats: true, within: heartbeatTimeout}
-	res, err := call(ctx, c, how, swarmv1connect.SessionServiceClient.Report, req)
+	opts := callOptions{asNode: true, heartbeat: true, timeout: heartbeatTimeout}
+	res, err := call(ctx, c, opts, swarmv1connect.SessionServiceClient.Report, req)
 	if err == nil {
-		c.speaks.setWanted(res.GetRegister())
+		c.registrar.setWanted(res.GetRegister())
 		c.verdict.set("", "")
 	}
 	return res, err
@@ -65,19 +65,19 @@ const proofTimeout = 5 * time.Second
 func (c *Client) GetProofs(ctx context.Context, names []string) ([]*swarmv1.NodeProof, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	res, err := call(ctx, c, manner{speaks: true}, swarmv1connect.NodeServiceClient.GetProofs, &swarmv1.GetProofsRequest{Names: names})
+	res, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.NodeServiceClient.GetProofs, &swarmv1.GetProofsRequest{Names: names})
 	return res.GetProofs(), err
 }
 
 // CloseSession tells that a session's training ended.
 func (c *Client) CloseSession(ctx context.Context, req *swarmv1.CloseSessionRequest) (*swarmv1.ContractView, error) {
-	res, err := call(ctx, c, manner{speaks: true}, swarmv1connect.SessionServiceClient.CloseSession, req)
+	res, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.SessionServiceClient.CloseSession, req)
 	return res.GetContract(), err
 }
 
 // EndSession tells that a session is gone.
 func (c *Client) EndSession(ctx context.Context, req *swarmv1.EndSessionRequest) error {
-	_, err := call(ctx, c, manner{speaks: true}, swarmv1connect.SessionServiceClient.EndSession, req)
+	_, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.SessionServiceClient.EndSession, req)
 	return err
 }
 
@@ -89,12 +89,12 @@ func (c *Client) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary,
 
 // ContractList returns all contracts, and whether the SN that says so has a quorum.
 func (c *Client) ContractList(ctx context.Context) (*swarmv1.ListContractsResponse, error) {
-	return call(ctx, c, manner{}, swarmv1connect.ContractServiceClient.ListContracts, &swarmv1.ListContractsRequest{})
+	return call(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.ListContracts, &swarmv1.ListContractsRequest{})
 }
 
 // GetContractStatus returns a contract with progress and the reason why no round is running.
 func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarmv1.GetContractStatusResponse, error) {
-	return call(ctx, c, manner{}, swarmv1connect.ContractServiceClient.GetContractStatus, &swarmv1.GetContractStatusRequest{Contract: contract})
+	return call(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.GetContractStatus, &swarmv1.GetContractStatusRequest{Contract: contract})
 }
 
 // LeaveNode says goodbye for this node: it is left out at once instead of being found dead, and its absence is no fault.
@@ -102,16 +102,16 @@ func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarm
 // until an SN has committed it or ctx ends.
 func (c *Client) LeaveNode(ctx context.Context, reason string) error {
 	// A registration that is under way comes first: its token is the newest then.
-	c.speaks.registering.Lock()
-	c.speaks.setLeaving(true)
-	c.speaks.registering.Unlock()
-	_, err := call(ctx, c, manner{speaks: true}, swarmv1connect.NodeServiceClient.LeaveNode, &swarmv1.LeaveNodeRequest{Reason: reason})
+	c.registrar.registering.Lock()
+	c.registrar.setLeaving(true)
+	c.registrar.registering.Unlock()
+	_, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.NodeServiceClient.LeaveNode, &swarmv1.LeaveNodeRequest{Reason: reason})
 	return err
 }
 
 // RecordFetch has the ledger note that our node lets a model out, and returns when it has.
 func (c *Client) RecordFetch(ctx context.Context, req *swarmv1.RecordFetchRequest) error {
-	_, err := call(ctx, c, manner{speaks: true}, swarmv1connect.ModelServiceClient.RecordFetch, req)
+	_, err := call(ctx, c, callOptions{asNode: true}, swarmv1connect.ModelServiceClient.RecordFetch, req)
 	return err
 }
 

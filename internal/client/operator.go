@@ -13,13 +13,13 @@ type Operator struct{ *Client }
 
 // ListModels returns the committed models of a contract that live nodes hold, newest first.
 func (c Operator) ListModels(ctx context.Context, contract string) (*swarmv1.ListModelsResponse, error) {
-	return call(ctx, c.Client, manner{}, swarmv1connect.ModelServiceClient.ListModels, &swarmv1.ListModelsRequest{Contract: contract})
+	return call(ctx, c.Client, callOptions{}, swarmv1connect.ModelServiceClient.ListModels, &swarmv1.ListModelsRequest{Contract: contract})
 }
 
 // CreateContract sets all rules of a contract, and makes it if there is none; the method must be in its canonical form. It
 // returns the contract as committed. Repeating it does no harm.
 func (c Operator) CreateContract(ctx context.Context, contract string, rules *swarmv1.Rules) (*swarmv1.ContractView, error) {
-	res, err := ordered(ctx, c, manner{}, swarmv1connect.ContractServiceClient.CreateContract, &swarmv1.CreateContractRequest{Contract: contract, Rules: rules})
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.CreateContract, &swarmv1.CreateContractRequest{Contract: contract, Rules: rules})
 	return res.GetContract(), err
 }
 
@@ -31,7 +31,7 @@ func (c Operator) ResetContract(ctx context.Context, contract string, force bool
 		return 0, err
 	}
 	req := &swarmv1.ResetContractRequest{Contract: contract, Force: force, Run: run}
-	res, err := ordered(ctx, c, manner{once: run == 0}, swarmv1connect.ContractServiceClient.ResetContract, req)
+	res, err := ordered(ctx, c, callOptions{once: run == 0}, swarmv1connect.ContractServiceClient.ResetContract, req)
 	return res.GetRun(), err
 }
 
@@ -42,7 +42,7 @@ func (c Operator) DeleteContract(ctx context.Context, contract string, force boo
 		return 0, err
 	}
 	req := &swarmv1.DeleteContractRequest{Contract: contract, Force: force, Run: run}
-	res, err := ordered(ctx, c, manner{once: run == 0}, swarmv1connect.ContractServiceClient.DeleteContract, req)
+	res, err := ordered(ctx, c, callOptions{once: run == 0}, swarmv1connect.ContractServiceClient.DeleteContract, req)
 	return res.GetRun(), err
 }
 
@@ -62,7 +62,7 @@ func (c Operator) runOf(ctx context.Context, contract string) (uint64, error) {
 
 // ForgetNode frees the name of a dead node.
 func (c Operator) ForgetNode(ctx context.Context, name string) error {
-	_, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.ForgetNode, &swarmv1.ForgetNodeRequest{Name: name})
+	_, err := ordered(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.ForgetNode, &swarmv1.ForgetNodeRequest{Name: name})
 	return err
 }
 
@@ -73,18 +73,18 @@ func (c Operator) BanNode(ctx context.Context, name, reason string) (*swarmv1.Ba
 	if _, err := c.GetSwarm(ctx); err != nil {
 		return nil, err
 	}
-	res, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.BanNode, &swarmv1.BanNodeRequest{Name: name, Reason: reason})
+	res, err := ordered(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.BanNode, &swarmv1.BanNodeRequest{Name: name, Reason: reason})
 	return res.GetBan(), err
 }
 
 // UnbanNode lets a node key in again, named as for BanNode or as it was when it was banned.
 func (c Operator) UnbanNode(ctx context.Context, name string) error {
-	_, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.UnbanNode, &swarmv1.UnbanNodeRequest{Name: name})
+	_, err := ordered(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.UnbanNode, &swarmv1.UnbanNodeRequest{Name: name})
 	return err
 }
 
 // AdmitNode lets a node key join as the SN of a name.
 func (c Operator) AdmitNode(ctx context.Context, name, peerID string) error {
-	_, err := ordered(ctx, c, manner{}, swarmv1connect.NodeServiceClient.AdmitNode, &swarmv1.AdmitNodeRequest{Name: name, PeerId: peerID})
+	_, err := ordered(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.AdmitNode, &swarmv1.AdmitNodeRequest{Name: name, PeerId: peerID})
 	return err
 }

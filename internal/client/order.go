@@ -28,7 +28,7 @@ const maxChain = 4
 
 // ordered makes a call that changes the swarm: signed by this client's SVID. request must not hold an order, and has a field for it.
 func ordered[S, Req, Res any](
-	ctx context.Context, c Operator, how manner, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), request *Req,
+	ctx context.Context, c Operator, opts callOptions, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), request *Req,
 ) (*Res, error) {
 	msg, ok := any(request).(proto.Message)
 	if !ok {
@@ -46,14 +46,14 @@ func ordered[S, Req, Res any](
 		return nil, fmt.Errorf("sign request: %w", err)
 	}
 	name := strings.TrimSuffix(string(msg.ProtoReflect().Descriptor().Name()), "Request")
-	how.signed = true
+	opts.signed = true
 	for try := 1; ; try++ {
 		o, err := c.sign(ctx, name, text)
 		if err != nil {
 			return nil, err
 		}
 		msg.ProtoReflect().Set(field, protoreflect.ValueOfMessage(o.ProtoReflect()))
-		res, err := call(ctx, c.Client, how, m, request)
+		res, err := call(ctx, c.Client, opts, m, request)
 		if Reason(err) != ReasonNonceRefused || try == orderTries || pause.For(ctx, jitter(firstDelay)) != nil {
 			return res, err
 		}
@@ -65,7 +65,7 @@ func (c Operator) sign(ctx context.Context, method string, request []byte) (*swa
 	if c.cfg.Source == nil {
 		return nil, &Error{Message: "to change the swarm takes an identity to sign with"}
 	}
-	challenge, err := call(ctx, c.Client, manner{}, swarmv1connect.NodeServiceClient.Challenge, &swarmv1.ChallengeRequest{})
+	challenge, err := call(ctx, c.Client, callOptions{}, swarmv1connect.NodeServiceClient.Challenge, &swarmv1.ChallengeRequest{})
 	if err != nil {
 		return nil, err
 	}

@@ -62,23 +62,23 @@ type registrar struct {
 // token. It retries until ctx ends or the swarm refuses. Later calls that are refused for their token register again by
 // themselves. The client keeps the key.
 func (c *Client) Register(ctx context.Context, reg Registration) error {
-	c.speaks.registering.Lock()
-	defer c.speaks.registering.Unlock()
-	c.speaks.setLeaving(false)
-	return c.speaks.register(ctx, reg)
+	c.registrar.registering.Lock()
+	defer c.registrar.registering.Unlock()
+	c.registrar.setLeaving(false)
+	return c.registrar.register(ctx, reg)
 }
 
 // Renew registers the node again if its SVID is a newer one than it registered with, or if the swarm has no proof of its
 // registration: other nodes hold it to what an SVID has signed that is good now. Else it does nothing, at no cost. It retries until
 // ctx ends.
-func (c *Client) Renew(ctx context.Context) error { return c.speaks.renew(ctx) }
+func (c *Client) Renew(ctx context.Context) error { return c.registrar.renew(ctx) }
 
 // register does it; the caller holds registering.
 func (r *registrar) register(ctx context.Context, reg Registration) error {
 	if err := r.client.ready(ctx); err != nil {
 		return err
 	}
-	err := r.client.try(ctx, manner{anySwarm: true}, func(ctx context.Context, sn string) error {
+	err := r.client.try(ctx, callOptions{anySwarm: true}, func(ctx context.Context, sn string) error {
 		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 		defer cancel()
 		return r.registerAt(ctx, sn, reg)
@@ -102,8 +102,8 @@ func (r *registrar) setWanted(wanted bool) {
 	r.wanted = wanted
 }
 
-// address puts on what a call for our node carries.
-func (r *registrar) address(h http.Header) {
+// setHeaders puts on what a call for our node carries.
+func (r *registrar) setHeaders(h http.Header) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.speaker != nil {
@@ -118,8 +118,8 @@ func (r *registrar) currentToken() string {
 	return r.token
 }
 
-// can reports whether there is a node to register again.
-func (r *registrar) can() bool {
+// canRegister reports whether there is a node to register again.
+func (r *registrar) canRegister() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.speaker != nil && !r.leaving
@@ -177,7 +177,7 @@ func (r *registrar) registerAt(ctx context.Context, sn string, reg Registration)
 	}
 	defer p.close()
 	chal := connect.NewRequest(&swarmv1.ChallengeRequest{})
-	r.client.address(chal.Header(), manner{})
+	r.client.setHeaders(chal.Header(), callOptions{})
 	challenge, err := service[swarmv1connect.NodeServiceClient](p.stubs, false).Challenge(ctx, chal)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (r *registrar) registerAt(ctx context.Context, sn string, reg Registration)
 		return &Error{Message: err.Error(), err: err}
 	}
 	req := connect.NewRequest(msg)
-	r.client.address(req.Header(), manner{})
+	r.client.setHeaders(req.Header(), callOptions{})
 	res, err := service[swarmv1connect.NodeServiceClient](p.stubs, false).Register(ctx, req)
 	if err != nil {
 		return err

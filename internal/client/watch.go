@@ -36,7 +36,7 @@ func (c *Client) WatchContract(ctx context.Context, contract string, fn func(*sw
 	}
 	w := &watch{client: c, contract: contract, fn: fn}
 	for {
-		err := c.try(ctx, manner{speaks: true}, w.stream)
+		err := c.try(ctx, callOptions{asNode: true}, w.stream)
 		if w.err != nil {
 			return w.err
 		}
@@ -138,7 +138,7 @@ func (w *watch) open(ctx context.Context, s *stubs) (*connect.ServerStreamForCli
 		via = service[swarmv1connect.SessionServiceClient](s, false)
 	}
 	req := connect.NewRequest(&swarmv1.WatchContractRequest{Contract: w.contract, Packed: packed})
-	w.client.address(req.Header(), manner{speaks: true})
+	w.client.setHeaders(req.Header(), callOptions{asNode: true})
 	return via.WatchContract(ctx, req)
 }
 

@@ -177,7 +177,7 @@ func commandNames(app *cli.App) []string {
 	return names
 }
 
-// command makes a command with the house's manners: no help sub-command, no arguments, usage errors as values.
+// command makes a command with the conventions of this daemon: no help sub-command, no arguments, usage errors as values.
 func command(name, usage string, flags []cli.Flag, run cli.ActionFunc) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, Flags: flags, HideHelpCommand: true,
