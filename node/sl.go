@@ -75,16 +75,16 @@ func (cfg SLConfig) run(ctx context.Context, deps Deps) (int, error) {
 }
 
 type sl struct {
-	cfg    SLConfig
-	base   *base
-	host   p2p.Network
-	bans   *admission.Bans
-	runner *runner.Runner
-	code   int
-	goneBy time.Time // when the last words must be said, zero before the first
+	cfg     SLConfig
+	base    *base
+	host    p2p.Network
+	bans    *admission.Bans
+	runner  *runner.Runner
+	code    int
+	leaveBy time.Time // when the node must have left, zero before it began to
 }
 
-// run registers, trains and says goodbye.
+// run registers, trains and leaves the swarm.
 func (s *sl) run(ctx context.Context) error {
 	api, err := s.register(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *sl) run(ctx context.Context) error {
 	}
 	defer api.Close()
 	err = s.train(ctx, api)
-	s.goodbye(ctx, api, err)
+	s.leave(ctx, api, err)
 	return err
 }
 

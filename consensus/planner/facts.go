@@ -34,7 +34,7 @@ func (f *facts) onBase(r *round.Ready) bool {
 	return r.BaseRound == f.c.Committed.Round && r.BaseDigest == f.c.Committed.Digest
 }
 
-// left counts the nodes that had a session in this run, said goodbye and have not come back: they are not expected.
+// left counts the nodes that had a session in this run, left and have not come back: they are not expected.
 func (f *facts) left() int {
 	left := map[string]bool{}
 	for _, s := range f.c.Sessions {

@@ -10,7 +10,7 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-// leave says goodbye for a node.
+// leave takes a node out of the swarm, as the node itself asks for it.
 func (s *swarm) leave(node string) {
 	s.do(state.LeaveNode{Node: node, TokenHash: strings.Repeat("1", 64), Reason: "stopped", AtMS: time.Now().UnixMilli()})
 }
@@ -29,13 +29,13 @@ func TestPeerThatLeavesDuringARoundIsLeftOutAtOnce(t *testing.T) {
 		s.run(time.Second)
 		c := s.contract()
 		if c.Round() != 1 || strings.Join(c.Committed.Participants, " ") != "sl-0 sl-2" {
-			t.Fatalf("a second after the goodbye: %+v, waiting: %s", c.Committed, s.current().Status(contractName).Waiting)
+			t.Fatalf("a second after the node left: %+v, waiting: %s", c.Committed, s.current().Status(contractName).Waiting)
 		}
 	})
 }
 
-// Heartbeats race with the goodbye: the leader neither brings the node back nor buries it, and goes on without waiting.
-func TestHeartbeatsAfterAGoodbyeChangeNothing(t *testing.T) {
+// Heartbeats race with the leave: the leader neither brings the node back nor buries it, and goes on without waiting.
+func TestHeartbeatsAfterALeaveChangeNothing(t *testing.T) {
 	inSwarm(t, 3, func(s *swarm) {
 		for _, p := range s.peers {
 			p.open.Terms.MinPeers = 2
@@ -54,13 +54,13 @@ func TestHeartbeatsAfterAGoodbyeChangeNothing(t *testing.T) {
 		}
 		for _, p := range commands[state.PlanRound](s) {
 			if got := nodes(p.Participants); p.AtMS > left.UnixMilli() && got != "sl-0 sl-2" {
-				t.Errorf("round %d after the goodbye: %s", p.Round, got)
+				t.Errorf("round %d after the leave: %s", p.Round, got)
 			}
 		}
 		round := s.contract().Round()
 		s.run(20 * time.Second)
 		if got := s.contract().Round(); got < round+5 { // Two seconds of training and the merge; no quorum wait.
-			t.Errorf("%d rounds in 20 s after the goodbye", got-round)
+			t.Errorf("%d rounds in 20 s after the leave", got-round)
 		}
 		s.do(state.RegisterNode{Node: state.Node{Name: "sl-1", Role: naming.RoleSL, PeerID: "key-sl-1"}, TokenHash: strings.Repeat("1", 64), AtMS: time.Now().UnixMilli()})
 		s.run(20 * time.Second)
@@ -91,13 +91,13 @@ func TestNobodyWaitsForWhoLeft(t *testing.T) {
 			}
 			b.ready(1, 0, 1)
 			if d := b.decide(); d.Command != nil || d.Waiting.Kind != tt.wait {
-				t.Fatalf("before the goodbye: %+v, %s", d.Command, d.Waiting)
+				t.Fatalf("before the leave: %+v, %s", d.Command, d.Waiting)
 			}
 			b.apply(state.LeaveNode{Node: "sl-2", TokenHash: strings.Repeat("1", 64), Reason: "stopped"})
 			d := b.decide()
 			plan, ok := d.Command.(state.PlanRound)
 			if !ok || nodes(plan.Participants) != "sl-0 sl-1" {
-				t.Errorf("after the goodbye: %+v, %s", d.Command, d.Waiting)
+				t.Errorf("after the leave: %+v, %s", d.Command, d.Waiting)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ const (
 	ReasonNodeUnknown    = "NODE_UNKNOWN"     // no such node is registered
 	ReasonNodeLive       = "NODE_LIVE"        // the node is alive, so it can't be forgotten
 	ReasonNodeDead       = "NODE_DEAD"        // the node is not alive, so it can't take part
-	ReasonNodeLeft       = "NODE_LEFT"        // the node said goodbye and has not registered since
+	ReasonNodeLeft       = "NODE_LEFT"        // the node left and has not registered since
 	ReasonNotLearner     = "NOT_LEARNER"      // only SL nodes open sessions
 	ReasonContractAbsent = "CONTRACT_UNKNOWN" // no such contract
 	ReasonContractOver   = "CONTRACT_OVER"    // the contract has its final model

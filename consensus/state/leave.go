@@ -2,21 +2,21 @@ package state
 
 import "github.com/swarmd/swarmd/identity/naming"
 
-// MaxLeaveReason bounds the words with which a node says goodbye, in bytes.
+// MaxLeaveReason bounds the reason that a node gives when it leaves, in bytes.
 const MaxLeaveReason = 256
 
-// endLeft begins the end reason of sessions whose node said goodbye.
+// endLeft begins the end reason of sessions whose node left.
 const endLeft = "left: "
 
-// LeaveNode is a node's goodbye: its sessions end with the reason "left: …", it counts as dead at once, and that is no fault
-// until it registers again. Nothing else makes it live: a heartbeat that was overtaken by the goodbye does not bring it back.
+// LeaveNode takes a node out of the swarm at its own request: its sessions end with the reason "left: …", it counts as dead at
+// once, and that is no fault until it registers again. Nothing else makes it live: a heartbeat that arrives after it does not bring the node back.
 //
 // What a closed session would still have contributed goes with its node; its close goes on counting towards the end of
 // training, as that of a node that died.
 type LeaveNode struct {
 	Node string `json:"node"`
-	// TokenHash is of the token that it speaks with. If the node has registered again since, the goodbye is that of an
-	// previous run of it, come late, and changes nothing.
+	// TokenHash is of the token that it speaks with. If the node has registered again since, the command comes
+	// late from a previous run, and changes nothing.
 	TokenHash string `json:"token_hash"`
 	Reason    string `json:"reason"` // 1 to MaxLeaveReason bytes of one line
 	AtMS      int64  `json:"at_ms"`
@@ -54,7 +54,7 @@ func (c LeaveNode) apply(s *State) (Result, error) {
 	return Result{Changed: true}, nil
 }
 
-// Left reports whether the node said goodbye and has not registered since.
+// Left reports whether the node left and has not registered since.
 func (n *Node) Left() bool { return n.LeftReason != "" }
 
 func validLeft(reason string) bool {

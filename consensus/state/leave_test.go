@@ -8,8 +8,8 @@ import (
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
-// TestCheckFindsBrokenGoodbyes breaks one thing of a node that left in a fresh copy.
-func TestCheckFindsBrokenGoodbyes(t *testing.T) {
+// TestCheckFindsBrokenLeaves breaks one thing of a node that left in a fresh copy.
+func TestCheckFindsBrokenLeaves(t *testing.T) {
 	tests := map[string]func(s *state.State){
 		"alive":          func(s *state.State) { s.Nodes["sl-0"].Live = true },
 		"an SN":          func(s *state.State) { s.Nodes["sl-0"].Role = naming.RoleSN },
@@ -33,8 +33,8 @@ func TestCheckFindsBrokenGoodbyes(t *testing.T) {
 	}
 }
 
-// A snapshot of before goodbyes and isolation has none of their fields, and is canonical without them.
-func TestSnapshotsWithoutGoodbyesAndIsolationAreRead(t *testing.T) {
+// A snapshot of before nodes could leave, and of before isolation, has none of their fields, and is canonical without them.
+func TestSnapshotsWithoutLeavesAndIsolationAreRead(t *testing.T) {
 	text := encode(t, applied(t, enrolled))
 	for _, field := range []string{"left_reason", "walls"} {
 		if strings.Contains(text, field) {
@@ -45,6 +45,6 @@ func TestSnapshotsWithoutGoodbyesAndIsolationAreRead(t *testing.T) {
 		t.Error(err)
 	}
 	if s := applied(t, enrolled+"; leave sl-0"); !strings.Contains(encode(t, s), `"left_reason":"stopped"`) {
-		t.Error("a goodbye is not in the snapshot")
+		t.Error("the reason to leave is not in the snapshot")
 	}
 }

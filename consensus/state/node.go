@@ -30,7 +30,7 @@ type Node struct {
 	TokenHashes []string `json:"token_hashes,omitempty"`
 	Live        bool     `json:"live,omitempty"`
 	LiveSinceMS int64    `json:"live_since_ms,omitempty"` // when Live last changed
-	// LeftReason is not empty after a goodbye, until the node registers again: it is not live, and that is no fault.
+	// LeftReason is not empty once the node has left, until it registers again: it is not live, and that is no fault.
 	LeftReason string `json:"left_reason,omitempty"`
 	// Recorded is the number of the ledger's record of this registration; 0: there is none.
 	Recorded uint64 `json:"recorded,omitempty"`

@@ -20,7 +20,7 @@ func smallTerms(t *testing.T) *swarmv1.Terms {
 }
 
 // A heartbeat that is refused while the node leaves must not register it again.
-func TestNothingRegistersAgainAfterAGoodbye(t *testing.T) {
+func TestNothingRegistersAgainAfterALeave(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	c := s.client("/swarm/sl", nil, s.start("sn-0").addr)
 	reg := registration(t, "sl-0")
@@ -39,7 +39,7 @@ func TestNothingRegistersAgainAfterAGoodbye(t *testing.T) {
 	must(s.core.Propose(t.Context(), state.ForgetNode{Node: "sl-0"}))(t)
 	_, err := c.Report(t.Context(), &swarmv1.ReportRequest{})
 	if client.Reason(err) != client.ReasonTokenRefused || s.core.View().Nodes["sl-0"] != nil {
-		t.Errorf("a heartbeat after a goodbye: %v, node %+v", err, s.core.View().Nodes["sl-0"])
+		t.Errorf("a heartbeat after a leave: %v, node %+v", err, s.core.View().Nodes["sl-0"])
 	}
 	if err := c.Register(t.Context(), reg); err != nil {
 		t.Fatal(err)

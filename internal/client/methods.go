@@ -97,7 +97,7 @@ func (c *Client) GetContractStatus(ctx context.Context, contract string) (*swarm
 	return call(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.GetContractStatus, &swarmv1.GetContractStatusRequest{Contract: contract})
 }
 
-// LeaveNode says goodbye for this node: it is left out at once instead of being found dead, and its absence is no fault.
+// LeaveNode takes this node out of the swarm: it is left out at once instead of being found dead, and its absence is no fault.
 // From then on no call registers the node again by itself, so a heartbeat in flight can't undo it; Register does. It blocks
 // until an SN has committed it or ctx ends.
 func (c *Client) LeaveNode(ctx context.Context, reason string) error {

@@ -14,7 +14,7 @@ func (p *peer) leave(t *testing.T, reason string) error {
 	return err
 }
 
-func TestGoodbye(t *testing.T) {
+func TestLeaveNode(t *testing.T) {
 	s := newSwarm(t)
 	a, key := newLearner(t, s, "sl-a")
 	terms := wireTerms(layout(t, 100), 2)
@@ -32,7 +32,7 @@ func TestGoodbye(t *testing.T) {
 	}
 	node := s.core.View().Nodes["sl-a"]
 	if node.Live || node.LeftReason != "stopped [2J" {
-		t.Errorf("after the goodbye: %+v", node)
+		t.Errorf("after the leave: %+v", node)
 	}
 	if x := s.core.View().Contracts["study"].Sessions[idA]; x.State != state.SessionEnded || x.EndReason != "left: stopped [2J" {
 		t.Errorf("its session: %+v", x)
@@ -50,7 +50,7 @@ func TestGoodbye(t *testing.T) {
 		t.Errorf("its health: %v", x)
 	}
 
-	// A heartbeat that the goodbye overtook is no error and no sign of life.
+	// A heartbeat that the leave overtook is no error and no sign of life.
 	if err := a.report(t, wellNode()); err != nil {
 		t.Errorf("late heartbeat: %v", err)
 	}
@@ -58,18 +58,18 @@ func TestGoodbye(t *testing.T) {
 		t.Errorf("a late heartbeat counts: %d signs of life, want %d", got, heard)
 	}
 	_, err = a.open(t, idB, terms)
-	wantReason(t, "opening a session after the goodbye", err, "NODE_LEFT")
+	wantReason(t, "opening a session after the leave", err, "NODE_LEFT")
 
-	// A new life of the node; the old one's goodbye comes once more.
+	// A new incarnation of the node; the leave of the old one comes once more.
 	old := a.header.Clone()
 	a.register(t, "sl-a", key)
 	a.header, old = old, a.header
 	if err := a.leave(t, "stopped"); err != nil {
-		t.Errorf("an old goodbye: %v", err)
+		t.Errorf("an old leave: %v", err)
 	}
 	a.header = old
 	if n := s.core.View().Nodes["sl-a"]; !n.Live || n.Left() {
-		t.Errorf("an old life's goodbye ended the new one: %+v", n)
+		t.Errorf("the leave of an old incarnation ended the new one: %+v", n)
 	}
 	if _, err := a.open(t, idB, terms); err != nil {
 		t.Errorf("the new life opens a session: %v", err)
@@ -79,19 +79,19 @@ func TestGoodbye(t *testing.T) {
 	}
 }
 
-func TestGoodbyeIsTheNodesOwn(t *testing.T) {
+func TestLeaveIsTheNodesOwn(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")
 	b, _ := newLearner(t, s, "sl-b")
 	b.header.Set("Swarm-Node", "sl-a")
-	wantReason(t, "another's goodbye", b.leave(t, "stopped"), "TOKEN_REFUSED")
+	wantReason(t, "another's leave", b.leave(t, "stopped"), "TOKEN_REFUSED")
 	operator := s.as("/swarm/swci")
 	wantReason(t, "an operator's", operator.leave(t, "stopped"), "ROLE_DENIED")
 	if n := s.core.View().Nodes["sl-a"]; n.Left() {
-		t.Errorf("another said goodbye for %+v", n)
+		t.Errorf("another ended %+v", n)
 	}
 	if err := a.leave(t, strings.Repeat("ü", 4096)); err != nil {
-		t.Errorf("a long goodbye: %v", err)
+		t.Errorf("a long reason to leave: %v", err)
 	}
 	if n := s.core.View().Nodes["sl-a"]; !n.Left() || len(n.LeftReason) > state.MaxLeaveReason {
 		t.Errorf("%+v", n)
@@ -105,7 +105,7 @@ func TestGoodbyeIsTheNodesOwn(t *testing.T) {
 	}
 }
 
-func TestGoodbyeIsKnownWithoutALeader(t *testing.T) {
+func TestLeaveIsKnownWithoutALeader(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")
 	if err := a.leave(t, ""); err != nil {

@@ -155,8 +155,8 @@ func (s *nodeService) ForgetNode(ctx context.Context, req *connect.Request[swarm
 	return connect.NewResponse(&swarmv1.ForgetNodeResponse{}), nil
 }
 
-// LeaveNode takes a node's goodbye. That of a token which is not the node's newest changes nothing: a later run of the node
-// has registered since.
+// LeaveNode takes a node out of the swarm at its own request. With a token that is not the node's newest it changes nothing: a later
+// run of the node has registered since.
 func (s *nodeService) LeaveNode(ctx context.Context, req *connect.Request[swarmv1.LeaveNodeRequest]) (*connect.Response[swarmv1.LeaveNodeResponse], error) {
 	who := spokesmanFrom(ctx)
 	reason := strings.TrimSpace(spoken(req.Msg.GetReason(), state.MaxLeaveReason))

@@ -53,7 +53,7 @@ func (s *sessionService) Report(ctx context.Context, req *connect.Request[swarmv
 	if node == nil {
 		return nil, unknownNode(speaker(ctx)) // forgotten since its token was checked
 	}
-	if !node.Left() { // A heartbeat that its goodbye has overtaken is no error, as nobody is there to act on it.
+	if !node.Left() { // A heartbeat that arrives after its LeaveNode is no error, as nobody is there to act on it.
 		if res.Asks, err = s.take(ctx, view, node, req.Msg, by); err != nil {
 			return nil, err
 		}

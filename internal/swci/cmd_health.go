@@ -20,7 +20,7 @@ func healthCommands() []*Command {
 		Pattern: "get health", Group: "Nodes", Shell: true,
 		Summary: "Show which nodes are healthy, and why others are not",
 		Details: "A node is healthy while its certificate is valid and renewed on schedule (more than a third of its life is left) and a raft leader heard of it within the last minute. Every known SN is asked itself; the others are shown as the raft leader knows them. FOR is how long a node stays healthy unless its certificate is renewed, CERT how long the certificate is valid.\n\n" +
-			"A node that said goodbye when its work was done or it was stopped is shown as left, and counts as neither.\n\n" +
+			"A node that left when its work was done or it was stopped is shown as left, and counts as neither.\n\n" +
 			"Ends with exit code 1 if any node is not healthy. `swarmd health` on a node's machine asks that node alone, without the swarm.",
 		Example: "get health",
 		JSON:    healthJSON{},
@@ -40,7 +40,7 @@ type nodeHealthJSON struct {
 	Role       string   `json:"role" doc:"sn, sl or swop"`
 	Healthy    bool     `json:"healthy" doc:"certificate valid and renewed on schedule, seen by a raft leader within a minute"`
 	Reason     string   `json:"reason" doc:"why it is not, in words; empty while it is"`
-	LeftReason string   `json:"left_reason" doc:"why it said goodbye, empty unless it did: it is not healthy then, and that is no fault"`
+	LeftReason string   `json:"left_reason" doc:"why it left, empty unless it did: it is not healthy then, and that is no fault"`
 	Until      *string  `json:"until" doc:"when it stops being healthy unless its certificate is renewed, null while it is not; RFC 3339, UTC"`
 	SpiffeID   string   `json:"spiffe_id" doc:"of its certificate"`
 	Source     string   `json:"source" doc:"where its certificate comes from, in its own words"`
@@ -106,7 +106,7 @@ func newer(a, b *swarmv1.NodeHealth) bool {
 		return a.GetLeaderSeenUnixMs() > b.GetLeaderSeenUnixMs()
 	}
 	if (a.GetLeftReason() != "") != (b.GetLeftReason() != "") {
-		return a.GetLeftReason() != "" // who heard no goodbye knows less
+		return a.GetLeftReason() != "" // who has not heard that it left knows less
 	}
 	return !a.GetHealthy() && b.GetHealthy()
 }

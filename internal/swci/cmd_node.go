@@ -16,7 +16,7 @@ func nodeCommands() []*Command {
 		{
 			Pattern: "list nodes", Group: "Nodes", Shell: true,
 			Summary: "Show the nodes of the swarm",
-			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node says goodbye when its work is done or it is stopped) and since when (unknown, while the SNs have no quorum), and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
+			Details: "Prints every registered node, sorted by role and name: where others reach it (an SN's API, the file server of the rest), whether it is alive, banned, dead or has left (a node leaves when its work is done or it is stopped) and since when (unknown, while the SNs have no quorum), and for an SN whether it is the Sentinel or the raft leader. Banned node keys that no node is registered with follow, and where operators admit SNs, those that wait for it, each with the command that lets it in.",
 			Example: "list nodes",
 			JSON:    nodesJSON{},
 			Run:     listNodes,
@@ -59,7 +59,7 @@ type nodeJSON struct {
 	State      string  `json:"state" doc:"alive, dead, left or banned; without a quorum unknown, or of an SN no answer"`
 	Live       bool    `json:"live" doc:"it is heard of; false where that is not known"`
 	LiveSince  *string `json:"live_since" doc:"when live last changed; RFC 3339, UTC"`
-	LeftReason string  `json:"left_reason" doc:"why it said goodbye, empty unless it did: that it is not live is no fault then"`
+	LeftReason string  `json:"left_reason" doc:"why it left, empty unless it did: that it is not live is no fault then"`
 	Sentinel   bool    `json:"sentinel" doc:"the SN that founded the swarm"`
 	Leader     bool    `json:"leader" doc:"the raft leader now"`
 	Runtime    string  `json:"runtime" doc:"how an SL runs its program: process or docker"`

@@ -11,7 +11,7 @@ import (
 	"github.com/swarmd/swarmd/node/nodetest"
 )
 
-// crash ends nodes without a goodbye.
+// crash ends nodes, which cannot leave first.
 func crash(names ...string) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) { s.Crash(names...) }
 }

@@ -138,7 +138,7 @@ func (n *Network) leave(w *stream) {
 	}
 }
 
-// detach ends a host's life without a goodbye.
+// detach ends a host, as a crash does.
 func (h *host) detach() {
 	h.network.mu.Lock()
 	h.gone = true

@@ -224,7 +224,7 @@ func (s *Swarm) sl(name string) *sl {
 // Hang makes the disk under an SL's weight files hang, or answer again: writes wait meanwhile.
 func (s *Swarm) Hang(name string, hangs bool) { s.sl(name).disk.hang(hangs) }
 
-// Crash ends the lives of nodes, all at once and without a goodbye.
+// Crash ends nodes, all at once, and none leaves the swarm first.
 func (s *Swarm) Crash(names ...string) {
 	for _, name := range names {
 		s.Network.host(name).detach()

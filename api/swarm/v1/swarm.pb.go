@@ -310,7 +310,7 @@ type NodeHealth struct {
 	SvidNotAfterUnixMs  int64                  `protobuf:"varint,9,opt,name=svid_not_after_unix_ms,json=svidNotAfterUnixMs,proto3" json:"svid_not_after_unix_ms,omitempty"`
 	LeaderSeenUnixMs    int64                  `protobuf:"varint,10,opt,name=leader_seen_unix_ms,json=leaderSeenUnixMs,proto3" json:"leader_seen_unix_ms,omitempty"` // when a raft leader last heard of the node; 0: never
 	Warnings            []string               `protobuf:"bytes,11,rep,name=warnings,proto3" json:"warnings,omitempty"`                                              // an expiry that is near, say
-	LeftReason          string                 `protobuf:"bytes,12,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`                        // not empty: it said goodbye, and why; that it is not healthy is no fault then
+	LeftReason          string                 `protobuf:"bytes,12,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`                        // not empty: it left, and why; that it is not healthy is no fault then
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -447,7 +447,7 @@ type Node struct {
 	Runtime         string                 `protobuf:"bytes,13,opt,name=runtime,proto3" json:"runtime,omitempty"` // "process" or "docker"
 	Sn              string                 `protobuf:"bytes,14,opt,name=sn,proto3" json:"sn,omitempty"`           // for an SL: name of the SN through which it last reported, if known
 	Banned          bool                   `protobuf:"varint,15,opt,name=banned,proto3" json:"banned,omitempty"`
-	LeftReason      string                 `protobuf:"bytes,16,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"` // not empty: it said goodbye, and why; it is not live, and that is no fault
+	LeftReason      string                 `protobuf:"bytes,16,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"` // not empty: it left, and why; it is not live, and that is no fault
 	Use             *Use                   `protobuf:"bytes,17,opt,name=use,proto3" json:"use,omitempty"`                                 // only in ListNodes
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

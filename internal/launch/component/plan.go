@@ -23,7 +23,7 @@ const (
 	dockerSocket = "/var/run/docker.sock"
 	pidsLimit    = 4096
 	shmSize      = 1 << 30 // bytes, for weights and a program's own shared memory
-	// stopSeconds is how long a component has to say goodbye before the engine kills it.
+	// stopSeconds is how long a component has to leave the swarm before the engine kills it.
 	stopSeconds = 30
 )
 

@@ -19,8 +19,8 @@ import (
 const (
 	callLimit = 30 * time.Second // for calls that an engine answers at once
 	lookAgain = 30 * time.Second // a wait is renewed, in case its connection died unseen
-	// awayLimit is how long a program that shall end is waited for while its engine does not answer. Its daemon must say
-	// goodbye within what engines and systemd let it live on, of which the grace is a part too.
+	// awayLimit is how long a program that shall end is waited for while its engine does not answer. Its daemon must
+	// leave the swarm within the time that engines and systemd give it, of which the grace is a part too.
 	awayLimit = 10 * time.Second
 	minPause  = 100 * time.Millisecond
 	maxPause  = 2 * time.Second

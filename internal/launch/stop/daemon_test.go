@@ -11,7 +11,7 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
-// A stopped SL says goodbye: the other goes on at once, and nobody is blamed. The daemons, the programs and swarmctl are real.
+// A stopped SL leaves the swarm: the other goes on at once, and nobody is blamed. The daemons, the programs and swarmctl are real.
 func TestSwarmOfProcessesIsStopped(t *testing.T) {
 	e2etest.NeedPython(t)
 	var w *e2etest.Swarm

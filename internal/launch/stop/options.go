@@ -1,4 +1,4 @@
-// Package stop ends what this host runs of a swarm, in both runtimes: gracefully first, so that an SL says goodbye, then by
+// Package stop ends what this host runs of a swarm, in both runtimes: gracefully first, so that an SL leaves the swarm, then by
 // force; and removes the containers, volumes and networks that swarmd made. What lacks our labels, or has another scope, is
 // never touched.
 package stop

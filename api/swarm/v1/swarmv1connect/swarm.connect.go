@@ -226,8 +226,8 @@ type NodeServiceClient interface {
 	GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
-	// LeaveNode is a node's goodbye: its sessions end with the reason given, it counts as dead at once, nobody waits for it,
-	// and its absence is no fault until it registers again. Needs the node's token. Idempotent.
+	// LeaveNode takes the node out of the swarm: its sessions end with the reason given, it counts as dead at once, nobody
+	// waits for it, and its absence is no fault until it registers again. Needs the node's token. Idempotent.
 	LeaveNode(context.Context, *connect.Request[v1.LeaveNodeRequest]) (*connect.Response[v1.LeaveNodeResponse], error)
 	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
 	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
@@ -379,8 +379,8 @@ type NodeServiceHandler interface {
 	GetProofs(context.Context, *connect.Request[v1.GetProofsRequest]) (*connect.Response[v1.GetProofsResponse], error)
 	// ListNodes returns all registered nodes, sorted by role and name.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
-	// LeaveNode is a node's goodbye: its sessions end with the reason given, it counts as dead at once, nobody waits for it,
-	// and its absence is no fault until it registers again. Needs the node's token. Idempotent.
+	// LeaveNode takes the node out of the swarm: its sessions end with the reason given, it counts as dead at once, nobody
+	// waits for it, and its absence is no fault until it registers again. Needs the node's token. Idempotent.
 	LeaveNode(context.Context, *connect.Request[v1.LeaveNodeRequest]) (*connect.Response[v1.LeaveNodeResponse], error)
 	// ForgetNode frees the name of a dead node for another node key. Refused with NODE_LIVE while the node is alive.
 	ForgetNode(context.Context, *connect.Request[v1.ForgetNodeRequest]) (*connect.Response[v1.ForgetNodeResponse], error)
