@@ -284,13 +284,13 @@ func TestContainedProgram(t *testing.T) {
 		kept = append(kept, fmt.Sprintf("/proc/self/fd/%d", fd))
 	}
 	_, _ = s.Merging().WriteAt([]byte("merged"), 0)
-	again, err := bridge.OpenSlots(at, 16, s.Local().Name(), s.CommittedName()) // as the daemon's next life does
+	again, err := bridge.OpenSlots(at, 16, s.Local().Name(), s.CommittedName()) // as the daemon's next run does
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 6)
 	if _, err := again.Merging().ReadAt(b, 0); err != nil || string(b) != "merged" {
-		t.Errorf("a new life finds %q: %v", b, err)
+		t.Errorf("a new run finds %q: %v", b, err)
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)

@@ -153,7 +153,7 @@ func TestRulesFire(t *testing.T) {
 		{"init", "init", "p", "p/a.go", "package p\nfunc init() {}", nil, "init function"},
 		{"name", "words", "p", "p/a.go", "package p\nvar tellWalls = 1", nil, `says "Walls": say isolation`},
 		{"comment", "words", "p", "p/a_test.go", "package p\n// It tells whether.\nvar a = 1", nil, "reports whether"},
-		{"message", "words", "p", "p/a.go", "package p\nconst a = \"an earlier life\"", nil, "previous run"},
+		{"message", "words", "p", "p/a.go", "package p\nconst a = \"an earlier life\"", nil, "incarnation"},
 		{"document", "words", "p", "docs/a.md", "The doorman.", nil, "admission"},
 		{"frozen", "words", "p", "p/a.go", "package p\ntype a struct { I string `json:\"walls\"` }", nil, ""},
 		{"order", "logs", "p", "p/a.go", "package p\nvar _ = log.Warn(\"close node\")", nil, "which is an order"},

@@ -16,12 +16,12 @@ import (
 // gone are words of ours that the field has others for, with those. They may not come back: neither in a name, nor in a comment, a
 // message or a document.
 var gone = map[string]string{
-	`doorman`:               "admission",
-	`walls|walled`:          "isolation",
-	`decider`:               "planner",
-	`tells? whether`:        "reports whether",
-	`is had from`:           "comes from",
-	`earlier (life|lives)`:  "previous run",
+	`doorman`:        "admission",
+	`walls|walled`:   "isolation",
+	`decider`:        "planner",
+	`tells? whether`: "reports whether",
+	`is had from`:    "comes from",
+	`(earlier|next|later|another|old) (life|lives)`: "incarnation, previous run, next run",
 	`hearsay`:               "indirect report",
 	`port ?hold|leftover`:   "port owner, orphan",
 	`take ?up`:              "adopt",

@@ -10,7 +10,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-func TestLifeEndsOnceAndForAll(t *testing.T) {
+func TestExpiryHappensOnceAndForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &expiry{expires: time.Now().Add(time.Hour)}
 		time.Sleep(59 * time.Minute)
@@ -39,7 +39,7 @@ func TestLifeEndsOnceAndForAll(t *testing.T) {
 	})
 }
 
-func TestLifeAdmitsAFewPerSecond(t *testing.T) {
+func TestExpiryAdmitsAFewPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &expiry{}
 		served := 0

@@ -72,10 +72,10 @@ func TestLeaveNode(t *testing.T) {
 		t.Errorf("the leave of an old incarnation ended the new one: %+v", n)
 	}
 	if _, err := a.open(t, idB, terms); err != nil {
-		t.Errorf("the new life opens a session: %v", err)
+		t.Errorf("the new incarnation opens a session: %v", err)
 	}
 	if x := s.healths()["sl-a"]; x.GetLeftReason() != "" {
-		t.Errorf("health of the new life: %v", x)
+		t.Errorf("health of the new incarnation: %v", x)
 	}
 }
 

@@ -175,7 +175,7 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 	rec := c.journal.Record()
 	c.found, c.others, c.lost, c.rebuilt = nil, nil, false, ""
 	for i, f := range list {
-		if rec.Life != "" && f.Life == rec.Life && f.State != "created" {
+		if rec.Incarnation != "" && f.Incarnation == rec.Incarnation && f.State != "created" {
 			// One that runs in another isolation than those that are wanted now is not let run on: they would be told of it.
 			if !f.Finished.IsZero() || rec.Isolation == c.isolation() {
 				c.found = &list[i]
@@ -189,7 +189,7 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 	if c.found != nil || finished {
 		return rec.Session, nil
 	}
-	c.lost = rec.Life != ""
+	c.lost = rec.Incarnation != ""
 	return nil, nil
 }
 
@@ -206,7 +206,7 @@ func (c *containers) clean(ctx context.Context) {
 	case c.rebuilt != "":
 		c.cfg.Log.Warn("this node's previous run let its program run in another isolation: it was stopped and is started anew", "isolation", c.isolation(), "former_isolation", c.rebuilt)
 	case c.lost:
-		c.cfg.Log.Warn("the container of this node's previous run is gone, and its program with it; it is started anew", "life", c.journal.Record().Life)
+		c.cfg.Log.Warn("the container of this node's previous run is gone, and its program with it; it is started anew", "incarnation", c.journal.Record().Incarnation)
 	}
 }
 
@@ -215,7 +215,7 @@ func (c *containers) clean(ctx context.Context) {
 func (c *containers) stopEarlier(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), earlierLimit)
 	defer cancel()
-	if c.found != nil && c.found.Finished.IsZero() { // one that has ended is for the next life to judge
+	if c.found != nil && c.found.Finished.IsZero() { // one that has ended is for the next run to judge
 		c.others = append(c.others, *c.found)
 		c.found = nil
 	}
@@ -233,9 +233,9 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 		}
 	}
 	spec := c.spec
-	spec.Life = rand.Text()
-	spec.Delivered = func(to time.Time) { c.logged.write(spec.Life, to) }
-	c.journal.Begin(spec.Life, c.print(), c.isolation())
+	spec.Incarnation = rand.Text()
+	spec.Delivered = func(to time.Time) { c.logged.write(spec.Incarnation, to) }
+	c.journal.Begin(spec.Incarnation, c.print(), c.isolation())
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
 		return nil, err // never a nil *Program in an interface
@@ -256,8 +256,8 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 
 // adopt adopts the program of a previous run, running or ended.
 func (c *containers) adopt(ctx context.Context) (Running, error) {
-	spec, life := c.spec, c.found.Life
-	spec.LogSince, spec.Delivered = c.logged.read(life), func(to time.Time) { c.logged.write(life, to) }
+	spec, incarnation := c.spec, c.found.Incarnation
+	spec.LogSince, spec.Delivered = c.logged.read(incarnation), func(to time.Time) { c.logged.write(incarnation, to) }
 	p, err := c.launcher.Adopt(ctx, *c.found, spec)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func (p *process) finished() (out finishedRun) {
 	return out
 }
 
-// noteFinished keeps that the program has ended well with the final model of a run. Without the note the next life would start it
+// noteFinished keeps that the program has ended well with the final model of a run. Without the note the next run would start it
 // again, for the same model.
 func (p *process) noteFinished(contract string, run uint64) {
 	b, err := json.Marshal(finishedRun{Contract: contract, Run: run, Program: p.print()})
@@ -61,7 +61,7 @@ func (p *process) noteFinished(contract string, run uint64) {
 }
 
 // Settled returns the contract whose training a program of a previous run has finished, if that is still its last, and whether the
-// program that this life would start is the same one. That of a container which would be started the same way is adopted instead.
+// program that this run would start is the same one. That of a container which would be started the same way is adopted instead.
 func (r *Runner) Settled(ctx context.Context, api Swarm) (contract string, same bool) {
 	var done finishedRun
 	mine := ""

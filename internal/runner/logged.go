@@ -22,23 +22,23 @@ type logged struct {
 }
 
 // write keeps the time. It is lost if the machine crashes: its containers are gone then, too.
-func (t *logged) write(life string, to time.Time) {
-	err := atomicfile.ReplaceUnsynced(t.path, []byte(life+" "+strconv.FormatInt(to.UnixNano(), 10)+"\n"), 0o600)
+func (t *logged) write(incarnation string, to time.Time) {
+	err := atomicfile.ReplaceUnsynced(t.path, []byte(incarnation+" "+strconv.FormatInt(to.UnixNano(), 10)+"\n"), 0o600)
 	if err != nil && !t.said {
 		t.log.Warn("could not keep up to where the program's output was taken; if this node crashes, its next start repeats output", "err", err)
 	}
 	t.said = err != nil
 }
 
-// read returns the time that was kept of the program's life, zero if there is none.
-func (t *logged) read(life string) time.Time {
+// read returns the time that was kept of the incarnation of the program, zero if there is none.
+func (t *logged) read(incarnation string) time.Time {
 	b, err := os.ReadFile(t.path)
 	if err != nil {
 		return time.Time{}
 	}
 	of, text, _ := strings.Cut(strings.TrimSuffix(string(b), "\n"), " ")
 	nanos, err := strconv.ParseInt(text, 10, 64)
-	if of != life || err != nil {
+	if of != incarnation || err != nil {
 		return time.Time{}
 	}
 	return time.Unix(0, nanos)

@@ -35,7 +35,7 @@ type Spec struct {
 	Getenv         func(string) string
 
 	// ML is the container that the program runs in; nil: it runs as a process. What is empty in it of Node, Platform, Program,
-	// DataDir, ModelDir, BridgeDir, Spill and LogFile is taken from this specification; Life, Line, Grace and Log are the
+	// DataDir, ModelDir, BridgeDir, Spill and LogFile is taken from this specification; Incarnation, Line, Grace and Log are the
 	// runner's. Its paths are the engine's, which resolves them on the host.
 	ML *container.Spec
 	// SpillDir is where this process sees the directory or volume that ML.Spill names, for weight files that the bridge

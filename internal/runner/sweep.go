@@ -7,7 +7,7 @@ import (
 	"github.com/swarmd/swarmd/internal/session/models"
 )
 
-// Sweep removes the weight files of a life that was killed, unless its program lives on and has them: whatever this life waits for, or
+// Sweep removes the weight files of a previous run that was killed, unless its program lives on and has them: whatever this run waits for, or
 // dies of, before it has a bridge of its own. A model of which there is no copy on disk is copied first: if all SLs were killed at once,
 // nobody has it else. What can't be done, Claim will say.
 func (r *Runner) Sweep(modelsDir, scratchDir string) {

@@ -129,7 +129,7 @@ func TestEndReasonIsCutBetweenCharacters(t *testing.T) {
 	})
 }
 
-// TestALieAboutTheIndexIsForgotten: what one SN says must not make a node deaf to the others, in this life or the next.
+// TestALieAboutTheIndexIsForgotten: what one SN says must not make a node deaf to the others, in this run or the next.
 func TestALieAboutTheIndexIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()

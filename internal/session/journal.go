@@ -70,15 +70,15 @@ func (j *Journal) Record() Record {
 }
 
 // Begin notes that a program is about to be started in this isolation, and forgets everything about an earlier one.
-func (j *Journal) Begin(life, program, isolation string) {
+func (j *Journal) Begin(incarnation, program, isolation string) {
 	j.put(func(r *Record) {
-		*r = Record{Version: recordVersion, Life: life, Program: program, Isolation: isolation}
+		*r = Record{Version: recordVersion, Incarnation: incarnation, Program: program, Isolation: isolation}
 	})
 }
 
 // End notes that the program has ended and nothing of it is left.
 func (j *Journal) End(exitCode int) {
-	j.put(func(r *Record) { r.Life, r.Exit = "", &exitCode })
+	j.put(func(r *Record) { r.Incarnation, r.Exit = "", &exitCode })
 }
 
 // Forget removes the record.

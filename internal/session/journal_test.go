@@ -17,7 +17,7 @@ func TestJournalOutlivesTheDaemon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session.json")
 	log := slog.New(slog.DiscardHandler)
 	j := session.OpenJournal(path, log)
-	if got := j.Record(); got.Life != "" || got.Session != nil {
+	if got := j.Record(); got.Incarnation != "" || got.Session != nil {
 		t.Errorf("a journal without a file says %+v", got)
 	}
 	j.Begin("0123", "python train.py", "container, no network")
@@ -26,11 +26,11 @@ func TestJournalOutlivesTheDaemon(t *testing.T) {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
 	again := session.OpenJournal(path, log)
-	if got := again.Record(); got.Life != "0123" || got.Program != "python train.py" || got.Isolation != "container, no network" || got.Exit != nil {
+	if got := again.Record(); got.Incarnation != "0123" || got.Program != "python train.py" || got.Isolation != "container, no network" || got.Exit != nil {
 		t.Errorf("got %+v", got)
 	}
 	again.End(3)
-	if got := session.OpenJournal(path, log).Record(); got.Life != "" || got.Exit == nil || *got.Exit != 3 {
+	if got := session.OpenJournal(path, log).Record(); got.Incarnation != "" || got.Exit == nil || *got.Exit != 3 {
 		t.Errorf("after the end: %+v", got)
 	}
 	again.Forget()
@@ -50,11 +50,11 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	path := filepath.Join(dir, "session.json")
 	j := session.OpenJournal(path, slog.New(slog.NewTextHandler(&said, nil)))
 	j.Begin("1", "", "")
-	for _, life := range []string{"2", "3"} {
+	for _, incarnation := range []string{"2", "3"} {
 		if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil { // also root can't put a file in its place
 			t.Fatal(err)
 		}
-		j.Begin(life, "", "")
+		j.Begin(incarnation, "", "")
 	}
 	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
 		t.Errorf("said it %d times:\n%s", n, said.String())

@@ -45,7 +45,7 @@ func TestFinalAnswerSaysWhoContributed(t *testing.T) {
 	}
 }
 
-// TestLingersForWhoWasStartedAgain: a node was killed while training ended. Its next life has ended its session, and its program
+// TestLingersForWhoWasStartedAgain: a node was killed while training ended. Its next run has ended its session, and its program
 // is on its way to ask for the final model.
 func TestLingersForWhoWasStartedAgain(t *testing.T) {
 	for name, tt := range map[string]struct {

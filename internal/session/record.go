@@ -23,12 +23,12 @@ const (
 
 // Record is what is kept of a program and its session. The file is this node's own, but a disk may hold anything.
 type Record struct {
-	Version   int    `json:"version"`
-	Life      string `json:"life,omitempty"`      // of the program, the label of its container; empty: nothing runs
-	Program   string `json:"program,omitempty"`   // reports whether a later run would start the same
-	Isolation string `json:"isolation,omitempty"` // what keeps the program in, as the swarm was told
-	Exit      *int   `json:"exit,omitempty"`      // the program's exit code, once it has ended
-	Session   *Saved `json:"session,omitempty"`   // nil: the program has opened none
+	Version     int    `json:"version"`
+	Incarnation string `json:"life,omitempty"`      // of the program, the label of its container; empty: nothing runs
+	Program     string `json:"program,omitempty"`   // reports whether a later run would start the same
+	Isolation   string `json:"isolation,omitempty"` // what keeps the program in, as the swarm was told
+	Exit        *int   `json:"exit,omitempty"`      // the program's exit code, once it has ended
+	Session     *Saved `json:"session,omitempty"`   // nil: the program has opened none
 }
 
 // Saved is how a session stands.
@@ -88,7 +88,7 @@ func ParseRecord(b []byte) (Record, error) {
 	if r.Version != recordVersion {
 		return Record{}, fmt.Errorf("it has version %d, this swarmd knows %d", r.Version, recordVersion)
 	}
-	if len(r.Life) > maxRecordText || len(r.Program) > maxRecordText || len(r.Isolation) > maxRecordText {
+	if len(r.Incarnation) > maxRecordText || len(r.Program) > maxRecordText || len(r.Isolation) > maxRecordText {
 		return Record{}, errors.New("it names no program")
 	}
 	if r.Session == nil {

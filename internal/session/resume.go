@@ -51,7 +51,7 @@ func (ho *holding) takeSlotsLocked(r *Saved) {
 	case err == nil:
 		ho.slots = slots
 	case s.program.finished: // the final model lies on disk too
-		ho.held, ho.heldSlot = r.Held, r.HeldSlot // the next life reads the record too
+		ho.held, ho.heldSlot = r.Held, r.HeldSlot // the next run reads the record too
 		return
 	default:
 		log.Error("the session can't be adopted without its weight files", "contract", s.contract, "session", s.id, "err", err)
@@ -116,7 +116,7 @@ func (s *session) goOnLocked(life context.Context) {
 		}
 		return
 	}
-	s.recordLocked() // another life must number its reports on from this one's
+	s.recordLocked() // the next run must number its reports on from this one's
 	e.cfg.Log.Info("session of this node's previous run is adopted", "contract", s.contract, "session", s.id, "phase", s.program.phaseLocked(),
 		"round", s.model.held.Round)
 	s.life.spawnLocked(func() { s.membership.watch() })

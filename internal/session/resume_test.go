@@ -599,7 +599,7 @@ func TestFinishedLivesAreReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := session.ParseRecord(b); err != nil || r.Session == nil || !r.Session.Finished {
-			t.Errorf("the record of a life after the end: %v", err)
+			t.Errorf("the record of a run after the end: %v", err)
 		}
 	})
 }

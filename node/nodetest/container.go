@@ -14,12 +14,12 @@ import (
 
 // program keeps running in its container while daemons come and go.
 type program struct {
-	run   *Run
-	life  string
-	stop  context.CancelFunc
-	tasks sync.WaitGroup
-	began time.Time
-	ended time.Time // set before run is done
+	run         *Run
+	incarnation string
+	stop        context.CancelFunc
+	tasks       sync.WaitGroup
+	began       time.Time
+	ended       time.Time // set before run is done
 }
 
 // kill ends the program; a nil one has ended.
@@ -50,7 +50,7 @@ func (c containers) Find(_ context.Context, node, scope string) ([]container.Fou
 	if p == nil {
 		return nil, nil
 	}
-	f := container.Found{ID: "memory", Name: "memory", Node: node, Scope: scope, Life: p.life, State: "running", Started: p.began}
+	f := container.Found{ID: "memory", Name: "memory", Node: node, Scope: scope, Incarnation: p.incarnation, State: "running", Started: p.began}
 	if p.run.isDone() {
 		f.State, f.Finished, f.ExitCode = "exited", p.ended, exitOf(p.run.Err()).ExitCode
 	}
@@ -63,7 +63,7 @@ func (c containers) Start(ctx context.Context, spec container.Spec) (runner.Runn
 		return nil, errors.New("the program of before was to be adopted")
 	}
 	inside, stop := context.WithCancel(context.Background())
-	p := &program{run: c.run, life: spec.Life, stop: stop, began: time.Now()}
+	p := &program{run: c.run, incarnation: spec.Incarnation, stop: stop, began: time.Now()}
 	c.sl.contain(p)
 	p.tasks.Go(func() {
 		err := p.run.train(inside, &c.sl.entry)

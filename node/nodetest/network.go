@@ -52,7 +52,7 @@ type linkState struct {
 	changed <-chan struct{}
 }
 
-// host is one life of a node on the network.
+// host is one incarnation of a node on the network.
 type host struct {
 	network  *Network
 	name     string
@@ -80,7 +80,7 @@ func newNetwork(nodes identities) *Network {
 	}
 }
 
-// attach begins a life of a node.
+// attach begins an incarnation of a node.
 func (n *Network) attach(id nodeID) *host {
 	n.mu.Lock()
 	defer n.mu.Unlock()

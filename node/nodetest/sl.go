@@ -118,7 +118,7 @@ func (n *sl) end() {
 
 // nextRun is the run of the program that this run of the daemon will start; nil if it finds its program running, or its end.
 func nextRun(n *sl) *Run {
-	if p := n.contained(); p != nil && session.OpenJournal(filepath.Join(n.state.path, "session.json"), slog.New(slog.DiscardHandler)).Record().Life == p.life {
+	if p := n.contained(); p != nil && session.OpenJournal(filepath.Join(n.state.path, "session.json"), slog.New(slog.DiscardHandler)).Record().Incarnation == p.incarnation {
 		return nil
 	}
 	run := newRun(n, n.swarm.program(n.id.index))

@@ -69,7 +69,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// nodeID is who a node is, whatever life it is in.
+// nodeID is who a node is, whichever incarnation it is in.
 type nodeID struct {
 	name   string
 	role   string
@@ -238,7 +238,7 @@ func (s *Swarm) Crash(names ...string) {
 	}
 }
 
-// Restart begins a new life of a node that has crashed, or the first one of a late SL: an SN with its stores, an SL with
+// Restart begins a new incarnation of a node that has crashed, or the first one of a late SL: an SN with its stores, an SL with
 // nothing but its key and a new run of its program, unless that lives on (Config.Containers).
 func (s *Swarm) Restart(name string) {
 	s.t.Helper()

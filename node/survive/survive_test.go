@@ -249,7 +249,7 @@ func TestContainerWithoutARecord(t *testing.T) {
 	p.Sees("model handed to the program")
 	p.Kill()
 	// And one that a daemon made, but died before it could start it.
-	labels := map[string]string{engine.LabelRole: engine.RoleML, engine.LabelScope: s.scope, engine.LabelNode: s.node(1), engine.LabelLife: "another"}
+	labels := map[string]string{engine.LabelRole: engine.RoleML, engine.LabelScope: s.scope, engine.LabelNode: s.node(1), engine.LabelIncarnation: "another"}
 	_, err := s.engine.ContainerCreate(t.Context(), &container.Config{Image: enginetest.TestImage, Labels: labels}, nil, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)

@@ -2545,7 +2545,7 @@ type SessionReport struct {
 	Failed   *Failed                `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"` // set after a failed exchange, until superseded
 	Progress *Progress              `protobuf:"bytes,7,opt,name=progress,proto3" json:"progress,omitempty"`
 	Held     []*HeldModel           `protobuf:"bytes,8,rep,name=held,proto3" json:"held,omitempty"` // committed models of this contract and run that the node can give out, at most 8
-	// Counts up with each change of what the signature covers, across lives of the node: an older one says nothing any more.
+	// Counts up with each change of what the signature covers, across incarnations of the node: an older one says nothing any more.
 	Number uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
 	// Node key over statement.Message: all of this but progress. Empty in what a node reports to the SN that leads.
 	Signature     []byte        `protobuf:"bytes,10,opt,name=signature,proto3" json:"signature,omitempty"`

@@ -30,7 +30,7 @@ func (s Spec) config(role string, can capabilities) (*container.Config, *contain
 		StopSignal: "SIGTERM",
 		Labels: map[string]string{
 			engine.LabelRole: role, engine.LabelScope: s.Scope, engine.LabelNode: s.Node, engine.LabelPlatform: strings.ToUpper(s.Platform),
-			engine.LabelLife: s.Life,
+			engine.LabelIncarnation: s.Incarnation,
 		},
 	}
 	if !s.custom() {
@@ -141,7 +141,7 @@ func hostname(node string) string {
 	return strings.TrimPrefix(strings.Trim(name[:min(len(name), 60)], "-")+"-ml", "-")
 }
 
-func newLife() string {
+func newIncarnation() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])

@@ -13,7 +13,7 @@ import (
 func TestLabelsOfImagesAreNotFound(t *testing.T) {
 	l := newLab(t)
 	image := enginetest.Labelled(t, l.engine, map[string]string{
-		engine.LabelRole: engine.RoleML, engine.LabelNode: "sl-1", engine.LabelScope: l.scope, engine.LabelLife: "l",
+		engine.LabelRole: engine.RoleML, engine.LabelNode: "sl-1", engine.LabelScope: l.scope, engine.LabelIncarnation: "l",
 	})
 	made, err := l.engine.ContainerCreate(t.Context(), &dockercontainer.Config{Image: image}, nil, nil, nil, "")
 	if err != nil {

@@ -39,7 +39,7 @@ func New(e *engine.Engine, log *slog.Logger) *Launcher {
 type Found struct {
 	ID, Name              string
 	Node, Scope, Platform string
-	Life                  string
+	Incarnation           string
 	State                 string    // created, running, paused, exited, …
 	ExitCode              int       // if it has ended
 	Started               time.Time // zero if it never was
@@ -103,7 +103,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 	defer cancel()
 	made, err := l.engine.ContainerCreate(calls, config, host, nil, nil, spec.Name)
 	if err != nil {
-		l.removeLife(ctx, spec, role)
+		l.removeIncarnation(ctx, spec, role)
 		return "", err
 	}
 	for _, w := range made.Warnings {
@@ -129,7 +129,7 @@ func (l *Launcher) take(ctx context.Context, id string, spec Spec, adopted bool)
 	})
 	own, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Program{
-		launcher: l, id: id, life: spec.Life, log: l.logger(spec), spec: spec, adopted: adopted, giveUp: giveUp,
+		launcher: l, id: id, incarnation: spec.Incarnation, log: l.logger(spec), spec: spec, adopted: adopted, giveUp: giveUp,
 		out: out, logs: newLogs(l.engine, id, out, spec.LogSince).telling(spec.Delivered), done: make(chan struct{}),
 	}
 	go func() {
@@ -180,7 +180,7 @@ func describe(c container.InspectResponse) Found {
 	labels := c.Config.Labels
 	f := Found{
 		ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Node: labels[engine.LabelNode], Scope: labels[engine.LabelScope],
-		Platform: labels[engine.LabelPlatform], Life: labels[engine.LabelLife], State: c.State.Status,
+		Platform: labels[engine.LabelPlatform], Incarnation: labels[engine.LabelIncarnation], State: c.State.Status,
 		Started: engineTime(c.State.StartedAt),
 	}
 	if over(c.State) {
@@ -240,7 +240,7 @@ func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, err
 	if spec.Grace <= 0 {
 		spec.Grace = defaultGrace
 	}
-	spec.Life = describe(details).Life
+	spec.Incarnation = describe(details).Incarnation
 	l.sweep(ctx, f.Node, f.Scope, true)
 	return l.take(ctx, f.ID, spec, true), nil
 }
@@ -297,10 +297,10 @@ func (l *Launcher) remove(ctx context.Context, id string) error {
 	}
 }
 
-// removeLife removes what a failed call may have made after all.
-func (l *Launcher) removeLife(ctx context.Context, spec Spec, role string) {
+// removeIncarnation removes what a failed call may have made after all.
+func (l *Launcher) removeIncarnation(ctx context.Context, spec Spec, role string) {
 	ctx = context.WithoutCancel(ctx)
-	list, err := l.list(ctx, role, spec.Node, spec.Scope, filters.Arg("label", engine.LabelLife+"="+spec.Life))
+	list, err := l.list(ctx, role, spec.Node, spec.Scope, filters.Arg("label", engine.LabelIncarnation+"="+spec.Incarnation))
 	if err != nil {
 		return // the engine is away; the next Find shows it
 	}

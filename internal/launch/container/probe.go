@@ -123,7 +123,7 @@ func (l *Launcher) broken(ctx context.Context, spec Spec, r report, exit launch.
 // probe is the Spec of a check: the same image, user, mounts, limits, devices and GPUs.
 func (s Spec) probe(line func(stream, line string)) Spec {
 	p := s
-	p.Name, p.Life, p.Network, p.WorkDir = "", newLife(), "", "/"
+	p.Name, p.Incarnation, p.Network, p.WorkDir = "", newIncarnation(), "", "/"
 	p.BridgeDir, p.Spill = "", "" // may not be there yet
 	p.Line, p.LogFile, p.LogTail, p.Grace = line, "", -1, time.Second
 	data, model, program, gpus := "", "", "", ""

@@ -28,15 +28,15 @@ const (
 
 // Program is a program in a container, running or ended. Its methods are safe for concurrent use.
 type Program struct {
-	launcher *Launcher
-	id, life string
-	log      *slog.Logger
-	logs     *logs
-	out      *launch.Output
-	spec     Spec
-	adopted  bool
-	giveUp   context.CancelFunc // ends the wait for an engine that does not answer
-	stopping atomic.Bool
+	launcher        *Launcher
+	id, incarnation string
+	log             *slog.Logger
+	logs            *logs
+	out             *launch.Output
+	spec            Spec
+	adopted         bool
+	giveUp          context.CancelFunc // ends the wait for an engine that does not answer
+	stopping        atomic.Bool
 
 	done chan struct{} // closed after exit is set and no goroutine of the program's remains but Start's watch over its context
 	exit launch.Exit
@@ -45,8 +45,8 @@ type Program struct {
 // ID returns the container's.
 func (p *Program) ID() string { return p.id }
 
-// Life returns what names this life of the program: Spec.Life, or the random one.
-func (p *Program) Life() string { return p.life }
+// Incarnation returns what names this incarnation of the program: that of its Spec, or the random one.
+func (p *Program) Incarnation() string { return p.incarnation }
 
 // Done is closed when the program has ended, all its output was delivered and its container is removed.
 func (p *Program) Done() <-chan struct{} { return p.done }

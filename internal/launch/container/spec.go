@@ -32,8 +32,8 @@ type Spec struct {
 	// Node, Platform ("PYT" or "TF") and Scope become labels that a later daemon finds the container by. Scope "" is
 	// engine.OSScope.
 	Node, Platform, Scope string
-	// Life names this life of the program, such as the record that the daemon keeps of it; "": a random one.
-	Life string
+	// Incarnation names this incarnation of the program, such as the record that the daemon keeps of it; "": a random one.
+	Incarnation string
 	// Name is the container's name, "": the engine's choice.
 	Name  string
 	Image string
@@ -174,8 +174,8 @@ func (s Spec) complete() (Spec, error) {
 	if s.Scope == "" {
 		s.Scope = engine.OSScope()
 	}
-	if s.Life == "" {
-		s.Life = newLife()
+	if s.Incarnation == "" {
+		s.Incarnation = newIncarnation()
 	}
 	if s.Pids == 0 {
 		s.Pids = defaultPids

@@ -87,7 +87,7 @@ func TestTakesUpAProgram(t *testing.T) {
 	got := newLines()
 	spec := l.sh(counting)
 	spec.Delivered = delivered.put
-	spec.Line, spec.Life, spec.ModelDir, spec.LogFile = got.add, "life-1", model, launch.LogFile(model, "x.py")
+	spec.Line, spec.Incarnation, spec.ModelDir, spec.LogFile = got.add, "incarnation-1", model, launch.LogFile(model, "x.py")
 	first, err := l.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestTakesUpAProgram(t *testing.T) {
 		t.Fatalf("found %v, want one container", found)
 	}
 	f := found[0]
-	if f.ID != first.ID() || f.Life != "life-1" || f.State != "running" || f.Platform != "PYT" || f.Started.IsZero() || !f.Finished.IsZero() {
+	if f.ID != first.ID() || f.Incarnation != "incarnation-1" || f.State != "running" || f.Platform != "PYT" || f.Started.IsZero() || !f.Finished.IsZero() {
 		t.Errorf("found %+v", f)
 	}
 	spec.LogSince = delivered.get()
@@ -111,8 +111,8 @@ func TestTakesUpAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.Life() != "life-1" {
-		t.Errorf("life is %q", second.Life())
+	if second.Incarnation() != "incarnation-1" {
+		t.Errorf("incarnation is %q", second.Incarnation())
 	}
 	got.await(t, "1000")
 	second.Stop(enginetest.Patience)
@@ -169,7 +169,7 @@ func TestTakesUpAnEndedProgram(t *testing.T) {
 func TestCreatedAndNeverStarted(t *testing.T) {
 	l := newLab(t)
 	labels := map[string]string{
-		engine.LabelRole: engine.RoleML, engine.LabelNode: "sl-1", engine.LabelScope: l.scope, engine.LabelLife: "l",
+		engine.LabelRole: engine.RoleML, engine.LabelNode: "sl-1", engine.LabelScope: l.scope, engine.LabelIncarnation: "l",
 	}
 	create := func() string {
 		made, err := l.engine.ContainerCreate(t.Context(), &dockercontainer.Config{Image: enginetest.TestImage, Labels: labels}, nil, nil, nil, "")

@@ -22,7 +22,7 @@ import (
 )
 
 func good() Spec {
-	return Spec{Node: "sl-1", Image: "i", ModelDir: "/m", Program: "p.py", User: "1:2", Scope: "s", Life: "l"}
+	return Spec{Node: "sl-1", Image: "i", ModelDir: "/m", Program: "p.py", User: "1:2", Scope: "s", Incarnation: "l"}
 }
 
 func TestIsolation(t *testing.T) {
@@ -109,7 +109,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Scope != "team" || s.Life == "" || s.Pids != 4096 || s.ShmSize != 1<<30 || s.Grace != 10*time.Second || s.WorkDir != engine.ModelDir || s.GPUs != "all" || s.User != "0:0" {
+	if s.Scope != "team" || s.Incarnation == "" || s.Pids != 4096 || s.ShmSize != 1<<30 || s.Grace != 10*time.Second || s.WorkDir != engine.ModelDir || s.GPUs != "all" || s.User != "0:0" {
 		t.Errorf("got %+v", s)
 	}
 	for in, want := range map[string]string{"4000000": "4000000:4000000", "7:8": "7:8", "": fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())} {
@@ -153,7 +153,7 @@ func TestConfigIsolates(t *testing.T) {
 		t.Errorf("mounts (-got +want):\n%s", diff)
 	}
 	labels := map[string]string{
-		engine.LabelRole: "ml", engine.LabelScope: "s", engine.LabelNode: "sl-1", engine.LabelPlatform: "", engine.LabelLife: "l",
+		engine.LabelRole: "ml", engine.LabelScope: "s", engine.LabelNode: "sl-1", engine.LabelPlatform: "", engine.LabelIncarnation: "l",
 	}
 	if diff := cmp.Diff(c.Labels, labels); diff != "" {
 		t.Errorf("labels (-got +want):\n%s", diff)

@@ -11,12 +11,12 @@ import (
 // Labels of everything that swarmd makes at an engine: containers, volumes, networks. What has no LabelRole is not ours and
 // is never touched; nor is a container that has it from its image, see Inherited.
 const (
-	LabelRole     = "io.swarmd.role"     // one of the Role constants
-	LabelScope    = "io.swarmd.scope"    // see Scope
-	LabelNode     = "io.swarmd.node"     // name of the node that it belongs to
-	LabelPlatform = "io.swarmd.platform" // PYT or TF, of SL nodes and ML programs
-	LabelSwarmd   = "io.swarmd.version"  // version of the swarmd that made it
-	LabelLife     = "io.swarmd.life"     // random, of one life of an ML program: names its record in the state directory
+	LabelRole        = "io.swarmd.role"     // one of the Role constants
+	LabelScope       = "io.swarmd.scope"    // see Scope
+	LabelNode        = "io.swarmd.node"     // name of the node that it belongs to
+	LabelPlatform    = "io.swarmd.platform" // PYT or TF, of SL nodes and ML programs
+	LabelSwarmd      = "io.swarmd.version"  // version of the swarmd that made it
+	LabelIncarnation = "io.swarmd.life"     // random, of one incarnation of an ML program: names its record in the state directory
 )
 
 // Roles of containers, volumes and networks beside those of nodes, the values of LabelRole.
@@ -43,7 +43,7 @@ func OSScope() string { return Scope(os.Getenv) }
 
 // Inherited reports whether a container has our labels from its image alone, so that it is somebody else's: anybody may build
 // an image with them, and docker commit makes one of a container of ours. It takes the container's labels and the ID of its
-// image. An ML program's container has a LabelLife of its own, whatever its image says.
+// image. An ML program's container has a LabelIncarnation of its own, whatever its image says.
 func (e *Engine) Inherited(ctx context.Context, labels map[string]string, image string) (bool, error) {
 	found, err := e.ImageInspect(ctx, image)
 	switch {
@@ -55,7 +55,7 @@ func (e *Engine) Inherited(ctx context.Context, labels map[string]string, image 
 		return false, nil
 	}
 	own := found.Config.Labels
-	return own[LabelRole] != "" && own[LabelLife] == labels[LabelLife], nil
+	return own[LabelRole] != "" && own[LabelIncarnation] == labels[LabelIncarnation], nil
 }
 
 // ShortID is the ID of a container as engines show it.

@@ -104,7 +104,7 @@ func (o *other) podmanStops(t *testing.T, e *engine.Engine, scope string) {
 		t.Fatal("no line")
 	}
 	found, err := l.Find(t.Context(), s.Node, scope)
-	if err != nil || len(found) != 1 || found[0].State != "running" || found[0].Life != p.Life() {
+	if err != nil || len(found) != 1 || found[0].State != "running" || found[0].Incarnation != p.Incarnation() {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	var later lines

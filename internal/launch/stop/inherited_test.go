@@ -29,11 +29,11 @@ func TestLabelsOfImagesAreNotOurs(t *testing.T) {
 		ids[name] = c.ID
 	}
 	sn := enginetest.Labelled(t, e, map[string]string{engine.LabelRole: naming.RoleSN, engine.LabelScope: scope, engine.LabelNode: "sn-0"})
-	ml := map[string]string{engine.LabelRole: engine.RoleML, engine.LabelScope: scope, engine.LabelNode: "a", engine.LabelLife: "one"}
+	ml := map[string]string{engine.LabelRole: engine.RoleML, engine.LabelScope: scope, engine.LabelNode: "a", engine.LabelIncarnation: "one"}
 	committed := enginetest.Labelled(t, e, ml)
 	add("theirs", sn, nil)
 	add("copy", committed, nil)
-	ml[engine.LabelLife] = "two"
+	ml[engine.LabelIncarnation] = "two"
 	add("ours", committed, ml)
 	if out, err := call(t, e, scope, time.Second); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -36,7 +36,7 @@ type Slots interface {
 	LocalSlot
 	Merging() Slot
 	Committed() Slot
-	// Merged says that the merging slot holds a whole model. Should this node be killed, its next life is shown the file with the note, a
+	// Merged says that the merging slot holds a whole model. Should this node be killed, its next run is shown the file with the note, a
 	// line, if it is there still. It may read all of the file, for the checksum that programs are told.
 	Merged(note string)
 	// Commit makes the merging slot the committed one and returns its name as the program knows it.

@@ -35,7 +35,7 @@ func (p *pair) Close() error      { p.closed = true; return nil }
 func newPair(n int) *pair { return &pair{files: [2]flat{{make([]byte, n)}, {make([]byte, n)}}} }
 
 // TestWeightsAndStateTurnTogether writes across the boundary, in every split, and reads it back after the turn and in a
-// later life.
+// later run.
 func TestWeightsAndStateTurnTogether(t *testing.T) {
 	sc := Scratch{Dir: t.TempDir()}
 	weights := newPair(10)
