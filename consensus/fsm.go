@@ -31,10 +31,10 @@ type view struct {
 // Restore from one goroutine; readers take the published view without a lock.
 type fsm struct {
 	// fail reports, once, why this node can not follow the log any further.
-	fail func(error)
-	disk *watchdog.Watchdog
-	book *ledgerfile.File // the ledger, which follows the state
-	view atomic.Pointer[view]
+	fail   func(error)
+	disk   *watchdog.Watchdog
+	ledger *ledgerfile.File // follows the state
+	view   atomic.Pointer[view]
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced whenever view is
@@ -45,7 +45,7 @@ type fsm struct {
 var _ raft.FSM = (*fsm)(nil)
 
 func newFSM(fail func(error), disk *watchdog.Watchdog, ledger *ledgerfile.File) *fsm {
-	f := &fsm{fail: fail, disk: disk, book: ledger, changed: make(chan struct{})}
+	f := &fsm{fail: fail, disk: disk, ledger: ledger, changed: make(chan struct{})}
 	f.view.Store(&view{state: state.New()})
 	return f
 }
@@ -61,7 +61,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	if err == nil {
 		// The ledger first: what the view shows is on record.
 		done := f.disk.During("writing the ledger")
-		err = f.book.Applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
+		err = f.ledger.Applied(old.state.LedgerHead(), next.LedgerHead(), result.Records)
 		done()
 	}
 	if _, rejected := errors.AsType[*state.Error](err); err != nil && !rejected {
@@ -115,14 +115,14 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted != nil {
 		return nil, f.halted
 	}
-	return snapshot{f.view.Load(), f.book}, nil
+	return snapshot{f.view.Load(), f.ledger}, nil
 }
 
 // Restore replaces the state by a snapshot's.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	v, err := readSnapshot(r)
 	if err == nil {
-		err = f.book.Restored(v.state.LedgerHead())
+		err = f.ledger.Restored(v.state.LedgerHead())
 	}
 	if err != nil {
 		err = fmt.Errorf("restore snapshot: %w", errors.Join(err, r.Close()))
@@ -135,14 +135,14 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 
 // snapshot is a view that raft stores when it likes.
 type snapshot struct {
-	view *view
-	book *ledgerfile.File
+	view   *view
+	ledger *ledgerfile.File
 }
 
 // Persist encodes the view into sink and closes it. The ledger goes to disk first: the log entries that could write its
 // records again are cut off behind the snapshot.
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	err := s.book.Sync()
+	err := s.ledger.Sync()
 	if err == nil {
 		err = writeSnapshot(sink, s.view)
 	}

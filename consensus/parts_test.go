@@ -73,12 +73,12 @@ func TestLeadershipTellsTheLast(t *testing.T) {
 // alone is a replica of one server that has no group.
 func alone(t *testing.T) *replica {
 	t.Helper()
-	book, err := ledgerfile.Open(ledgerfile.NewInmem(), slog.New(slog.DiscardHandler))
+	file, err := ledgerfile.Open(ledgerfile.NewInmem(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newReplica("sn-1", "id1@host:1", "id1", "sn")
-	r.fsm = newFSM(func(err error) { t.Error(err) }, watchdog.New(time.Hour), book)
+	r.fsm = newFSM(func(err error) { t.Error(err) }, watchdog.New(time.Hour), file)
 	conf := raft.DefaultConfig()
 	conf.LocalID, conf.Logger = "sn-1", nil
 	conf.LogOutput = t.Output()

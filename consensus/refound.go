@@ -34,12 +34,12 @@ type Remains struct {
 // there is nothing.
 func ReadRemains(stores store.Stores, log *slog.Logger) (*Remains, error) {
 	// Into a ledger in memory: what was not committed must not get into the real one before it is known that it will be.
-	book, err := ledgerfile.Open(ledgerfile.NewInmem(), slog.New(slog.DiscardHandler))
+	file, err := ledgerfile.Open(ledgerfile.NewInmem(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	r := &Remains{stores: stores, log: log}
-	if err := r.replay(book); err != nil {
+	if err := r.replay(file); err != nil {
 		return nil, fmt.Errorf("read raft state: %w", err)
 	}
 	if r.LastIndex == 0 {
@@ -49,9 +49,9 @@ func ReadRemains(stores store.Stores, log *slog.Logger) (*Remains, error) {
 }
 
 // replay brings the state to the end of the log, and the ledger with it.
-func (r *Remains) replay(book *ledgerfile.File) error {
+func (r *Remains) replay(file *ledgerfile.File) error {
 	var failed error
-	f := newFSM(func(err error) { failed = errors.Join(failed, err) }, watchdog.New(time.Hour), book)
+	f := newFSM(func(err error) { failed = errors.Join(failed, err) }, watchdog.New(time.Hour), file)
 	r.LastIndex, r.term, r.Servers = 0, 0, nil
 	snaps, err := r.stores.Snapshots.List()
 	if err != nil {
@@ -107,14 +107,14 @@ func (r *Remains) Refound(name, address string, ledger ledgerfile.Store, c state
 	if r.State.Epoch() == c.Recovery.Epoch {
 		return r.cut()
 	}
-	book, err := ledgerfile.Open(ledger, r.log)
+	file, err := ledgerfile.Open(ledger, r.log)
 	if err == nil {
-		err = r.replay(book)
+		err = r.replay(file)
 	}
 	if err != nil {
 		return fmt.Errorf("found the group anew: %w", err)
 	}
-	if have, want, behind := book.Missing(); behind {
+	if have, want, behind := file.Missing(); behind {
 		return fmt.Errorf("found the group anew: the ledger has %d of %d records: put another SN's copy or a backup in its place (swarmctl get ledger)", have, want.Length)
 	}
 	next, result, err := r.State.Apply(c)
@@ -122,19 +122,19 @@ func (r *Remains) Refound(name, address string, ledger ledgerfile.Store, c state
 		err = state.CheckChange(r.State, next)
 	}
 	if err == nil {
-		err = book.Applied(r.State.LedgerHead(), next.LedgerHead(), result.Records)
+		err = file.Applied(r.State.LedgerHead(), next.LedgerHead(), result.Records)
 	}
 	if err != nil {
 		return fmt.Errorf("found the group anew: %w", err)
 	}
-	if err := r.snapshot(name, address, &view{next, r.LastIndex}, book); err != nil {
+	if err := r.snapshot(name, address, &view{next, r.LastIndex}, file); err != nil {
 		return fmt.Errorf("found the group anew: %w", err)
 	}
 	return r.cut()
 }
 
 // snapshot stores a view as all that a server alone has.
-func (r *Remains) snapshot(name, address string, v *view, book *ledgerfile.File) error {
+func (r *Remains) snapshot(name, address string, v *view, file *ledgerfile.File) error {
 	alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(name), Address: raft.ServerAddress(address)}}}
 	term, err := r.stores.Stable.GetUint64([]byte(store.KeyTerm))
 	if err != nil && err.Error() != "not found" {
@@ -151,7 +151,7 @@ func (r *Remains) snapshot(name, address string, v *view, book *ledgerfile.File)
 	if err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
-	return snapshot{v, book}.Persist(sink)
+	return snapshot{v, file}.Persist(sink)
 }
 
 // cut removes the old group's log, which the snapshot covers.

@@ -52,19 +52,19 @@ func read(r *bufio.Reader, line func(ledger.Head, []byte) error) (*Backup, error
 	if b.State, err = readState(z, h); err != nil {
 		return nil, err
 	}
-	book := newBook(b.State)
+	check := newLedgerCheck(b.State)
 	err = readLedger(z, h.Ledger, func(head ledger.Head, text []byte) error {
 		_, body, err := ledger.Parse(text)
 		if err != nil {
 			return fmt.Errorf("%w: its ledger: %w", ErrDamaged, err)
 		}
-		if err := book.add(head.Length, body); err != nil || line == nil {
+		if err := check.add(head.Length, body); err != nil || line == nil {
 			return err
 		}
 		return line(head, text)
 	})
 	if err == nil {
-		err = book.end()
+		err = check.end()
 	}
 	if err != nil {
 		return nil, err

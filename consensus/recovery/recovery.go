@@ -188,7 +188,7 @@ func found(ctx context.Context, cfg Config, name string, stores store.Stores) (R
 	if err := cfg.at("written down"); err != nil {
 		return res, err
 	}
-	book, err := ledgerfile.OpenFile(cfg.Dir)
+	file, err := ledgerfile.OpenFile(cfg.Dir)
 	if err != nil {
 		return res, err
 	}
@@ -197,8 +197,8 @@ func found(ctx context.Context, cfg Config, name string, stores store.Stores) (R
 			res.Forgot = append(res.Forgot, n.Name)
 		}
 	}
-	err = remains.Refound(name, raftnet.FormatAddress(self.PeerID, self.Address), book, state.RecoverSwarm{Recovery: r})
-	if err = errors.Join(err, book.Close()); err != nil {
+	err = remains.Refound(name, raftnet.FormatAddress(self.PeerID, self.Address), file, state.RecoverSwarm{Recovery: r})
+	if err = errors.Join(err, file.Close()); err != nil {
 		return res, err
 	}
 	if err := cfg.end(r); err != nil {

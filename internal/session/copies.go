@@ -26,7 +26,7 @@ type copies struct {
 	final  bool          // … as the final one, synced
 	busy   bool          // a copy is under way
 	there  []round.Model // that lie on disk
-	signed proof.Book    // the newest committed rounds that this node merged
+	signed proof.History // the newest committed rounds that this node merged
 }
 
 // keepLocked has the held model copied to disk: one copy at a time, and a model that was replaced meanwhile is skipped.

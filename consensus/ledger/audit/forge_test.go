@@ -136,22 +136,22 @@ type entry struct {
 	body ledger.Body
 }
 
-// book is a genuine ledger in the making.
-type book struct {
+// builder makes a genuine ledger, record by record.
+type builder struct {
 	t       *testing.T
 	entries []entry
 	head    ledger.Head
 	bytes   []byte
 }
 
-func (b *book) add(body ledger.Body) {
+func (b *builder) add(body ledger.Body) {
 	b.t.Helper()
 	e := entry{start.UnixMilli() + int64(len(b.entries)), body}
 	b.entries = append(b.entries, e)
 	b.chain(e)
 }
 
-func (b *book) chain(e entry) {
+func (b *builder) chain(e entry) {
 	b.t.Helper()
 	line, head, err := ledger.Append(b.head, e.atMS, e.body)
 	if err != nil {
@@ -167,7 +167,7 @@ func optionsOf(a *authority) audit.Options {
 func digestOf(text string) merge.Digest { return merge.Sum([]byte(text)) }
 
 // round commits a round that was planned on the ledger as it is, after which between is recorded.
-func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledger.Body) {
+func (b *builder) round(run, number, attempt uint64, nodes []*node, between ...ledger.Body) {
 	b.t.Helper()
 	head := b.head
 	for _, x := range between {
@@ -177,7 +177,7 @@ func (b *book) round(run, number, attempt uint64, nodes []*node, between ...ledg
 }
 
 // adopts has the model of a round that the ledger lacks follow as another one, signed by all who merged it but the last ones.
-func (b *book) adopts(run, last, proven, as uint64, nodes []*node, silent int) {
+func (b *builder) adopts(run, last, proven, as uint64, nodes []*node, silent int) {
 	b.t.Helper()
 	r := b.merged(run, proven, 1, nodes, ledger.Head{Hash: digestOf("gone").String()})
 	for i := len(nodes) - silent; i < len(nodes); i++ {
@@ -187,7 +187,7 @@ func (b *book) adopts(run, last, proven, as uint64, nodes []*node, silent int) {
 }
 
 // merged is a round that was planned on a ledger of this head.
-func (b *book) merged(run, number, attempt uint64, nodes []*node, at ledger.Head) ledger.Round {
+func (b *builder) merged(run, number, attempt uint64, nodes []*node, at ledger.Head) ledger.Round {
 	b.t.Helper()
 	r := ledger.Round{
 		Contract: study, Run: run, Round: number, Attempt: attempt, Method: "mean", Layout: digestOf("layout").String(),
@@ -289,16 +289,16 @@ func TestLedgerOfBefore(t *testing.T) {
 }
 
 // deletes has an operator delete the contract in a run.
-func (o *operator) deletes(b *book, run uint64) ledger.Deleted {
+func (o *operator) deletes(b *builder, run uint64) ledger.Deleted {
 	return ledger.Deleted{Contract: study, Run: run, Order: o.asks(b, &swarmv1.DeleteContractRequest{Contract: study, Run: run})}
 }
 
 // genuine is a ledger with records of every kind; all but the last are some round's past.
-func genuine(t *testing.T) (*book, audit.Options) {
+func genuine(t *testing.T) (*builder, audit.Options) {
 	t.Helper()
 	old, renewed := newAuthority(t), newAuthority(t)
 	nodes := []*node{newNode(t, "sl-0"), newNode(t, "sl-1"), newNode(t, "sl-2"), newNode(t, "sl-3")}
-	b := &book{t: t}
+	b := &builder{t: t}
 	sns := []*node{newNode(t, "sn-0"), newNode(t, "sn-1")}
 	b.add(ledger.Swarm{SwarmID: swarmID, Admit: "operator", Admitted: []ledger.Admitted{{Node: "sn-0", PeerID: sns[0].id}}})
 	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{old.cert.Raw}})
@@ -436,7 +436,7 @@ func copied(t *testing.T, body ledger.Body) reflect.Value {
 // rounds witnessed too if smart.
 func rechained(t *testing.T, entries []entry, at int, with entry, smart bool) []byte {
 	t.Helper()
-	b := &book{t: t}
+	b := &builder{t: t}
 	hashes := []string{""}
 	for i, e := range entries {
 		if i == at {

@@ -41,7 +41,7 @@ func svidOf(t *testing.T, a *authority, path string) *operator {
 }
 
 // asks signs a request on the ledger as it is.
-func (o *operator) asks(b *book, m proto.Message) *ledger.Order {
+func (o *operator) asks(b *builder, m proto.Message) *ledger.Order {
 	o.t.Helper()
 	text, err := protojson.Marshal(m)
 	if err == nil {
@@ -77,51 +77,51 @@ func TestOrdersThatNobodyGave(t *testing.T) {
 	op := newOperator(t, ca)
 	for _, tt := range []struct {
 		name, want string
-		body       func(b *book, first *ledger.Order) ledger.Body
+		body       func(b *builder, first *ledger.Order) ledger.Body
 	}{
-		{"signed", "", func(b *book, _ *ledger.Order) ledger.Body {
+		{"signed", "", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.ResetContractRequest{Contract: study})}
 		}},
-		{"not signed after others were", "no operator signed it, and since record 3", func(*book, *ledger.Order) ledger.Body {
+		{"not signed after others were", "no operator signed it, and since record 3", func(*builder, *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2}
 		}},
-		{"done twice", "order.nonce: it was used in record 3", func(_ *book, first *ledger.Order) ledger.Body {
+		{"done twice", "order.nonce: it was used in record 3", func(_ *builder, first *ledger.Order) ledger.Body {
 			return ledger.Rules{Contract: study, Run: 1, Order: first}
 		}},
-		{"another's request", "the operator asked to forget", func(b *book, _ *ledger.Order) ledger.Body {
+		{"another's request", "the operator asked to forget", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Forget{Node: "sl-0", PeerID: "x", Order: op.asks(b, &swarmv1.ForgetNodeRequest{Name: "sl-1"})}
 		}},
-		{"another ban", "the operator asked to ban", func(b *book, _ *ledger.Order) ledger.Body {
+		{"another ban", "the operator asked to ban", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Ban{PeerID: "x", Node: "sl-0", By: op.id, Order: op.asks(b, &swarmv1.BanNodeRequest{Name: "sl-1"})}
 		}},
-		{"of another method", "order.method", func(b *book, _ *ledger.Order) ledger.Body {
+		{"of another method", "order.method", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.CreateContractRequest{Contract: study})}
 		}},
-		{"of a run that is over", "the operator asked to reset run 7", func(b *book, _ *ledger.Order) ledger.Body {
+		{"of a run that is over", "the operator asked to reset run 7", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: op.asks(b, &swarmv1.ResetContractRequest{Contract: study, Run: 7})}
 		}},
-		{"a deletion", "", func(b *book, _ *ledger.Order) ledger.Body { return op.deletes(b, 1) }},
-		{"a deletion that nobody signed", "order: it is missing", func(*book, *ledger.Order) ledger.Body { return ledger.Deleted{Contract: study, Run: 1} }},
-		{"a deletion of another run", "contract study is in run 1, not 2", func(b *book, _ *ledger.Order) ledger.Body { return op.deletes(b, 2) }},
-		{"a deletion of another contract", `the operator asked to delete run 0 of contract "other"`, func(b *book, _ *ledger.Order) ledger.Body {
+		{"a deletion", "", func(b *builder, _ *ledger.Order) ledger.Body { return op.deletes(b, 1) }},
+		{"a deletion that nobody signed", "order: it is missing", func(*builder, *ledger.Order) ledger.Body { return ledger.Deleted{Contract: study, Run: 1} }},
+		{"a deletion of another run", "contract study is in run 1, not 2", func(b *builder, _ *ledger.Order) ledger.Body { return op.deletes(b, 2) }},
+		{"a deletion of another contract", `the operator asked to delete run 0 of contract "other"`, func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Deleted{Contract: study, Run: 1, Order: op.asks(b, &swarmv1.DeleteContractRequest{Contract: "other"})}
 		}},
-		{"a deletion that is made out to be none", "nobody orders what goes by itself", func(b *book, _ *ledger.Order) ledger.Body {
+		{"a deletion that is made out to be none", "nobody orders what goes by itself", func(b *builder, _ *ledger.Order) ledger.Body {
 			d := op.deletes(b, 1)
 			d.Expired = true
 			return d
 		}},
-		{"a contract that operators made and nobody deleted", "was used, or made by an operator", func(*book, *ledger.Order) ledger.Body {
+		{"a contract that operators made and nobody deleted", "was used, or made by an operator", func(*builder, *ledger.Order) ledger.Body {
 			return ledger.Deleted{Contract: study, Run: 1, Expired: true}
 		}},
-		{"of an SL", "is no operator", func(b *book, _ *ledger.Order) ledger.Body {
+		{"of an SL", "is no operator", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: svidOf(t, ca, "sl/sl-0").asks(b, &swarmv1.ResetContractRequest{Contract: study})}
 		}},
-		{"of another authority", "not an SVID by the authorities of its time", func(b *book, _ *ledger.Order) ledger.Body {
+		{"of another authority", "not an SVID by the authorities of its time", func(b *builder, _ *ledger.Order) ledger.Body {
 			return ledger.Reset{Contract: study, Run: 2, Order: newOperator(t, other).asks(b, &swarmv1.ResetContractRequest{Contract: study})}
 		}},
 	} {
-		b := &book{t: t}
+		b := &builder{t: t}
 		b.add(ledger.Swarm{SwarmID: swarmID})
 		b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
 		first := op.asks(b, &swarmv1.CreateContractRequest{Contract: study, Rules: &swarmv1.Rules{Export: true}})
@@ -140,7 +140,7 @@ func TestOrdersThatNobodyGave(t *testing.T) {
 // TestLedgersOfBeforeOrdersWereSigned stay good, and it is said how much nobody signed.
 func TestLedgersOfBeforeOrdersWereSigned(t *testing.T) {
 	ca := newAuthority(t)
-	b := &book{t: t}
+	b := &builder{t: t}
 	b.add(ledger.Swarm{SwarmID: swarmID})
 	b.add(ledger.Bundle{TrustDomain: "a.example", Certificates: [][]byte{ca.cert.Raw}})
 	b.add(ledger.Ban{PeerID: "x", By: "spiffe://a.example/swarm/swci"})

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Kept is how many rounds a Book holds: nodes may be a few rounds apart, and must find one that most of them have signed.
+	// Kept is how many rounds a History holds: nodes may be a few rounds apart, and must find one that most of them have signed.
 	Kept = 4
 	// maxParticipants bounds what is told of all rounds together, so that it fits into a report.
 	maxParticipants = 2048
@@ -27,28 +27,28 @@ const (
 	maxFile = 1 << 20
 )
 
-// Book holds the newest rounds of one contract's run that a node has signed. The zero value is empty. It is not safe for concurrent use.
-type Book struct {
+// History holds the newest rounds of one contract's run that a node has signed. The zero value is empty. It is not safe for concurrent use.
+type History struct {
 	all []*round.Proof // newest first
 }
 
 // Add puts a committed round in, with its plan and what the node has reported of it. Nobody may change them afterwards.
-func (b *Book) Add(plan *round.Plan, layout string, done *round.Done) {
-	b.Put(&round.Proof{Plan: plan, Layout: layout, Done: done})
+func (h *History) Add(plan *round.Plan, layout string, done *round.Done) {
+	h.Put(&round.Proof{Plan: plan, Layout: layout, Done: done})
 }
 
 // Put puts a round in that is proven, if it is newer than the oldest one or there is room.
-func (b *Book) Put(p *round.Proof) {
+func (h *History) Put(p *round.Proof) {
 	if !whole(p) {
 		return // claims of parts that differ are not signed for the ledger
 	}
-	i, had := slices.BinarySearchFunc(b.all, p.Plan.Round, func(x *round.Proof, n uint64) int { return cmp.Compare(n, x.Plan.Round) })
+	i, had := slices.BinarySearchFunc(h.all, p.Plan.Round, func(x *round.Proof, n uint64) int { return cmp.Compare(n, x.Plan.Round) })
 	if had {
-		b.all[i] = p
+		h.all[i] = p
 		return
 	}
-	b.all = slices.Insert(b.all, i, p)
-	b.all = b.all[:min(len(b.all), Kept)]
+	h.all = slices.Insert(h.all, i, p)
+	h.all = h.all[:min(len(h.all), Kept)]
 }
 
 // whole reports whether all is there that a round is proven by.
@@ -58,9 +58,9 @@ func whole(p *round.Proof) bool {
 }
 
 // Told returns what a report says of the rounds, newest first.
-func (b *Book) Told() (out []*round.Proof) {
+func (h *History) Told() (out []*round.Proof) {
 	n := 0
-	for _, p := range b.all {
+	for _, p := range h.all {
 		if n += len(p.Plan.Participants); n > maxParticipants && len(out) > 0 {
 			break
 		}
@@ -70,8 +70,8 @@ func (b *Book) Told() (out []*round.Proof) {
 }
 
 // Of returns a round, nil if this node has not signed it.
-func (b *Book) Of(m round.Model) *round.Proof {
-	for _, p := range b.all {
+func (h *History) Of(m round.Model) *round.Proof {
+	for _, p := range h.all {
 		if p.Plan.Round == m.Round && p.Done.ModelDigest == m.Digest {
 			return p
 		}

@@ -28,11 +28,11 @@ func rounds(told []*round.Proof) (out []uint64) {
 	return out
 }
 
-// TestBookKeepsTheNewest: whatever the order in which rounds come, from the disk or as they are committed.
-func TestBookKeepsTheNewest(t *testing.T) {
-	var b proof.Book
+// TestHistoryKeepsTheNewest: whatever the order in which rounds come, from the disk or as they are committed.
+func TestHistoryKeepsTheNewest(t *testing.T) {
+	var b proof.History
 	if b.Told() != nil || b.Of(round.Model{Round: 1, Digest: "model"}) != nil {
-		t.Error("an empty book tells something")
+		t.Error("an empty history tells something")
 	}
 	for _, n := range []uint64{3, 9, 7, 8, 1, 7, 10} {
 		plan, done := merged(n, 2)
@@ -81,7 +81,7 @@ func TestFiles(t *testing.T) {
 	if _, err := proof.Read(path, 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
-	var b proof.Book
+	var b proof.History
 	plan, done := merged(7, 3)
 	b.Add(plan, "layout", done)
 	if err := proof.Write(path, b.Of(round.Model{Round: 7, Digest: "model"})); err != nil {
@@ -108,7 +108,7 @@ func TestFiles(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	var b proof.Book
+	var b proof.History
 	plan, done := merged(7, 3)
 	b.Add(plan, "layout", done)
 	raw, err := onwire.ProofFile(b.Told()[0])
@@ -125,7 +125,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var b proof.Book
+		var b proof.History
 		b.Put(p)
 		if len(b.Told()) != 1 {
 			t.Errorf("what was read is not told: %v", p)
