@@ -72,5 +72,5 @@ type SLConfig struct {
 	// AllowPeers says whose nodes this one takes part with, as an owner and as a contributor; empty: every SL that it accepts.
 	AllowPeers pattern.List
 	MaxModel   int64 // bytes of the model that a program may declare; 0: only memory and disk bound it
-	Patience   session.Patience
+	Timeouts   session.Timeouts
 }

@@ -90,7 +90,7 @@ func (l *lab) says(id, want string) {
 		l.t.Fatal(err)
 	}
 	defer logs.Close()
-	stop := time.AfterFunc(enginetest.Patience, func() { _ = logs.Close() })
+	stop := time.AfterFunc(enginetest.Timeout, func() { _ = logs.Close() })
 	defer stop.Stop()
 	said := &watcher{want: want}
 	if _, err := stdcopy.StdCopy(said, said, logs); !errors.Is(err, io.EOF) || !said.found() {

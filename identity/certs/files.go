@@ -33,9 +33,9 @@ const (
 	// readAgain is how long files are believed unchanged because their times and sizes are: a clock of coarse steps and
 	// a network file system's cache hide a change for a while.
 	readAgain = 30 * time.Second
-	// patience is how many looks in a row must fail before it is said: certificate and key are replaced one after the
+	// failuresTold is how many looks in a row must fail before it is said: certificate and key are replaced one after the
 	// other.
-	patience = 2
+	failuresTold = 2
 )
 
 // FilesConfig says which files are a node's identity.
@@ -180,7 +180,7 @@ func (s *FileSource) poll(now time.Time) {
 	if next != old {
 		s.publish(next, "", true) // the CAs alone
 	}
-	if s.failures < patience {
+	if s.failures < failuresTold {
 		return
 	}
 	if text := err.Error(); s.told != text {

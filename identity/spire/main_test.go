@@ -19,7 +19,7 @@ import (
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 )
 
-const patience = 60 * time.Second
+const timeout = 60 * time.Second
 
 // logs keeps lines of a log.
 type logs struct {
@@ -56,7 +56,7 @@ func (l *logs) find(parts ...string) string {
 
 func (l *logs) await(t *testing.T, parts ...string) string {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(timeout)
 	for {
 		if line := l.find(parts...); line != "" {
 			return line
@@ -64,7 +64,7 @@ func (l *logs) await(t *testing.T, parts ...string) string {
 		select {
 		case <-l.more:
 		case <-limit:
-			t.Fatalf("no line with %q within %v; lines:\n%s", parts, patience, strings.Join(l.lines(), "\n"))
+			t.Fatalf("no line with %q within %v; lines:\n%s", parts, timeout, strings.Join(l.lines(), "\n"))
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (s *server) wait(t *testing.T) error {
 	case err := <-s.done:
 		s.done <- err // for the next who asks
 		return err
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatalf("the server does not end; lines:\n%s", strings.Join(s.lines(), "\n"))
 		return nil
 	}
@@ -127,7 +127,7 @@ func (s *server) ready(t *testing.T) *server {
 		case err := <-s.done:
 			s.done <- err
 			t.Fatalf("the server ended: %v; lines:\n%s", err, strings.Join(s.lines(), "\n"))
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatalf("not ready; lines:\n%s", strings.Join(s.lines(), "\n"))
 		}
 	}

@@ -368,7 +368,7 @@ func TestServerDiesWithParent(t *testing.T) {
 	pid := childOf(t, parent.Process.Pid, dir)
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
 		raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil || strings.Contains(string(raw), ") Z ") {

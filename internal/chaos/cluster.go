@@ -178,8 +178,8 @@ func (c *cluster) start() error {
 	c.authority.start()
 	for _, n := range c.sns {
 		n.start()
-		if !n.await(patience, func() bool { return n.out.serving }) {
-			return fmt.Errorf("%s does not serve within %s: see %s.log", n.name, patience, n.name)
+		if !n.await(timeout, func() bool { return n.out.serving }) {
+			return fmt.Errorf("%s does not serve within %s: see %s.log", n.name, timeout, n.name)
 		}
 	}
 	c.startSLs()

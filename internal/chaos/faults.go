@@ -106,7 +106,7 @@ func (n *node) erase() error {
 func forget(c *cluster, n *node) error {
 	var out string
 	at := 0
-	err := poll(patience, func() (err error) {
+	err := poll(timeout, func() (err error) {
 		others := slices.DeleteFunc(slices.Clone(c.sns), func(sn *node) bool { return sn == n })
 		out, err = c.swarmctl(10*time.Second, others[at%len(others)], "forget", "node", n.name)
 		if at++; strings.Contains(out, "no node") {
@@ -242,7 +242,7 @@ func withoutSN(c *cluster, f Fault) (func() error, error) {
 	n.start()
 	return func() error {
 		defer sn.start()
-		if !n.await(patience, func() bool { return n.out.serving }) {
+		if !n.await(timeout, func() bool { return n.out.serving }) {
 			return fmt.Errorf("%s does not find the swarm while %s is down", n.name, sn.name)
 		}
 		return nil

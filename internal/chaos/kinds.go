@@ -51,7 +51,7 @@ var atEnd = []Kind{"sl-kill-at-end"}
 const (
 	brief = 500 * time.Millisecond
 	while = 6 * time.Second
-	// long is beyond the patience of heartbeats; beyond ages dead SNs are taken out of raft.
+	// long is beyond the timeout of heartbeats; beyond ages dead SNs are taken out of raft.
 	long = 20 * time.Second
 	ages = 62 * time.Second
 )

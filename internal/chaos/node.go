@@ -21,7 +21,7 @@ const (
 	firstBackoff = 100 * time.Millisecond // systemd's RestartSec
 	mostBackoff  = 2 * time.Second
 	settled      = 10 * time.Second // who ran for so long starts without a longer backoff
-	patience     = 60 * time.Second // for what must come
+	timeout      = 60 * time.Second // for what must come
 )
 
 // node is a process that a supervisor keeps alive, as systemd does under Restart=on-failure: what ends with another exit code
@@ -237,9 +237,9 @@ func (n *node) stop(s syscall.Signal) error {
 		_ = n.process.Signal(s) // It may just end.
 	}
 	n.mu.Unlock()
-	if !n.await(patience, func() bool { return n.process == nil }) {
+	if !n.await(timeout, func() bool { return n.process == nil }) {
 		n.signal(syscall.SIGQUIT) // What it does is in the log then.
-		return fmt.Errorf("%s does not end within %s of %s", n.name, patience, s)
+		return fmt.Errorf("%s does not end within %s of %s", n.name, timeout, s)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 	r.bundle = filepath.Join(r.cfg.Dir, "founding.pem")
-	if out, err := r.c.swarmctl(patience, offline, "get", "bundle", "--out", r.bundle); err != nil {
+	if out, err := r.c.swarmctl(timeout, offline, "get", "bundle", "--out", r.bundle); err != nil {
 		return fmt.Errorf("get bundle: %w: %s", err, out)
 	}
 	if err := r.recover(ctx, time.Now(), "the start"); err != nil {
@@ -345,18 +345,18 @@ func (r *runner) audit(ctx context.Context) error {
 	}
 	for _, n := range r.c.sns {
 		file := filepath.Join(r.cfg.Dir, n.name+".ledger.jsonl")
-		if out, err := r.c.swarmctl(patience, n, "get", "ledger", "--out", file, "--force"); err != nil {
+		if out, err := r.c.swarmctl(timeout, n, "get", "ledger", "--out", file, "--force"); err != nil {
 			r.violate("get ledger from %s: %v: %s", n.name, err, out)
 			continue
 		}
-		if out, err := r.c.swarmctl(patience, offline, "verify", "ledger", file, "--bundle", r.bundle); err != nil {
+		if out, err := r.c.swarmctl(timeout, offline, "verify", "ledger", file, "--bundle", r.bundle); err != nil {
 			r.violate("the ledger of %s does not verify: %s", n.name, out)
 		}
 	}
 	file := filepath.Join(r.cfg.Dir, "swarm.backup")
-	if out, err := r.c.swarmctl(patience, r.c.sns[0], "backup", "sn", file, "--force"); err != nil {
+	if out, err := r.c.swarmctl(timeout, r.c.sns[0], "backup", "sn", file, "--force"); err != nil {
 		r.violate("backup sn from %s: %v: %s", r.c.sns[0].name, err, out)
-	} else if out, err := r.c.swarmctl(patience, offline, "verify", "backup", file, "--bundle", r.bundle); err != nil {
+	} else if out, err := r.c.swarmctl(timeout, offline, "verify", "backup", file, "--bundle", r.bundle); err != nil {
 		r.violate("the backup of %s does not verify: %s", r.c.sns[0].name, out)
 	}
 	return r.verdict()

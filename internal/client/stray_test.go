@@ -60,7 +60,7 @@ func TestAnSNOfAnotherSwarmIsLeft(t *testing.T) {
 	}
 }
 
-// TestNoSNOfTheSwarmIsLeft: without patience all are asked once, and each is named.
+// TestNoSNOfTheSwarmIsLeft: without a StrayWait all are asked once, and each is named.
 func TestNoSNOfTheSwarmIsLeft(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	stranger, away := s.stranger(), freePort(t)
@@ -151,8 +151,8 @@ func TestANodeWaitsForItsOwnSwarm(t *testing.T) {
 	}
 }
 
-// TestPatienceBeginsAnew: an SN of the own swarm that answers now and then, and be it that there is no leader, is worth waiting for.
-func TestPatienceBeginsAnew(t *testing.T) {
+// TestStrayWaitBeginsAnew: an SN of the own swarm that answers now and then, and be it that there is no leader, is worth waiting for.
+func TestStrayWaitBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var waits []string

@@ -40,7 +40,7 @@ func slCommand(e Env) *cli.Command {
 		&cli.StringSliceFlag{Name: "allow-peer", EnvVars: env("allow-peer"), Usage: "take part in merges with SLs of these SPIFFE IDs only, such as spiffe://b.example/swarm/sl/* (repeatable; default: every SL of an accepted trust domain)"},
 		&cli.IntFlag{Name: "expected-peers", Usage: "start the first round as soon as so many peers are ready"},
 	)
-	flags = append(flags, patienceFlags()...)
+	flags = append(flags, timeoutFlags()...)
 	return described(agentHelp, command("run-sl", "run a Swarm Learning node and its ML program", flags, func(c *cli.Context) error {
 		if inContainer(c) {
 			return slInContainer(c, e)
@@ -107,7 +107,7 @@ func slNode(c *cli.Context, e Env, o *start.SL) (node.SLConfig, error) {
 	if cfg.AllowPeers, err = allowedPeers(o); err != nil {
 		return node.SLConfig{}, err
 	}
-	if cfg.Patience, err = patience(o); err != nil {
+	if cfg.Timeouts, err = timeouts(o); err != nil {
 		return node.SLConfig{}, err
 	}
 	if ml == start.Process {

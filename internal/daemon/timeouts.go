@@ -44,8 +44,8 @@ func waitFlags() []cli.Flag {
 	}
 }
 
-// patienceFlags are an SL's timeouts, and whether it may own a part of a merge.
-func patienceFlags() []cli.Flag {
+// timeoutFlags are an SL's timeouts, and whether it may own a part of a merge.
+func timeoutFlags() []cli.Flag {
 	return append(waitFlags(),
 		&cli.DurationFlag{Name: minPeersFlag, Usage: "fail when fewer than minPeers were there for so long (default: wait for ever)", EnvVars: env(minPeersFlag)},
 		&cli.DurationFlag{Name: lingerFlag, Value: time.Duration(start.DefaultLinger), Usage: "serve the final model to others for so long at most", EnvVars: env(lingerFlag)},
@@ -54,9 +54,9 @@ func patienceFlags() []cli.Flag {
 	)
 }
 
-// patience reads an SL's timeouts.
-func patience(o *start.SL) (session.Patience, error) {
-	p := session.Patience{MinPeers: time.Duration(o.MinPeersTimeout)}
+// timeouts reads an SL's timeouts.
+func timeouts(o *start.SL) (session.Timeouts, error) {
+	p := session.Timeouts{MinPeers: time.Duration(o.MinPeersTimeout)}
 	var err error
 	if p.QuorumWait, p.StallGrace, err = waits(o.Waits, o.Container.Env); err != nil {
 		return p, err

@@ -63,37 +63,37 @@ func TestTheOriginalsVariables(t *testing.T) {
 		name string
 		env  map[string]string
 		args []string
-		want session.Patience
+		want session.Timeouts
 		err  string
 	}{
-		{"nothing", nil, nil, session.Patience{}, ""},
+		{"nothing", nil, nil, session.Timeouts{}, ""},
 		{
 			"seconds",
 			map[string]string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS": "45", "SL_LEADER_FAILURE_BASE_TIMEOUT": "600", "SL_MAKE_ME_ADMIN": "False"},
 			nil,
-			session.Patience{QuorumWait: 45 * time.Second, StallGrace: 10 * time.Minute, NoShard: true},
+			session.Timeouts{QuorumWait: 45 * time.Second, StallGrace: 10 * time.Minute, NoShard: true},
 			"",
 		},
 		{
 			"for the program", nil,
 			[]string{"-e", "SL_WAIT_FOR_FULL_QUORUM_SECONDS=45", "--env=SL_LEADER_FAILURE_BASE_TIMEOUT=600", "-e", "SL_MAKE_ME_ADMIN=False"},
-			session.Patience{QuorumWait: 45 * time.Second, StallGrace: 10 * time.Minute, NoShard: true},
+			session.Timeouts{QuorumWait: 45 * time.Second, StallGrace: 10 * time.Minute, NoShard: true},
 			"",
 		},
 		{
 			"the option wins",
 			map[string]string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS": "45"},
 			[]string{"--full-quorum-wait=5s", "--stall-grace", "2m", "--min-peers-timeout=1h", "--make-me-admin", "false"},
-			session.Patience{QuorumWait: 5 * time.Second, StallGrace: 2 * time.Minute, MinPeers: time.Hour, NoShard: true},
+			session.Timeouts{QuorumWait: 5 * time.Second, StallGrace: 2 * time.Minute, MinPeers: time.Hour, NoShard: true},
 			"",
 		},
-		{"our variables", map[string]string{"SWARM_MIN_PEERS_TIMEOUT": "90s", "SWARM_STALL_GRACE": "3m", "SL_MAKE_ME_ADMIN": "True"}, nil, session.Patience{StallGrace: 3 * time.Minute, MinPeers: 90 * time.Second}, ""},
-		{"0 is the default", map[string]string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS": "0"}, nil, session.Patience{}, ""},
-		{"no seconds", map[string]string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS": "30s"}, nil, session.Patience{}, "SL_WAIT_FOR_FULL_QUORUM_SECONDS"},
-		{"too long", map[string]string{"SL_LEADER_FAILURE_BASE_TIMEOUT": "4000000"}, nil, session.Patience{}, "SL_LEADER_FAILURE_BASE_TIMEOUT"},
-		{"negative", nil, []string{"--min-peers-timeout=-1s"}, session.Patience{}, "--min-peers-timeout"},
-		{"no wait at all", nil, []string{"--full-quorum-wait=0s"}, session.Patience{}, "--full-quorum-wait"},
-		{"neither True nor False", map[string]string{"SL_MAKE_ME_ADMIN": "perhaps"}, nil, session.Patience{}, "SL_MAKE_ME_ADMIN"},
+		{"our variables", map[string]string{"SWARM_MIN_PEERS_TIMEOUT": "90s", "SWARM_STALL_GRACE": "3m", "SL_MAKE_ME_ADMIN": "True"}, nil, session.Timeouts{StallGrace: 3 * time.Minute, MinPeers: 90 * time.Second}, ""},
+		{"0 is the default", map[string]string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS": "0"}, nil, session.Timeouts{}, ""},
+		{"no seconds", map[string]string{"SL_WAIT_FOR_FULL_QUORUM_SECONDS": "30s"}, nil, session.Timeouts{}, "SL_WAIT_FOR_FULL_QUORUM_SECONDS"},
+		{"too long", map[string]string{"SL_LEADER_FAILURE_BASE_TIMEOUT": "4000000"}, nil, session.Timeouts{}, "SL_LEADER_FAILURE_BASE_TIMEOUT"},
+		{"negative", nil, []string{"--min-peers-timeout=-1s"}, session.Timeouts{}, "--min-peers-timeout"},
+		{"no wait at all", nil, []string{"--full-quorum-wait=0s"}, session.Timeouts{}, "--full-quorum-wait"},
+		{"neither True nor False", map[string]string{"SL_MAKE_ME_ADMIN": "perhaps"}, nil, session.Timeouts{}, "SL_MAKE_ME_ADMIN"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,11 +101,11 @@ func TestTheOriginalsVariables(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			e := environment(tt.env)
-			var got session.Patience
+			var got session.Timeouts
 			err := parse(t, e, append([]string{"run-sl"}, tt.args...), func(c *cli.Context) error {
 				o, err := readSL(c, e)
 				if err == nil {
-					got, err = patience(o)
+					got, err = timeouts(o)
 				}
 				return err
 			})

@@ -77,7 +77,7 @@ func (s *statefulSet) restores(i int, file string, extra ...string) *e2etest.Pro
 func (s *statefulSet) restored(file string) {
 	s.T.Helper()
 	p := s.restores(0, file)
-	p.Ends(e2etest.Patience)
+	p.Ends(e2etest.Timeout)
 	p.Sees("is restored as epoch 2 in ", "start SN sn-0 with its usual command")
 	for i := range s.pods {
 		s.pods[i] = s.start(i)
@@ -185,7 +185,7 @@ func TestTrainingOutlivesAllSNs(t *testing.T) {
 	}
 	s.restored(file)
 	for _, p := range sls {
-		p.Ends(2 * e2etest.Patience)
+		p.Ends(2 * e2etest.Timeout)
 	}
 	s.Agree(1, 2, 3)
 	s.audited(1, ca)

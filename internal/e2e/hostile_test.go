@@ -90,7 +90,7 @@ func TestTrainingGoesOnAmongHostileOnes(t *testing.T) {
 	defer stopFlood()
 
 	for _, p := range sls {
-		p.Ends(2 * e2etest.Patience)
+		p.Ends(2 * e2etest.Timeout)
 	}
 	end := w.Agree(1, 2, 3, 4, 5)
 	if want := meanOfHonest(); end.SHA256 != want {
@@ -169,7 +169,7 @@ func (w *swarm) namedAuthority(socket, path string, sls int) {
 // sourceOf opens the identity of a socket.
 func (w *swarm) sourceOf(socket string) *identity.WorkloadSource {
 	w.T.Helper()
-	ctx, cancel := context.WithTimeout(w.T.Context(), e2etest.Patience)
+	ctx, cancel := context.WithTimeout(w.T.Context(), e2etest.Timeout)
 	defer cancel()
 	src, err := identity.OpenSource(ctx, identity.SourceConfig{
 		Socket: embedded.SocketPath(w.Path("ca"), socket), Name: socket, Log: slog.New(slog.DiscardHandler),
@@ -237,7 +237,7 @@ func newRogue(t *testing.T, w *swarm, src *identity.WorkloadSource) *rogue {
 		defer r.mu.Unlock()
 		r.header = h.Clone()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), e2etest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), e2etest.Timeout)
 	defer cancel()
 	err := r.client.Register(ctx, client.Registration{
 		Node: client.NodeInfo{Name: "rogue", Role: identity.RoleSL, Host: w.Addr(99), FSPort: 30305, Runtime: "process"},
@@ -380,7 +380,7 @@ func honestDials(ctx context.Context, w *swarm) <-chan dialled {
 			start := time.Now()
 			addr := net.JoinHostPort(w.Addr(1+n%3), apiPort)
 			transport := &http.Transport{TLSClientConfig: identity.ClientTLS(src, domains, identity.RoleSN), DisableKeepAlives: true}
-			c := http.Client{Transport: transport, Timeout: e2etest.Patience}
+			c := http.Client{Transport: transport, Timeout: e2etest.Timeout}
 			res, err := c.Get("https://" + addr + "/is_up")
 			if err == nil {
 				took = append(took, time.Since(start))

@@ -104,7 +104,7 @@ func startRogueSN(t *testing.T, w *swarm) *rogueSN {
 	mux.Handle(swarmv1connect.NewNodeServiceHandler(r))
 	mux.Handle(swarmv1connect.NewSessionServiceHandler(r))
 	r.api = &http.Server{
-		TLSConfig: identity.ServerTLS(src, domains, identity.RoleSL), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: e2etest.Patience,
+		TLSConfig: identity.ServerTLS(src, domains, identity.RoleSL), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: e2etest.Timeout,
 		Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 			rw.Header().Set("Swarm-Id", r.swarmID)
 			mux.ServeHTTP(rw, req)

@@ -51,7 +51,7 @@ func TestTrainingGoesOnDespiteAWrongMerge(t *testing.T) {
 	}
 	sn.Sees("failed: sl-5: it merged it otherwise than most who merged sl-5's part")
 	for _, p := range sls[:4] {
-		p.Ends(2 * e2etest.Patience)
+		p.Ends(2 * e2etest.Timeout)
 	}
 	end := w.Agree(1, 2, 3, 4)
 	if want := meanOfFour(weights[:4]); end.SHA256 != want {

@@ -27,8 +27,8 @@ type Access struct {
 	AnySwarm bool
 	// Leader: the SN that leads answers, whichever is asked. One that does not lead passes the call on.
 	Leader bool
-	// Patience is for how long a leader is looked for, and waited for; 0: proposeTimeout.
-	Patience time.Duration
+	// Timeout is for how long a leader is looked for, and waited for; 0: proposeTimeout.
+	Timeout time.Duration
 	// Asks: the call commits nothing, though the leader answers it.
 	Asks bool
 }
@@ -44,7 +44,7 @@ func bounds() map[string]Access {
 		swarmv1connect.NodeServiceListNodesProcedure:             {Answer: 1 << 20},
 		swarmv1connect.NodeServiceGetProofsProcedure:             {Answer: 1 << 20},
 		swarmv1connect.SessionServiceOpenSessionProcedure:        {Message: MaxMessage, Answer: 4 << 20},
-		swarmv1connect.SessionServiceReportProcedure:             {Message: 1 << 20, Asks: true, Patience: reportTimeout},
+		swarmv1connect.SessionServiceReportProcedure:             {Message: 1 << 20, Asks: true, Timeout: reportTimeout},
 		swarmv1connect.SessionServiceWatchContractProcedure:      {Answer: 64 << 10},
 		swarmv1connect.ContractServiceListContractsProcedure:     {Answer: 1 << 20},
 		swarmv1connect.ContractServiceGetContractStatusProcedure: {Answer: 4 << 20, Asks: true},

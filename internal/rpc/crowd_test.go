@@ -82,7 +82,7 @@ func TestLittleIsReadOfWhatAMethodDoesNotNeed(t *testing.T) {
 	s := newSwarm(t)
 	const calls = 64
 	took, wait := s.as("/swarm/sl").hold(t.Context(), t, swarmv1connect.SwarmServiceGetSwarmProcedure, calls, rpc.MaxMessage-1)
-	wait() // for the server's patience with bodies at the latest
+	wait() // for the server's timeout of bodies at the latest
 	if got, most := took.Load(), int64(calls*512<<10); got > most {
 		t.Errorf("%d MiB were taken, want %d at most", got>>20, most>>20)
 	}

@@ -55,7 +55,7 @@ func TestNothingIsReadFromWhoMayNotCall(t *testing.T) {
 		{"the wrong role", "/swarm/swci", swarmv1connect.SessionServiceOpenSessionProcedure, http.StatusForbidden},
 		{"no token", "/swarm/sl/sl-0", swarmv1connect.SessionServiceOpenSessionProcedure, http.StatusUnauthorized},
 	} {
-		// The body never comes: an answer within halfRequest's patience, half of the server's, did not wait for it.
+		// The body never comes: an answer within halfRequest's timeout, half of the server's, did not wait for it.
 		if got := halfRequest(t, s, tt.path, tt.procedure); got != tt.want {
 			t.Errorf("%s: status %d, want %d", tt.name, got, tt.want)
 		}

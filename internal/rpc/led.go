@@ -28,7 +28,7 @@ func (s *Server) led(w http.ResponseWriter, r *http.Request, caller Caller, rule
 		here.ServeHTTP(w, r)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(rule.Patience, proposeTimeout))
+	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(rule.Timeout, proposeTimeout))
 	defer cancel()
 	call := proxy.Call{Request: r, Body: body, MaxAnswer: rule.passedAnswer(), Here: here, Claims: func() (proxy.Claims, error) { return claimsFor(caller, r.URL.Path) }}
 	answer, err := call.Do(ctx, s.cfg.Core)

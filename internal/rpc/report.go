@@ -28,7 +28,7 @@ const (
 	maxHeld      = 8 // models of one session
 )
 
-// reportTimeout is shorter than a node's patience with a heartbeat (5 s): it must hear that this SN finds no leader, or it
+// reportTimeout is shorter than a node's timeout of a heartbeat (5 s): it must hear that this SN finds no leader, or it
 // would stay with an SN that is cut off until it is declared dead. An election takes less.
 const reportTimeout = 3 * time.Second
 

@@ -134,8 +134,8 @@ func TestMethodOfASession(t *testing.T) {
 	}
 }
 
-// TestPatienceOfASession: what the node asks for is in the state.
-func TestPatienceOfASession(t *testing.T) {
+// TestTimeoutsOfASession: what the node asks for is in the state.
+func TestTimeoutsOfASession(t *testing.T) {
 	s := newSwarm(t)
 	a, _ := newLearner(t, s, "sl-a")
 	req := openRequest(idA, wireTerms(layout(t, 100), 2))

@@ -180,7 +180,7 @@ func (s *Server) newServices() *http.ServeMux {
 	return mux
 }
 
-// proposeTimeout is shorter than the clients' patience with one SN, so that they hear why.
+// proposeTimeout is shorter than the clients' timeout of one SN, so that they hear why.
 const proposeTimeout = 8 * time.Second
 
 func (s *shared) propose(ctx context.Context, c state.Command) (state.Result, error) {

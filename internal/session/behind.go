@@ -6,8 +6,8 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 )
 
-// laterRunPatience is how many SNs in a row may know only an earlier run before that is told: one that lags does so for less.
-const laterRunPatience = 5
+// laterRunLimit is how many SNs in a row may know only an earlier run before that is told: one that lags does so for less.
+const laterRunLimit = 5
 
 // proveTo follows what an SN says to a heartbeat: whether it asks for proofs of what is held, as it knows nothing of that, and which
 // sessions it does not know either.
@@ -29,7 +29,7 @@ func (hb *heart) proveTo(a round.Answer) {
 	case hb.prove:
 		s.membership.reopenLocked()
 	default:
-		if s.membership.laterRun++; s.membership.laterRun == laterRunPatience {
+		if s.membership.laterRun++; s.membership.laterRun == laterRunLimit {
 			e.cfg.Log.Error("the SNs know only an earlier run of this contract, so they were restored from a backup of before it was reset",
 				"contract", s.contract, "run", s.run, "remedy", "swarmctl reset contract "+s.contract+" force")
 		}

@@ -48,8 +48,8 @@ type Config struct {
 	Compare func(ctx context.Context, contract string, same func(*round.View) bool, tie bool) string
 	// Sign signs with the node key; nil: reports have neither signature nor number, and no swarm takes them.
 	Sign func(msg []byte) ([]byte, error)
-	// Patience is what this node asks of the swarm, and how long it bears a swarm that is too small.
-	Patience Patience
+	// Timeouts are how long this node waits for other peers, with what else it asks of the swarm.
+	Timeouts Timeouts
 	// Heartbeat is the interval between reports when nothing changes. Default 1 s.
 	Heartbeat time.Duration
 	// RetryFetch is the pause after a failed fetch of the committed model. Default 500 ms.

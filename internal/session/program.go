@@ -62,7 +62,7 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	e.current, e.seen = s, true
 	s.recordLocked()
 	s.life.spawnLocked(func() { s.membership.watch() })
-	s.life.spawnLocked(func() { s.membership.endure() })
+	s.life.spawnLocked(func() { s.membership.watchMinPeers() })
 	s.life.spawnLocked(func() { s.membership.compare() })
 	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.model.form.Layout.Bytes())
 	e.poke()
@@ -85,7 +85,7 @@ func (e *Engine) newSession(life context.Context, req round.Open, layout *merge.
 	req.Session = hex.EncodeToString(id)
 	req.Terms.LayoutDigest, req.Terms.Layout = layout.Digest().String(), layout.Canonical()
 	req.ExpectedPeers, req.Isolation = e.cfg.ExpectedPeers, e.cfg.Isolation
-	e.cfg.Patience.ask(&req)
+	e.cfg.Timeouts.request(&req)
 	s := sessionOf(ctx, cancel, e, &req, models.Form{Layout: layout})
 	s.model.slots, s.program.localName, s.program.progress.TotalEpochs = slots, slots.LocalName(), req.TotalEpochs
 	return s, nil

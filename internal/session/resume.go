@@ -120,7 +120,7 @@ func (s *session) goOnLocked(life context.Context) {
 	e.cfg.Log.Info("session of this node's previous run is adopted", "contract", s.contract, "session", s.id, "phase", s.program.phaseLocked(),
 		"round", s.model.held.Round)
 	s.life.spawnLocked(func() { s.membership.watch() })
-	s.life.spawnLocked(func() { s.membership.endure() })
+	s.life.spawnLocked(func() { s.membership.watchMinPeers() })
 	s.life.spawnLocked(func() { s.membership.compare() })
 	if s.program.finished {
 		s.tellFinishedLocked()

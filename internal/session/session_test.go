@@ -68,7 +68,7 @@ type swarm struct {
 
 	modelDir   string
 	scratchDir string
-	patience   session.Patience
+	timeouts   session.Timeouts
 	trust      *trust.Guard
 	method     string // that the program asks for; start's default is the mean
 	opened     *round.Open
@@ -323,7 +323,7 @@ func launch(t *testing.T, w *swarm) (*session.Engine, *session.Opened, error) {
 	e := session.New(session.Config{
 		ModelDir: w.modelDir, ScratchDir: w.scratchDir,
 		Peer: "me", Control: w, Explainer: w, Exchange: w, NewSlots: newSlots, Log: slog.New(slog.DiscardHandler),
-		Patience: w.patience, Sign: w.sign, Trust: w.trust,
+		Timeouts: w.timeouts, Sign: w.sign, Trust: w.trust,
 		Compare: func(_ context.Context, _ string, same func(*round.View) bool, _ bool) string {
 			if w.compare != nil {
 				w.compare(same)

@@ -255,10 +255,10 @@ func FreePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// await polls what sends no event until it is so, the process ends or patience does.
+// await polls what sends no event until it is so, the process ends or the time is over.
 func await(t *testing.T, p *e2etest.Proc, what string, is func(context.Context) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), e2etest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), e2etest.Timeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -274,7 +274,7 @@ func await(t *testing.T, p *e2etest.Proc, what string, is func(context.Context) 
 		case <-p.Done:
 			t.Fatalf("%s ended (%s) before it was %s", p.Name, p.Cmd.ProcessState, what)
 		case <-ctx.Done():
-			t.Fatalf("%s is not %s within %s", p.Name, what, e2etest.Patience)
+			t.Fatalf("%s is not %s within %s", p.Name, what, e2etest.Timeout)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func notified(t *testing.T, dir string) (variable string, ready func(p *e2etest.
 	return "NOTIFY_SOCKET=" + path, func(p *e2etest.Proc) {
 		t.Helper()
 		buf := make([]byte, 4096)
-		if err := socket.SetReadDeadline(time.Now().Add(e2etest.Patience)); err != nil {
+		if err := socket.SetReadDeadline(time.Now().Add(e2etest.Timeout)); err != nil {
 			t.Fatal(err)
 		}
 		for {

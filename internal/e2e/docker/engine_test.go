@@ -20,7 +20,7 @@ func (s *site) waits(name string) (int, string) {
 		return int(res.StatusCode), s.log(name)
 	case err := <-errs:
 		s.t.Fatalf("wait for %s: %v", name, err)
-	case <-time.After(2 * e2etest.Patience):
+	case <-time.After(2 * e2etest.Timeout):
 		s.t.Fatalf("%s does not end; it says:\n%s", name, e2etest.Last(s.log(name), 40))
 	}
 	return 0, ""

@@ -80,7 +80,7 @@ func (s *site) says(name, what string, times int) {
 	s.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(e2etest.Patience)
+	deadline := time.After(e2etest.Timeout)
 	for strings.Count(s.log(name), what) < times {
 		select {
 		case <-tick.C:

@@ -66,7 +66,7 @@ func (s *site) script(name string, args ...string) *e2etest.Proc {
 func (s *site) runs(name string, args ...string) string {
 	s.t.Helper()
 	p := s.script(name, args...)
-	p.Ends(2 * e2etest.Patience)
+	p.Ends(2 * e2etest.Timeout)
 	if s.t.Failed() {
 		s.t.Fatalf("%s %s said:\n%s", name, strings.Join(args, " "), p.Output())
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Patience bounds every wait: far more than any needs on a slow machine, so that a hang is an error and not a guess.
-const Patience = 60 * time.Second
+// Timeout bounds every wait: far more than any needs on a slow machine, so that a hang is an error and not a guess.
+const Timeout = 60 * time.Second
 
 // Proc is one process in a group of its own, which dies with the test, whatever happens.
 type Proc struct {
@@ -78,7 +78,7 @@ func (p *Proc) Output() string {
 // Sees waits until the output holds all of the texts. It fails when the process ends without.
 func (p *Proc) Sees(texts ...string) {
 	p.T.Helper()
-	deadline := time.After(Patience)
+	deadline := time.After(Timeout)
 	for {
 		p.mu.Lock()
 		out, changed := p.out.String(), p.changed
@@ -99,7 +99,7 @@ func (p *Proc) Sees(texts ...string) {
 				p.T.Fatalf("%s ended (%s) without saying %q", p.Name, p.Cmd.ProcessState, missing)
 			}
 		case <-deadline:
-			p.T.Fatalf("%s does not say %q within %s", p.Name, missing, Patience)
+			p.T.Fatalf("%s does not say %q within %s", p.Name, missing, Timeout)
 		}
 	}
 }
@@ -107,23 +107,23 @@ func (p *Proc) Sees(texts ...string) {
 // Exits waits for the end and returns the exit code, -1 if a signal ended it.
 func (p *Proc) Exits() int {
 	p.T.Helper()
-	return p.exits(Patience)
+	return p.exits(Timeout)
 }
 
-func (p *Proc) exits(patience time.Duration) int {
+func (p *Proc) exits(timeout time.Duration) int {
 	p.T.Helper()
 	select {
 	case <-p.Done:
-	case <-time.After(patience):
-		p.T.Fatalf("%s does not end within %s", p.Name, patience)
+	case <-time.After(timeout):
+		p.T.Fatalf("%s does not end within %s", p.Name, timeout)
 	}
 	return p.Cmd.ProcessState.ExitCode()
 }
 
 // Ends wants a process that does much to end well within its own time.
-func (p *Proc) Ends(patience time.Duration) {
+func (p *Proc) Ends(timeout time.Duration) {
 	p.T.Helper()
-	if code := p.exits(patience); code != 0 {
+	if code := p.exits(timeout); code != 0 {
 		p.T.Errorf("%s: exit code %d, want 0", p.Name, code)
 	}
 }

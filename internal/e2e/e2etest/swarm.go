@@ -251,12 +251,12 @@ func (w *Swarm) Until(what string, is func() bool) {
 	w.T.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(Patience)
+	deadline := time.After(Timeout)
 	for !is() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.T.Fatalf("no %s within %s", what, Patience)
+			w.T.Fatalf("no %s within %s", what, Timeout)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func start(t *testing.T, e *engine.Engine, b box) string {
 // run is start to the end: the output, which fails the test unless the exit code is 0.
 func run(t *testing.T, e *engine.Engine, b box) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Timeout)
 	defer cancel()
 	id := start(t, e, b)
 	done, failed := e.ContainerWait(ctx, id, container.WaitConditionNotRunning)
@@ -187,7 +187,7 @@ func TestSwarmdTellsItsHealth(t *testing.T) {
 // awaitHealth returns the state that is wanted as soon as it is there, else the last one.
 func awaitHealth(t *testing.T, e *engine.Engine, id, want string) (state string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Timeout)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

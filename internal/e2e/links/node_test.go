@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A peer that stands still for longer than a heartbeat's patience is left out, and back in when it wakes.
+// A peer that stands still for longer than a heartbeat's timeout is left out, and back in when it wakes.
 func TestPeerStallsAndWakes(t *testing.T) {
 	w := newSwarm(t, 1)
 	for i := 1; i <= 3; i++ {

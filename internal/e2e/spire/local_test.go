@@ -23,7 +23,7 @@ func TestLocalRunOnSpire(t *testing.T) {
 	w.CopyProgram(w.Path("model"))
 	p := e2etest.Start(t, "swarmctl", dir, []string{"TMPDIR=" + dir}, "swarmctl", "local", "run", "--identity", "spire", "--peers", "2", "--python", e2etest.Python,
 		"--model-dir", w.Path("model"), "--model-program", "train.py", "--out", w.Path("out"))
-	p.Ends(e2etest.Patience)
+	p.Ends(e2etest.Timeout)
 	raw, err := os.ReadFile(w.Path("out", "summary.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestLocalUpOnSpire(t *testing.T) {
 	up := e2etest.Start(t, "swarmctl", dir, []string{"TMPDIR=" + dir}, "swarmctl", "local", "up", "--identity", "spire", "--peers", "1")
 	up.Sees("API https://", "SWARM_PEER=sl-0", "swarm is up")
 	list := e2etest.Start(t, "swarmctl list", dir, nil, "swarmctl", "list", "nodes")
-	list.Ends(e2etest.Patience)
+	list.Ends(e2etest.Timeout)
 	if !strings.Contains(list.Output(), "sl-0") {
 		t.Errorf("list nodes says %q, want sl-0 in it", list.Output())
 	}

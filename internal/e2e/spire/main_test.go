@@ -137,6 +137,6 @@ func (w *swarm) swarmctl(args ...string) string {
 func ctl(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	p := e2etest.Start(t, "swarmctl", dir, nil, append([]string{"swarmctl"}, args...)...)
-	p.Ends(e2etest.Patience)
+	p.Ends(e2etest.Timeout)
 	return p.Output()
 }

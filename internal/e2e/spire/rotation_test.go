@@ -96,7 +96,7 @@ func unbroken(t *testing.T, p *e2etest.Proc) {
 // authorities waits until an agent has given out a bundle with n authorities, all later than the server has them.
 func authorities(t *testing.T, agent *spiretest.Agent, domain string, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), e2etest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), e2etest.Timeout)
 	defer cancel()
 	source, err := workloadapi.NewX509Source(ctx, workloadapi.WithClientOptions(workloadapi.WithAddr("unix://"+agent.Socket)))
 	if err != nil {

@@ -114,7 +114,7 @@ func (b *bench) await(what string, ok func() bool) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(enginetest.Patience)
+	limit := time.After(enginetest.Timeout)
 	for !ok() {
 		select {
 		case <-tick.C:

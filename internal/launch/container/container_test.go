@@ -116,7 +116,7 @@ func (l *lines) all() []string {
 // await waits for a line.
 func (l *lines) await(t *testing.T, want string) {
 	t.Helper()
-	limit := time.NewTimer(enginetest.Patience)
+	limit := time.NewTimer(enginetest.Timeout)
 	defer limit.Stop()
 	for {
 		select {
@@ -196,7 +196,7 @@ func TestStop(t *testing.T) {
 	spec.Line = got.add
 	p := l.start(t, spec)
 	got.await(t, "up")
-	p.Stop(enginetest.Patience)
+	p.Stop(enginetest.Timeout)
 	if exit := p.Wait(); exit.String() != "exit code 3" || exit.Tail[len(exit.Tail)-1] != "bye" {
 		t.Errorf("got %v with %q, want exit code 3 after bye", exit, exit.Tail)
 	}

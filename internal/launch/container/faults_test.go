@@ -127,7 +127,7 @@ func TestLogBreaksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.await(t, "1000")
-	p.Stop(enginetest.Patience)
+	p.Stop(enginetest.Timeout)
 	if exit := p.Wait(); exit.String() != "exit code 5" || breaks.Load() < 5 {
 		t.Errorf("got %s after %d reads of the log", exit, breaks.Load())
 	}

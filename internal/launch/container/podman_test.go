@@ -39,7 +39,7 @@ func TestOnPodman(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.await(t, "2000")
-	second.Stop(enginetest.Patience)
+	second.Stop(enginetest.Timeout)
 	exit := second.Wait()
 	wantUnbroken(t, got.all())
 	if exit.String() != "exit code 5" {

@@ -41,7 +41,7 @@ func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(enginetest.Patience)
+	limit := time.NewTimer(enginetest.Timeout)
 	defer limit.Stop()
 	for {
 		if _, err := os.Stat(path); err == nil {

@@ -115,7 +115,7 @@ func TestTakesUpAProgram(t *testing.T) {
 		t.Errorf("incarnation is %q", second.Incarnation())
 	}
 	got.await(t, "1000")
-	second.Stop(enginetest.Patience)
+	second.Stop(enginetest.Timeout)
 	exit := second.Wait()
 	if exit.String() != "exit code 5" || len(exit.Tail) != 20 || exit.Tail[19] != "bye" {
 		t.Errorf("got %s with %q, want exit code 5 and bye as the last of 20 lines", exit, exit.Tail)
@@ -347,7 +347,7 @@ func TestEngineIsRestarted(t *testing.T) {
 					at := len(got.all())
 					l.awaitLog(t, "is back")
 					got.await(t, strconv.Itoa(2*at+1000))
-					p.Stop(enginetest.Patience)
+					p.Stop(enginetest.Timeout)
 				}
 				exit := p.Wait()
 				t.Logf("%s: %s, %d lines", name, exit, len(got.all()))
@@ -371,7 +371,7 @@ func (l *lab) awaitLog(t *testing.T, want string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(enginetest.Patience)
+	limit := time.NewTimer(enginetest.Timeout)
 	defer limit.Stop()
 	for !strings.Contains(l.log.String(), want) {
 		select {

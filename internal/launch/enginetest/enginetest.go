@@ -24,8 +24,8 @@ import (
 // TestImage is small and has python3, numpy, ps, ip and strace.
 const TestImage = "swarm-test-ml:latest"
 
-// Patience bounds every wait: far more than any needs on a slow machine, so that a hang is an error and not a guess.
-const Patience = 60 * time.Second
+// Timeout bounds every wait: far more than any needs on a slow machine, so that a hang is an error and not a guess.
+const Timeout = 60 * time.Second
 
 // Engine connects to the machine's engine, the one that DOCKER_HOST names at the time of the call, which must have TestImage.
 // The test is skipped where there is none. The connection closes with the test.
@@ -38,7 +38,7 @@ func Engine(t testing.TB) *engine.Engine {
 
 func open(t testing.TB) *engine.Engine {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	e, err := engine.Open(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func Scope(t testing.TB) string {
 	scope := "test-" + random()
 	t.Setenv("SWARM_SCOPE", scope)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		if err := sweep(ctx, e, scope); err != nil {
 			t.Errorf("clean scope %s: %v", scope, err)
@@ -92,7 +92,7 @@ func Clean(t testing.TB, scope string) {
 	t.Helper()
 	e := open(t)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		left, err := list(ctx, e, scope)
 		if err != nil {

@@ -90,7 +90,7 @@ func cgroups(dir string) []string {
 
 // wipe ends every process of an engine and of its containers, undoes its mounts and removes its directory.
 func wipe(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	if err := until(ctx, func() error { return killAll(dir) }); err != nil {
 		return err
@@ -224,15 +224,15 @@ func (s *server) end(t testing.TB, sig syscall.Signal) {
 	_ = s.cmd.Process.Signal(sig)
 	select {
 	case <-s.done:
-	case <-time.After(Patience):
-		t.Fatalf("%s does not end within %s of %s", s.name, Patience, sig)
+	case <-time.After(Timeout):
+		t.Fatalf("%s does not end within %s of %s", s.name, Timeout, sig)
 	}
 }
 
 // awaitFile waits until the process has made a file.
 func (s *server) awaitFile(t testing.TB, path string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	err := until(ctx, func() error { _, err := os.Stat(path); return errors.Join(err, s.ended(cancel)) })
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *server) ended(stop func()) error {
 // await waits until an engine answers.
 func (s *server) await(t testing.TB, host string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	c, err := client.NewClientWithOpts(client.WithHost(host))
 	if err != nil {

@@ -100,7 +100,7 @@ func (o *other) podmanStops(t *testing.T, e *engine.Engine, scope string) {
 	case <-ready:
 	case <-p.Done():
 		t.Fatalf("%s: %s", p.Wait(), out.text())
-	case <-time.After(enginetest.Patience):
+	case <-time.After(enginetest.Timeout):
 		t.Fatal("no line")
 	}
 	found, err := l.Find(t.Context(), s.Node, scope)
@@ -112,7 +112,7 @@ func (o *other) podmanStops(t *testing.T, e *engine.Engine, scope string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Timeout)
 	defer cancel()
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); p.Stop(10 * time.Second) }()

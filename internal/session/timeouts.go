@@ -8,17 +8,17 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 )
 
-// Patience is what a node asks of the swarm, and how long it bears a swarm that is too small. Zero fields ask for nothing.
-type Patience struct {
+// Timeouts are how long a node waits for other peers, with what else it asks of the swarm. Zero fields ask for nothing.
+type Timeouts struct {
 	QuorumWait time.Duration // for the peers beyond minPeers
 	StallGrace time.Duration // for the same peers, when a merge stalls
 	MinPeers   time.Duration // below minPeers for so long the session fails; 0: it waits for ever
 	NoShard    bool          // this node wants to own no part of a merge
 }
 
-// ask puts into a request what the node asks for.
-func (p Patience) ask(req *round.Open) {
-	req.NoShard, req.QuorumWaitMS, req.StallGraceMS = p.NoShard, milliseconds(p.QuorumWait), milliseconds(p.StallGrace)
+// request puts into a request what the node asks for.
+func (t Timeouts) request(req *round.Open) {
+	req.NoShard, req.QuorumWaitMS, req.StallGraceMS = t.NoShard, milliseconds(t.QuorumWait), milliseconds(t.StallGrace)
 }
 
 // milliseconds bounds a time to what the wire carries.
@@ -26,11 +26,11 @@ func milliseconds(d time.Duration) uint32 {
 	return uint32(min(max(d.Milliseconds(), 0), math.MaxUint32)) //nolint:gosec // bounded
 }
 
-// endure fails the session when the swarm was below minPeers for longer than the node bears. It blocks until the session
-// ends, or returns at once if the node bears everything.
-func (mb *membership) endure() {
+// watchMinPeers fails the session when the swarm was below minPeers for longer than the node waits. It blocks until the session
+// ends, or returns at once if the node waits for ever.
+func (mb *membership) watchMinPeers() {
 	s, e := mb.s, mb.s.engine
-	limit := e.cfg.Patience.MinPeers
+	limit := e.cfg.Timeouts.MinPeers
 	if limit <= 0 {
 		return
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/swarmd/swarmd/internal/session"
 )
 
-// TestBelowMinPeers: the session fails after the node's patience, counted anew when the peers come back in between.
+// TestBelowMinPeers: the session fails after the node's timeout, counted anew when the peers come back in between.
 func TestBelowMinPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
-		w.patience = session.Patience{MinPeers: time.Minute}
+		w.timeouts = session.Timeouts{MinPeers: time.Minute}
 		e, id, _ := start(t, w)
 		w.update(func(v *round.View) { v.Terms = round.Terms{MinPeers: 2} })
 		got := syncCall(t, e, id, 1)
@@ -48,12 +48,12 @@ func TestBelowMinPeers(t *testing.T) {
 	})
 }
 
-// TestPatienceIsAsked: what the node wants is in its request; without a limit it waits for ever, and none counts once
+// TestTimeoutsAreAsked: what the node wants is in its request; without a limit it waits for ever, and none counts once
 // training is over.
-func TestPatienceIsAsked(t *testing.T) {
+func TestTimeoutsAreAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSwarm()
-		w.patience = session.Patience{QuorumWait: 1500 * time.Millisecond, StallGrace: time.Minute, NoShard: true}
+		w.timeouts = session.Timeouts{QuorumWait: 1500 * time.Millisecond, StallGrace: time.Minute, NoShard: true}
 		e, id, _ := start(t, w)
 		if o := w.opened; o.QuorumWaitMS != 1500 || o.StallGraceMS != 60_000 || !o.NoShard {
 			t.Errorf("asked for %v", o)
