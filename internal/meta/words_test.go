@@ -26,6 +26,7 @@ var gone = map[string]string{
 	`port ?hold|leftover`:   "port owner, orphan",
 	`take ?up`:              "adopt",
 	`(is|was|are) taken up`: "adopted",
+	`disown(ed|s)?`:         "abort",
 	`book`:                  "ledger file",
 	`good-?byes?`:           "leave",
 	`manners?`:              "call options",

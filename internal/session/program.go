@@ -44,7 +44,7 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	defer e.mu.Unlock()
 	if err != nil {
 		s.model.closeSlots()
-		s.life.spawnLocked(func() { s.membership.disown() })
+		s.life.spawnLocked(func() { s.membership.abortOpening() })
 		return nil, reasoned(err, "OPEN_REFUSED")
 	}
 	s.run = view.Run
@@ -56,7 +56,7 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	visible := s.model.slots // before what only the daemon sees
 	if err := s.model.equipFor(view); err != nil {
 		s.model.closeSlots()
-		s.life.spawnLocked(func() { s.membership.disown() })
+		s.life.spawnLocked(func() { s.membership.abortOpening() })
 		return nil, reasoned(err, "NO_SPACE")
 	}
 	e.current, e.seen = s, true

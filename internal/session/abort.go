@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// disownLimit is well beyond what an SN goes on proposing for a caller that has gone.
-	disownLimit = 30 * time.Second
-	disownPause = time.Second
+	// abortTimeout is well beyond what an SN goes on proposing for a caller that has gone.
+	abortTimeout = 30 * time.Second
+	abortPause   = time.Second
 )
 
-// disown ends a session whose opening failed here. It may have been committed all the same, and the contract would wait for
+// abortOpening ends a session whose opening failed here. It may have been committed all the same, and the contract would wait for
 // it as long as this node lives. It blocks until the session has ended, or no longer can be on its way.
-func (mb *membership) disown() {
+func (mb *membership) abortOpening() {
 	s, e := mb.s, mb.s.engine
 	defer s.life.cancel()
-	ctx, cancel := context.WithTimeout(s.life.ctx, disownLimit)
+	ctx, cancel := context.WithTimeout(s.life.ctx, abortTimeout)
 	defer cancel()
 	for {
 		switch s.membership.committed(ctx) {
@@ -35,7 +35,7 @@ func (mb *membership) disown() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(disownPause): // the contract itself may not be there yet
+		case <-time.After(abortPause): // the contract itself may not be there yet
 		}
 	}
 }
