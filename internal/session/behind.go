@@ -45,8 +45,8 @@ func (mb *membership) reopenLocked() {
 	}
 }
 
-// noteAdoptedLocked says in this node's log that the SNs went on from what the SLs had. It is called before the view is taken.
-func (s *session) noteAdoptedLocked(v *round.View) {
+// logAdoptionLocked says in this node's log that the SNs went on from what the SLs had. It is called before the view is taken.
+func (s *session) logAdoptionLocked(v *round.View) {
 	a := v.Adopted
 	if a.Round == 0 || v.Run != s.run && s.run != 0 || s.view.Adopted.Round == a.Round {
 		return

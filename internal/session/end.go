@@ -221,8 +221,8 @@ func (e *Engine) Waiting(ctx context.Context) string {
 	e.mu.Lock()
 	s := e.current
 	fetch := ""
-	if s != nil && s.model.missed != nil {
-		fetch = fmt.Sprintf("fetching the model of round %d: %v", s.view.Model().Round, s.model.missed)
+	if s != nil && s.model.fetchErr != nil {
+		fetch = fmt.Sprintf("fetching the model of round %d: %v", s.view.Model().Round, s.model.fetchErr)
 	}
 	e.mu.Unlock()
 	if s == nil || fetch != "" {

@@ -34,38 +34,38 @@ func methodOf(open *round.Open, v *round.View) (*merge.Method, error) {
 }
 
 // equipFor equips the session for the method of its contract.
-func (ho *holding) equipFor(v *round.View) error {
-	s := ho.s
+func (inv *inventory) equipFor(v *round.View) error {
+	s := inv.s
 	m, err := methodOf(s.open, v)
 	if err != nil {
 		return &Error{"BAD_METHOD", err.Error(), "update this node to the version of the others"}
 	}
-	return ho.equip(m)
+	return inv.equip(m)
 }
 
 // equip makes what the method needs beside the weight files, and says so. It is an error that names the place and the bytes
 // if there is no room.
-func (ho *holding) equip(m *merge.Method) error {
-	s := ho.s
+func (inv *inventory) equip(m *merge.Method) error {
+	s := inv.s
 	e := s.engine
-	ho.form.Method = m
-	state := m.StateBytes(ho.form.Layout)
+	inv.form.Method = m
+	state := m.StateBytes(inv.form.Layout)
 	if state > 0 {
-		slots, err := e.scratch().NewStateful(ho.slots, s.id, ho.form.Layout.Bytes(), state)
+		slots, err := e.scratch().NewStateful(inv.slots, s.id, inv.form.Layout.Bytes(), state)
 		if err != nil {
 			return noRoom(err, m, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(state)))
 		}
-		ho.slots = slots
+		inv.slots = slots
 	}
 	if m.Distances() {
 		// An owner spools what all contributors have of its shard: about one model, however many they are.
-		if err := e.scratch().Fits(ho.form.Layout.Bytes()); err != nil {
-			return noRoom(err, m, "about "+inBytes(ho.form.Layout.Bytes())+" of scratch in each round")
+		if err := e.scratch().Fits(inv.form.Layout.Bytes()); err != nil {
+			return noRoom(err, m, "about "+inBytes(inv.form.Layout.Bytes())+" of scratch in each round")
 		}
 	}
 	if state > 0 || m.Distances() {
 		e.cfg.Log.Info("the method needs more than the weight files", "contract", s.contract, "method", m.String(),
-			"state_bytes", 2*state, "scratch_bytes", scratchBytes(m, ho.form.Layout))
+			"state_bytes", 2*state, "scratch_bytes", scratchBytes(m, inv.form.Layout))
 	}
 	return nil
 }
@@ -93,18 +93,18 @@ func (e *Engine) scratch() models.Scratch {
 func (e *Engine) store() models.Store { return models.Store{Dir: e.cfg.ModelDir} }
 
 // spool makes the scratch file of one attempt.
-func (ho *holding) spool(bytes int64) (Spool, error) {
-	s := ho.s
+func (inv *inventory) spool(bytes int64) (Spool, error) {
+	s := inv.s
 	f, err := s.engine.scratch().File(bytes)
 	if err != nil { // never a nil *os.File in an interface
-		return nil, noRoom(err, ho.form.Method, inBytes(bytes)+" of scratch")
+		return nil, noRoom(err, inv.form.Method, inBytes(bytes)+" of scratch")
 	}
 	return f, nil
 }
 
 // stash makes a scratch file that costs only what is written.
-func (ho *holding) stash(bytes int64) (Spool, error) {
-	s := ho.s
+func (inv *inventory) stash(bytes int64) (Spool, error) {
+	s := inv.s
 	f, err := s.engine.scratch().Sparse(bytes)
 	if err != nil { // never a nil *os.File in an interface
 		return nil, err
@@ -129,18 +129,18 @@ func inBytes(n int64) string {
 }
 
 // repair has the committed model fetched again if the program has changed it, after an attempt that failed at this node.
-func (ho *holding) repair(had round.Model) {
-	s := ho.s
-	slot := ho.slots.Committed()
-	_, err := ho.form.Verify(slot, had)
+func (inv *inventory) repair(had round.Model) {
+	s := inv.s
+	slot := inv.slots.Committed()
+	_, err := inv.form.Verify(slot, had)
 	if err == nil {
 		return
 	}
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	if ho.held != had || s.ended() {
+	if inv.held != had || s.ended() {
 		return
 	}
 	s.engine.cfg.Log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", had.Round, "err", err)
-	ho.held, ho.leaves = round.Model{}, nil
+	inv.held, inv.leaves = round.Model{}, nil
 }

@@ -72,7 +72,7 @@ func (n *norms) measureLocked() {
 	s.life.spawnLocked(func() {
 		value, err := merge.UpdateNorm(m, s.model.form.Layout, source, base)
 		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
-			err = checkOwn(Job{Layout: s.model.form.Layout, Source: source})
+			err = checkLocal(Job{Layout: s.model.form.Layout, Source: source})
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -83,78 +83,78 @@ func (s *session) reconcileLocked() {
 
 // adoptLocked makes the committed model this node's own: by turning the slots when it was merged here, by fetching it
 // otherwise. A node in the middle of its training does not fetch: the model may be outdated when it is needed.
-func (ho *holding) adoptLocked() {
-	s := ho.s
+func (inv *inventory) adoptLocked() {
+	s := inv.s
 	want := s.view.Model()
-	if want.Round == 0 && !ho.held.Exists() && !ho.base.Exists() {
-		ho.held, ho.base = want, want // rounds without a model were another SN's word
+	if want.Round == 0 && !inv.held.Exists() && !inv.base.Exists() {
+		inv.held, inv.base = want, want // rounds without a model were another SN's word
 	}
-	if ho.held == want || want.Round == 0 {
+	if inv.held == want || want.Round == 0 {
 		return
 	}
 	c := s.view.Committed
 	if d := s.attempts.newest.done; d != nil && s.attempts.newest.run == s.run && d.Round == want.Round && d.Attempt == c.Attempt && d.ModelDigest == want.Digest &&
 		d.StateDigest == want.State {
-		ho.copies.signed.Add(s.attempts.newest.planned, ho.form.Layout.Digest().String(), d)
-		ho.holdLocked(want, s.attempts.newest.done.Leaves)
+		inv.copies.signed.Add(s.attempts.newest.planned, inv.form.Layout.Digest().String(), d)
+		inv.holdLocked(want, s.attempts.newest.done.Leaves)
 		return
 	}
-	if c.Attempt == 0 && ho.goBackLocked(want) {
+	if c.Attempt == 0 && inv.rollBackLocked(want) {
 		return
 	}
-	if (s.program.offered == nil && !s.program.closing) || ho.fetching {
+	if (s.program.offered == nil && !s.program.closing) || inv.fetching {
 		return
 	}
 	if s.attempts.newest.running() {
 		s.attempts.newest.stop() // its task calls for the next reconciliation when it has ended
 		return
 	}
-	ho.fetching = true
+	inv.fetching = true
 	if s.attempts.newest.failed == nil { // which is to be told
 		s.attempts.newest = attemptState{} // what an attempt left in the merging slot is overwritten
 	}
-	holders, unjudged := s.peers.accepted(ho.holdersLocked())
+	holders, unjudged := s.peers.accepted(inv.holdersLocked())
 	e, ref := s.engine, round.Ref{Contract: s.contract, Run: s.run, Model: want}
 	s.life.spawnLocked(func() {
-		dst := ho.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
-		leaves, err := ho.own(dst, ref)
+		dst := inv.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
+		leaves, err := inv.findLocal(dst, ref)
 		if err != nil {
-			leaves, err = ho.fetch(s.life.ctx, holders, unjudged, ref, dst)
+			leaves, err = inv.fetch(s.life.ctx, holders, unjudged, ref, dst)
 		}
 		if err == nil {
-			ho.slots.Merged(models.Note(ref))
+			inv.slots.Merged(models.Note(ref))
 		}
 		if err != nil && s.life.ctx.Err() == nil {
 			e.mu.Lock()
-			ho.missLocked(want, err)
+			inv.fetchFailedLocked(want, err)
 			e.mu.Unlock()
 			pause(s.life.ctx, e.cfg.RetryFetch)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		ho.fetching = false
+		inv.fetching = false
 		if err == nil && !s.ended() {
-			ho.holdLocked(want, leaves)
+			inv.holdLocked(want, leaves)
 		}
 		e.poke()
 	})
 }
 
 // holdLocked turns the slots: the merging one holds the committed model m, with these digests of its leaves.
-func (ho *holding) holdLocked(m round.Model, leaves []merge.Digest) {
-	s := ho.s
-	ho.heldSlot, ho.leaves, ho.turn = ho.slots.Commit(), leaves, ho.turn+1
-	ho.held, ho.missed, ho.lostSince = m, nil, time.Time{}
+func (inv *inventory) holdLocked(m round.Model, leaves []merge.Digest) {
+	s := inv.s
+	inv.heldSlot, inv.leaves, inv.turn = inv.slots.Commit(), leaves, inv.turn+1
+	inv.held, inv.fetchErr, inv.lostSince = m, nil, time.Time{}
 	s.recordLocked()
-	ho.copies.keepLocked()
+	inv.copies.keepLocked()
 	s.life.notifyLocked()
 	signal(s.engine.beat)
 	signal(s.engine.wake)
 }
 
 // holdersLocked lists the nodes that may hold the committed model, best first.
-func (ho *holding) holdersLocked() []*round.Session {
-	s := ho.s
+func (inv *inventory) holdersLocked() []*round.Session {
+	s := inv.s
 	var first, second []*round.Session
 	for _, m := range s.view.Sessions {
 		switch {
@@ -170,17 +170,17 @@ func (ho *holding) holdersLocked() []*round.Session {
 
 // fetch tries each holder once and checks what it got. Those that are not judged yet may have the model. It returns the digests
 // of the model's leaves.
-func (ho *holding) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst models.Slot) (leaves []merge.Digest, _ error) {
-	s := ho.s
+func (inv *inventory) fetch(ctx context.Context, holders []*round.Session, unjudged []error, ref round.Ref, dst models.Slot) (leaves []merge.Digest, _ error) {
+	s := inv.s
 	var nowhere error
 	if len(unjudged) == 0 {
 		nowhere = fmt.Errorf("%w of round %d", errNowhere, ref.Round)
 	}
 	errs := slices.Clip(unjudged)
 	for _, h := range holders {
-		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, ho.form.Bytes(), dst)
+		err := s.engine.cfg.Exchange.Fetch(ctx, h, ref, inv.form.Bytes(), dst)
 		if err == nil {
-			leaves, err = ho.form.Verify(dst, ref.Model)
+			leaves, err = inv.form.Verify(dst, ref.Model)
 		}
 		if err == nil {
 			return leaves, nil
@@ -280,9 +280,9 @@ func (at *attempts) mergeLocked(job Job) {
 		if done != nil { // not when it is committed: that is within the lock, and heartbeats wait for it
 			s.model.slots.Merged(models.Note(round.Ref{Contract: s.contract, Run: p.Run, Model: round.Model{Round: p.Round, Digest: done.ModelDigest, State: done.StateDigest}}))
 		}
-		var own error
+		var local error
 		if failed != nil && failed.Blamed == e.cfg.Peer {
-			if own = checkOwn(job); own == nil && job.Base != nil {
+			if local = checkLocal(job); local == nil && job.Base != nil {
 				s.model.repair(base)
 			}
 		}
@@ -296,8 +296,8 @@ func (at *attempts) mergeLocked(job Job) {
 			at.newest.failed = failed
 			e.cfg.Log.Warn("attempt of a round failed", "contract", s.contract, "round", p.Round, "attempt", p.Attempt,
 				"blamed", failed.Blamed, "reason", failed.Reason)
-			if own != nil {
-				s.giveUpLocked(own)
+			if local != nil {
+				s.giveUpLocked(local)
 			}
 		default:
 			at.newest = attemptState{} // superseded

@@ -43,56 +43,56 @@ func (e *Engine) Resume(r *Saved) {
 }
 
 // takeSlotsLocked opens the weight files of the session's previous run.
-func (ho *holding) takeSlotsLocked(r *Saved) {
-	s := ho.s
+func (inv *inventory) takeSlotsLocked(r *Saved) {
+	s := inv.s
 	log := s.engine.cfg.Log
-	slots, err := s.engine.cfg.OpenSlots(ho.form.Layout.Bytes(), r.Local, r.HeldSlot)
+	slots, err := s.engine.cfg.OpenSlots(inv.form.Layout.Bytes(), r.Local, r.HeldSlot)
 	switch {
 	case err == nil:
-		ho.slots = slots
+		inv.slots = slots
 	case s.program.finished: // the final model lies on disk too
-		ho.held, ho.heldSlot = r.Held, r.HeldSlot // the next run reads the record too
+		inv.held, inv.heldSlot = r.Held, r.HeldSlot // the next run reads the record too
 		return
 	default:
 		log.Error("the session can't be adopted without its weight files", "contract", s.contract, "session", s.id, "err", err)
 		s.err = &Error{codeSlotsLost, "the weight files of this session were lost while the daemon was away: " + err.Error(), "start the training again"}
 		return
 	}
-	if !ho.takeStateLocked(r) {
+	if !inv.takeStateLocked(r) {
 		s.program.unheldLocked()
 		return
 	}
 	if held := r.Held; held.Exists() {
-		if ho.leaves, err = ho.form.Verify(ho.slots.Committed(), held); err != nil {
+		if inv.leaves, err = inv.form.Verify(inv.slots.Committed(), held); err != nil {
 			log.Warn("the committed model in the weight file was changed; fetching it again", "contract", s.contract, "round", r.Held.Round, "err", err)
 			s.program.unheldLocked()
 			return
 		}
 	}
-	ho.held, ho.heldSlot = r.Held, r.HeldSlot
+	inv.held, inv.heldSlot = r.Held, r.HeldSlot
 }
 
 // takeStateLocked opens the optimiser's state of the session's previous run. It is false if that is gone: then there are new
 // files, and what belongs into them must be fetched.
-func (ho *holding) takeStateLocked(r *Saved) bool {
-	s := ho.s
-	bytes := ho.form.Method.StateBytes(ho.form.Layout)
+func (inv *inventory) takeStateLocked(r *Saved) bool {
+	s := inv.s
+	bytes := inv.form.Method.StateBytes(inv.form.Layout)
 	if bytes == 0 {
 		return true
 	}
 	sc := s.engine.scratch()
-	st, err := sc.OpenStateful(ho.slots, s.id, ho.form.Layout.Bytes(), bytes, r.StateTurn)
+	st, err := sc.OpenStateful(inv.slots, s.id, inv.form.Layout.Bytes(), bytes, r.StateTurn)
 	if err == nil {
-		ho.slots = st
+		inv.slots = st
 		return true
 	}
 	log := s.engine.cfg.Log
 	log.Warn("the optimiser's state of this session's previous run can't be used", "contract", s.contract, "err", err)
-	if st, err = sc.NewStateful(ho.slots, s.id, ho.form.Layout.Bytes(), bytes); err != nil {
-		s.err = noRoom(err, ho.form.Method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
+	if st, err = sc.NewStateful(inv.slots, s.id, inv.form.Layout.Bytes(), bytes); err != nil {
+		s.err = noRoom(err, inv.form.Method, fmt.Sprintf("two files of %s for its optimiser's state", inBytes(bytes)))
 		return false
 	}
-	ho.slots = st
+	inv.slots = st
 	return r.Held.Round == 0
 }
 
@@ -170,17 +170,17 @@ func (b *before) named(swarm func() string) string {
 	return swarm()
 }
 
-// own looks whether this node has the committed model already: in the merging slot of a session that was adopted, whose
+// findLocal looks whether this node has the committed model already: in the merging slot of a session that was adopted, whose
 // daemon may have died between its merge and the swarm's commit, or on disk, from an earlier session. Then no other node
 // needs to hold it. It returns the digests of the model's leaves.
-func (ho *holding) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
-	s := ho.s
+func (inv *inventory) findLocal(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
+	s := inv.s
 	if s.membership.resumed {
-		if leaves, err := ho.form.Verify(dst, ref.Model); err == nil {
+		if leaves, err := inv.form.Verify(dst, ref.Model); err == nil {
 			return leaves, nil
 		}
 	}
-	f, err := s.engine.store().Open(ref, ho.form.Bytes())
+	f, err := s.engine.store().Open(ref, inv.form.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (ho *holding) own(dst models.Slot, ref round.Ref) ([]merge.Digest, error) {
 	if err := copyInto(dst, f); err != nil {
 		return nil, err
 	}
-	return ho.form.Verify(dst, ref.Model)
+	return inv.form.Verify(dst, ref.Model)
 }
 
 // copyInto writes a whole file into a slot.

@@ -34,8 +34,8 @@ func (at *attempts) journalLocked(job Job) bool {
 }
 
 // passedLocked is the newest round of this run of which this node has had the model; 0: none.
-func (ho *holding) passedLocked() (newest uint64) {
-	for _, m := range []round.Model{ho.base, ho.held} {
+func (inv *inventory) passedLocked() (newest uint64) {
+	for _, m := range []round.Model{inv.base, inv.held} {
 		if m.Exists() {
 			newest = max(newest, m.Round)
 		}

@@ -35,7 +35,7 @@ type session struct {
 
 	life       life
 	program    program
-	model      holding
+	model      inventory
 	attempts   attempts
 	membership membership
 	norm       norms
@@ -48,7 +48,7 @@ func sessionOf(ctx context.Context, cancel context.CancelFunc, e *Engine, open *
 	s := &session{engine: e, id: open.Session, contract: open.Contract, open: open, view: &round.View{}}
 	s.life = life{s: s, ctx: ctx, cancel: cancel, changed: make(chan struct{})}
 	s.program.s, s.attempts.s, s.membership.s, s.norm.s, s.peers.s, s.reports.s = s, s, s, s, s, s
-	s.model = holding{s: s, form: form, copies: copies{s: s, store: e.store()}}
+	s.model = inventory{s: s, form: form, copies: copies{s: s, store: e.store()}}
 	return s
 }
 
@@ -115,15 +115,15 @@ func (l *life) spawnLocked(fn func()) {
 	}()
 }
 
-func (ho *holding) closeSlots() {
-	s := ho.s
-	if ho.slots == nil {
+func (inv *inventory) closeSlots() {
+	s := inv.s
+	if inv.slots == nil {
 		return
 	}
-	if err := ho.slots.Close(); err != nil {
+	if err := inv.slots.Close(); err != nil {
 		s.engine.cfg.Log.Warn("could not close the weight files", "err", err)
 	}
-	ho.slots = nil
+	inv.slots = nil
 }
 
 // answeredLocked takes the view that a call has returned, unless the watch has shown a newer one.
@@ -153,8 +153,8 @@ func (s *session) viewLocked(v *round.View) {
 	if v.Run == s.run && s.model.held.Exists() && v.Committed.Round < s.model.held.Round || !s.membership.recognisedLocked(v) {
 		return
 	}
-	s.noteLostLocked(v)
-	s.noteAdoptedLocked(v)
+	s.logLossLocked(v)
+	s.logAdoptionLocked(v)
 	s.view = v
 	close(s.engine.viewed)
 	s.engine.viewed = make(chan struct{})
@@ -196,7 +196,7 @@ func (pr *program) phaseLocked() string {
 }
 
 // finalLocked reports whether the held model is the contract's final one. A view can be ahead of what is held.
-func (ho *holding) finalLocked() bool { return ho.s.view.Over && ho.held == ho.s.view.Model() }
+func (inv *inventory) finalLocked() bool { return inv.s.view.Over && inv.held == inv.s.view.Model() }
 
 // refLocked names a model of this session's contract and run.
 func (s *session) refLocked(m round.Model) round.Ref {

@@ -10,8 +10,8 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-// holding is what a session has of the committed model, and what it does to have the newest.
-type holding struct {
+// inventory is what a session has of the committed model, and what it does to have the newest.
+type inventory struct {
 	s         *session
 	form      models.Form // the method is nil until the contract is known
 	slots     models.Slots
@@ -22,7 +22,7 @@ type holding struct {
 	heldSlot  string
 	copies    copies
 	fetching  bool
-	missed    error     // why the last fetch of the committed model failed; nil once it is held
+	fetchErr  error     // why the last fetch of the committed model failed; nil once it is held
 	lostSince time.Time // since when nobody alive holds the final model
 }
 

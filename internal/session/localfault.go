@@ -20,9 +20,9 @@ func abortReason(said string) string {
 	return "failed: " + said
 }
 
-// checkOwn looks for a fault in what this node contributes: a weight file that can't be read, or a value that is not
+// checkLocal looks for a fault in what this node contributes: a weight file that can't be read, or a value that is not
 // finite. A blame by others is no proof, so this node's own files are asked.
-func checkOwn(job Job) error {
+func checkLocal(job Job) error {
 	mean, err := merge.ParseMethod("mean") // of one model: looks at every value
 	if err != nil {
 		return err

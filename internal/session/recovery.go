@@ -8,31 +8,31 @@ import (
 	"github.com/swarmd/swarmd/internal/round"
 )
 
-// goBackLocked follows the swarm back to an older model, which counts as a new round, if nothing needs to be fetched for it:
+// rollBackLocked follows the swarm back to an older model, which counts as a new round, if nothing needs to be fetched for it:
 // this node holds that model, or nobody holds any. What its program learned from that model is still of use: its Sync is not
 // answered by the step back, but by the round that it contributes to.
-func (ho *holding) goBackLocked(want round.Model) bool {
-	s := ho.s
-	if ho.fetching || want.Exists() && (ho.held.Digest != want.Digest || ho.held.State != want.State) {
+func (inv *inventory) rollBackLocked(want round.Model) bool {
+	s := inv.s
+	if inv.fetching || want.Exists() && (inv.held.Digest != want.Digest || inv.held.State != want.State) {
 		return false
 	}
 	if s.attempts.newest.running() {
 		s.attempts.newest.stop() // its task calls for the next reconciliation when it has ended
 		return true
 	}
-	if ho.base == ho.held || !want.Exists() {
-		ho.base = want
+	if inv.base == inv.held || !want.Exists() {
+		inv.base = want
 	}
-	ho.held, ho.missed = want, nil
+	inv.held, inv.fetchErr = want, nil
 	s.recordLocked()
-	ho.copies.keepLocked()
+	inv.copies.keepLocked()
 	s.life.notifyLocked()
 	signal(s.engine.beat)
 	return true
 }
 
-// noteLostLocked says in this node's log that the swarm lost a model. It is called before the view is taken.
-func (s *session) noteLostLocked(v *round.View) {
+// logLossLocked says in this node's log that the swarm lost a model. It is called before the view is taken.
+func (s *session) logLossLocked(v *round.View) {
 	lost, old := v.Lost, s.view.Lost
 	if lost.Round == 0 || v.Run != s.run && s.run != 0 || old.Round == lost.Round && old.Digest == lost.Digest {
 		return
@@ -58,22 +58,22 @@ func refused(err error) bool {
 	return errors.As(err, &r) && r.Refused()
 }
 
-// missLocked notes that the committed model could not be had. A final model that nobody alive holds will not come back:
+// fetchFailedLocked notes that the committed model could not be had. A final model that nobody alive holds will not come back:
 // the others have ended, or miss it as this node does, and a session that is started anew knows no model.
-func (ho *holding) missLocked(want round.Model, err error) {
-	s := ho.s
-	if ho.missed == nil || ho.missed.Error() != err.Error() {
+func (inv *inventory) fetchFailedLocked(want round.Model, err error) {
+	s := inv.s
+	if inv.fetchErr == nil || inv.fetchErr.Error() != err.Error() {
 		s.engine.cfg.Log.Warn("could not fetch the committed model; trying again", "contract", s.contract, "round", want.Round, "err", err)
 	}
-	ho.missed = err
+	inv.fetchErr = err
 	if !s.view.Over || !errors.Is(err, errNowhere) {
-		ho.lostSince = time.Time{}
+		inv.lostSince = time.Time{}
 		return
 	}
-	if ho.lostSince.IsZero() {
-		ho.lostSince = time.Now()
+	if inv.lostSince.IsZero() {
+		inv.lostSince = time.Now()
 	}
-	if time.Since(ho.lostSince) >= s.engine.cfg.GiveUpFetch {
+	if time.Since(inv.lostSince) >= s.engine.cfg.GiveUpFetch {
 		s.giveUpLocked(&Error{
 			CodeModelLost,
 			fmt.Sprintf("the final model of contract %s (round %d) is held by no node that is alive: the other peers ended while this one was away", s.contract, want.Round),
