@@ -137,5 +137,5 @@ func (c *copies) look(run uint64) {
 	for _, p := range proofs {
 		c.signed.Put(p)
 	}
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 }

@@ -61,18 +61,18 @@ type Config struct {
 // Engine keeps the sessions of one node in step with their contracts: at most one that is not ended. It implements the
 // bridge's handler. Safe for concurrent use.
 type Engine struct {
-	cfg  Config
-	wake chan struct{} // capacity 1: something changed, reconcile
-	beat chan struct{} // capacity 1: there is something to report
-	runs chan struct{} // closed when Run has begun
+	cfg      Config
+	wake     chan struct{} // capacity 1: something changed, reconcile
+	toReport chan struct{} // capacity 1: there is something to report
+	runs     chan struct{} // closed when Run has begun
 
-	mu      sync.Mutex      // guards what follows
-	ctx     context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
-	current *session
-	seen    bool          // a session was opened at least once
-	viewed  chan struct{} // closed and replaced when a view was taken
-	tasks   sync.WaitGroup
-	heart   heart
+	mu       sync.Mutex      // guards what follows
+	ctx      context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
+	current  *session
+	seen     bool          // a session was opened at least once
+	viewed   chan struct{} // closed and replaced when a view was taken
+	tasks    sync.WaitGroup
+	reporter reporter
 }
 
 // New returns an engine that does nothing until Run.
@@ -86,8 +86,8 @@ func New(cfg Config) *Engine {
 	if cfg.GiveUpFetch <= 0 {
 		cfg.GiveUpFetch = 2 * time.Minute
 	}
-	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), runs: make(chan struct{}), viewed: make(chan struct{})}
-	e.heart.e = e
+	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), toReport: make(chan struct{}, 1), runs: make(chan struct{}), viewed: make(chan struct{})}
+	e.reporter.e = e
 	return e
 }
 
@@ -103,7 +103,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Unlock()
 	close(e.runs)
 	defer e.stop(cancel)
-	e.tasks.Go(func() { e.heart.heartbeats(ctx) })
+	e.tasks.Go(func() { e.reporter.heartbeats(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -140,7 +140,7 @@ func (e *Engine) stop(cancel context.CancelFunc) {
 // poke asks for a reconciliation and a report, both as soon as possible.
 func (e *Engine) poke() {
 	signal(e.wake)
-	signal(e.beat)
+	signal(e.toReport)
 }
 
 func signal(c chan struct{}) {

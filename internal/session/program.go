@@ -229,7 +229,7 @@ func (e *Engine) Report(id string, p round.Progress) error {
 	if p.TotalEpochs > 0 {
 		s.program.progress.TotalEpochs = p.TotalEpochs
 	}
-	signal(e.beat)
+	signal(e.toReport)
 	return nil
 }
 

@@ -148,7 +148,7 @@ func (inv *inventory) holdLocked(m round.Model, leaves []merge.Digest) {
 	s.recordLocked()
 	inv.copies.keepLocked()
 	s.life.notifyLocked()
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 	signal(s.engine.wake)
 }
 
@@ -212,7 +212,7 @@ func (pr *program) answerLocked() {
 		s.engine.cfg.Log.Info("model handed to the program", "contract", s.contract, "round", c.Round,
 			"participants", len(c.Participants), "contributed", pr.last.Contributed)
 		s.life.notifyLocked()
-		signal(s.engine.beat)
+		signal(s.engine.toReport)
 	}
 	if pr.closing && s.view.Over {
 		s.life.notifyLocked()
@@ -271,7 +271,7 @@ func (at *attempts) mergeLocked(job Job) {
 	p := job.Plan
 	at.newest = at.attemptOfLocked(p)
 	at.newest.stop, at.newest.planned = stop, p
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 	e, base := s.engine, s.model.held
 	s.life.spawnLocked(func() {
 		defer stop()

@@ -167,7 +167,7 @@ func (s *session) recordLocked() {
 		ID: s.id, Contract: s.contract, Run: s.run, Index: max(s.view.Index, s.membership.before.index), Open: *s.open, Progress: s.program.progress,
 		Base: s.model.base, Held: s.model.held, HeldSlot: s.model.heldSlot, LastSeq: s.program.lastSeq, Last: s.program.last,
 		Closing: s.program.closing, Finished: s.program.finished, Final: s.program.final, Local: s.program.localName, Sent: s.attempts.sent, Begun: s.attempts.begun,
-		Spoken: s.reports.spoken.number,
+		Spoken: s.reports.last.number,
 	}
 	if r.Swarm = s.membership.before.swarm; !s.membership.before.bound {
 		r.Swarm = s.membership.before.named(e.cfg.Swarm)

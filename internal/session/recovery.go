@@ -27,7 +27,7 @@ func (inv *inventory) rollBackLocked(want round.Model) bool {
 	s.recordLocked()
 	inv.copies.keepLocked()
 	s.life.notifyLocked()
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 	return true
 }
 

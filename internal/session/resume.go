@@ -27,7 +27,7 @@ func (e *Engine) Resume(r *Saved) {
 	if s.attempts.begun != nil && s.attempts.begun.Run == 0 {
 		s.attempts.begun.Run = r.Run
 	}
-	s.reports.spoken.number = r.Spoken + livesApart
+	s.reports.last.number = r.Spoken + numberGap
 	if r.Offered != nil {
 		s.program.offered = &offer{seq: r.Offered.Seq, weight: r.Offered.Weight}
 	}

@@ -23,7 +23,7 @@ func (pr *program) skipLocked() {
 	s.engine.cfg.Log.Warn("a round was skipped; the program trains on with its own weights", "contract", s.contract,
 		"round", s.model.base.Round+1, "reason", s.view.Skipped)
 	s.life.notifyLocked()
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 }
 
 // skippedLocked is the newest Sync that the swarm has skipped.

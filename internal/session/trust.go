@@ -32,7 +32,7 @@ func (ps *peers) learnLocked() {
 	if refused := ps.refusedLocked(); !slices.Equal(refused, ps.refused) {
 		ps.refused = refused
 		s.engine.cfg.Log.Info("takes part in nothing with some peers", "contract", s.contract, "refused", refused, "why", ps.whyRefused(refused))
-		signal(s.engine.beat) // before the next plan
+		signal(s.engine.toReport) // before the next plan
 	}
 	if t == nil || ps.learning || len(t.Unknown(sessions)) == 0 {
 		return
@@ -85,7 +85,7 @@ func (at *attempts) acceptsLocked(p *round.Plan, self int) bool {
 	at.newest = at.attemptOfLocked(p)
 	at.newest.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Reason: reason, Code: round.CodeRefused}
 	s.engine.cfg.Log.Warn("plan of a round refused; nothing was sent", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "why", err)
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 	return false
 }
 

@@ -29,7 +29,7 @@ func (at *attempts) journalLocked(job Job) bool {
 	at.newest = at.attemptOfLocked(p)
 	at.newest.failed = &round.Failed{Round: p.Round, Attempt: p.Attempt, Code: code, Reason: err.Error()}
 	s.engine.cfg.Log.Warn("attempt of a round is not begun", "contract", s.contract, "round", p.Round, "attempt", p.Attempt, "err", err)
-	signal(s.engine.beat)
+	signal(s.engine.toReport)
 	return false
 }
 

@@ -7,22 +7,22 @@ import (
 	"github.com/swarmd/swarmd/internal/session/statement"
 )
 
-// lastSaid is what a session has reported last. Heartbeats repeat it: to sign each would cost more than to send it.
-type lastSaid struct {
-	number uint64
-	said   []byte // statement.Message without the number
-	sig    []byte // nil: the SN that it was told leads, and nobody has asked for one
+// lastReport is what a session has reported last. Heartbeats repeat it: to sign each would cost more than to send it.
+type lastReport struct {
+	number  uint64
+	message []byte // statement.Message without the number
+	sig     []byte // nil: the SN that it was told leads, and nobody has asked for one
 }
 
 // reports is what a session tells the leader.
 type reports struct {
-	s      *session
-	spoken lastSaid // what the last report was, and its signature
+	s    *session
+	last lastReport // what the last report was, and its signature
 }
 
-// livesApart is far more than what a session can say between two entries in its journal: a later run begins so far behind the
+// numberGap is far more than what a session can say between two entries in its journal: a later run begins so far behind the
 // last number that is kept.
-const livesApart = 1 << 20
+const numberGap = 1 << 20
 
 // numberLocked numbers a report, and signs it if it is to be passed on.
 func (rs *reports) numberLocked(r *round.Report, passedOn bool) {
@@ -31,20 +31,20 @@ func (rs *reports) numberLocked(r *round.Report, passedOn bool) {
 	if e.cfg.Sign == nil {
 		return
 	}
-	if said := statement.Message(e.cfg.Peer, r); rs.spoken.said == nil || !bytes.Equal(said, rs.spoken.said) {
-		rs.spoken = lastSaid{number: rs.spoken.number + 1, said: said}
+	if message := statement.Message(e.cfg.Peer, r); rs.last.message == nil || !bytes.Equal(message, rs.last.message) {
+		rs.last = lastReport{number: rs.last.number + 1, message: message}
 	}
-	r.Number = rs.spoken.number
-	if passedOn && rs.spoken.sig == nil {
+	r.Number = rs.last.number
+	if passedOn && rs.last.sig == nil {
 		sig, err := e.cfg.Sign(statement.Message(e.cfg.Peer, r))
 		if err != nil { // the swarm refuses the report and says why
 			e.cfg.Log.Error("could not sign what is reported", "contract", s.contract, "err", err)
 			return
 		}
-		rs.spoken.sig = sig
+		rs.last.sig = sig
 	}
 	if passedOn {
-		r.Signature = rs.spoken.sig
+		r.Signature = rs.last.sig
 	}
 }
 
@@ -53,7 +53,7 @@ func (rs *reports) reportLocked() *round.Report {
 	s := rs.s
 	r := &round.Report{Session: s.id, Contract: s.contract, Run: s.run, Progress: rs.progressLocked()}
 	r.Held = s.model.copies.heldLocked()
-	if s.engine.heart.prove {
+	if s.engine.reporter.prove {
 		r.Proofs = s.model.copies.signed.Told()
 	}
 	of, offers := s.program.offersLocked()

@@ -11,14 +11,14 @@ const laterRunLimit = 5
 
 // proveTo follows what an SN says to a heartbeat: whether it asks for proofs of what is held, as it knows nothing of that, and which
 // sessions it does not know either.
-func (hb *heart) proveTo(a round.Answer) {
-	e := hb.e
+func (rp *reporter) proveTo(a round.Answer) {
+	e := rp.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a.Prove && !hb.prove {
-		signal(e.beat)
+	if a.Prove && !rp.prove {
+		signal(e.toReport)
 	}
-	hb.prove = a.Prove
+	rp.prove = a.Prove
 	s := e.current
 	if s == nil {
 		return
@@ -26,7 +26,7 @@ func (hb *heart) proveTo(a round.Answer) {
 	switch unknown := slices.Contains(a.Unknown, s.id); {
 	case !unknown:
 		s.membership.laterRun = 0
-	case hb.prove:
+	case rp.prove:
 		s.membership.reopenLocked()
 	default:
 		if s.membership.laterRun++; s.membership.laterRun == laterRunLimit {

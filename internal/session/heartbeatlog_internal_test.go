@@ -13,7 +13,7 @@ import (
 func TestHeartbeatsThatFailAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
-		b := beats{log: slog.New(slog.NewTextHandler(&said, nil))}
+		b := heartbeatLog{log: slog.New(slog.NewTextHandler(&said, nil))}
 		const begin, end = "heartbeat was not taken; trying again", "heartbeats are taken again"
 		late := errors.New("timed out")
 		for i, step := range []struct {
