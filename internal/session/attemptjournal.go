@@ -5,7 +5,7 @@ import (
 
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/internal/round"
-	"github.com/swarmd/swarmd/internal/session/sent"
+	"github.com/swarmd/swarmd/internal/session/recipients"
 )
 
 // journalLocked keeps that an attempt is begun, and to whom leaves go in it, before it begins. If it was begun before, or what is offered
@@ -18,7 +18,7 @@ func (at *attempts) journalLocked(job Job) bool {
 	if err == nil && p.Participants[job.Self].Weight > 0 && !s.program.publicLocked() { // Else nothing goes out that the others have not got.
 		if gone, err = at.sent.After(s.program.contributionLocked(), p, job.Self); err != nil {
 			code = state.ReasonThirdOwner
-			s.membership.doubted = s.membership.doubted || errors.Is(err, sent.ErrRule)
+			s.membership.doubted = s.membership.doubted || errors.Is(err, recipients.ErrRule)
 		}
 	}
 	if err == nil {

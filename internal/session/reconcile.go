@@ -9,9 +9,9 @@ import (
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
-	"github.com/swarmd/swarmd/internal/session/begun"
+	"github.com/swarmd/swarmd/internal/session/attemptlog"
 	"github.com/swarmd/swarmd/internal/session/models"
-	"github.com/swarmd/swarmd/internal/session/sent"
+	"github.com/swarmd/swarmd/internal/session/recipients"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -23,8 +23,8 @@ type attempts struct {
 		plan *round.Plan
 		as   string
 	}
-	sent  *sent.Record // what may have gone to whom of what is offered, or frozen
-	begun *begun.Record
+	sent  *recipients.Record // what may have gone to whom of what is offered, or frozen
+	begun *attemptlog.Record
 }
 
 // attemptState is this node's part in the newest attempt that it was planned for.

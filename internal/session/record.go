@@ -9,9 +9,9 @@ import (
 
 	"github.com/swarmd/swarmd/internal/bridge/wire"
 	"github.com/swarmd/swarmd/internal/round"
-	"github.com/swarmd/swarmd/internal/session/begun"
+	"github.com/swarmd/swarmd/internal/session/attemptlog"
 	"github.com/swarmd/swarmd/internal/session/models"
-	"github.com/swarmd/swarmd/internal/session/sent"
+	"github.com/swarmd/swarmd/internal/session/recipients"
 	"github.com/swarmd/swarmd/merge"
 )
 
@@ -48,8 +48,8 @@ type Saved struct {
 	Method    string             `json:"method,omitempty"`
 	StateTurn int                `json:"state_turn,omitempty"` // which file of optimiser state is behind the merging slot
 	Offered   *Offer             `json:"offered,omitempty"`
-	Sent      *sent.Record       `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
-	Begun     *begun.Record      `json:"begun,omitempty"`
+	Sent      *recipients.Record `json:"sent,omitempty"` // which leaves of what is offered may have gone to whom
+	Begun     *attemptlog.Record `json:"begun,omitempty"`
 	Spoken    uint64             `json:"spoken,omitempty"` // number of the last report that was signed, or of one not long before it
 	LastSeq   uint64             `json:"last_seq"`
 	Last      *wire.SyncResponse `json:"last,omitempty"` // the answer to LastSeq

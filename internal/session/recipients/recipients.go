@@ -1,5 +1,5 @@
-// Package sent remembers which leaves of what a node contributes may have gone to which other nodes.
-package sent
+// Package recipients remembers which leaves of what a node contributes may have gone to which other nodes.
+package recipients
 
 import (
 	"cmp"

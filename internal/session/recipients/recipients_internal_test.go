@@ -1,4 +1,4 @@
-package sent
+package recipients
 
 import (
 	"encoding/json"

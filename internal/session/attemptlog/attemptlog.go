@@ -1,5 +1,5 @@
-// Package begun remembers which attempts of which rounds a node has begun.
-package begun
+// Package attemptlog remembers which attempts of which rounds a node has begun.
+package attemptlog
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package begun
+package attemptlog
 
 import (
 	"encoding/json"
