@@ -21,7 +21,7 @@ var gone = map[string]string{
 	`decider`:        "planner",
 	`tells? whether`: "reports whether",
 	`is had from`:    "comes from",
-	`(earlier|next|later|another|old) (life|lives)`: "incarnation, previous run, next run",
+	`(earlier|next|later|another|new|old) (life|lives)`: "incarnation, previous run, next run",
 	`hearsay`:               "indirect report",
 	`port ?hold|leftover`:   "port owner, orphan",
 	`take ?up`:              "adopt",

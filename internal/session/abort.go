@@ -17,8 +17,8 @@ const (
 // it as long as this node lives. It blocks until the session has ended, or no longer can be on its way.
 func (mb *membership) abortOpening() {
 	s, e := mb.s, mb.s.engine
-	defer s.life.cancel()
-	ctx, cancel := context.WithTimeout(s.life.ctx, abortTimeout)
+	defer s.lifecycle.cancel()
+	ctx, cancel := context.WithTimeout(s.lifecycle.ctx, abortTimeout)
 	defer cancel()
 	for {
 		switch s.membership.committed(ctx) {
@@ -27,7 +27,7 @@ func (mb *membership) abortOpening() {
 		case "":
 		default:
 			e.cfg.Log.Info("ending a session whose program was told that it could not be opened", "contract", s.contract, "session", s.id)
-			if err := e.cfg.Control.End(ctx, s.endRequest("failed: it could not be opened in time", 1)); err != nil && s.life.ctx.Err() == nil {
+			if err := e.cfg.Control.End(ctx, s.endRequest("failed: it could not be opened in time", 1)); err != nil && s.lifecycle.ctx.Err() == nil {
 				e.cfg.Log.Warn("could not tell the contract that the session failed", "err", err)
 			}
 			return

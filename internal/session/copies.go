@@ -35,7 +35,7 @@ func (c *copies) keepLocked() {
 		return
 	}
 	c.busy = true
-	c.s.life.spawnLocked(func() {
+	c.s.lifecycle.spawnLocked(func() {
 		pause := settle
 		for c.settled(pause) {
 			began := time.Now()
@@ -66,13 +66,13 @@ func (c *copies) settled(pause time.Duration) bool {
 	defer timer.Stop()
 	for {
 		s.engine.mu.Lock()
-		final, changed := s.model.finalLocked(), s.life.changed
+		final, changed := s.model.finalLocked(), s.lifecycle.changed
 		s.engine.mu.Unlock()
-		if final && s.life.ctx.Err() == nil {
+		if final && s.lifecycle.ctx.Err() == nil {
 			return true
 		}
 		select {
-		case <-s.life.ctx.Done():
+		case <-s.lifecycle.ctx.Done():
 			return false
 		case <-timer.C:
 			return true
@@ -86,7 +86,7 @@ func (c *copies) keepOne() bool {
 	s, e := c.s, c.s.engine
 	e.mu.Lock()
 	m, final := s.model.held, s.model.finalLocked()
-	if (c.last == m && c.final == final) || s.model.slots == nil || s.life.ctx.Err() != nil {
+	if (c.last == m && c.final == final) || s.model.slots == nil || s.lifecycle.ctx.Err() != nil {
 		c.busy = false
 		e.mu.Unlock()
 		return false
@@ -105,7 +105,7 @@ func (c *copies) keepOne() bool {
 	}
 	if s.model.held == m {
 		c.last, c.final = m, final // tried: a full disk must not keep Close waiting for ever
-		s.life.notifyLocked()
+		s.lifecycle.notifyLocked()
 	}
 	return true
 }

@@ -29,7 +29,7 @@ func (at *attempts) askedLocked(ask round.Asked) {
 	}
 	a.asked = true
 	e, done, job := s.engine, a.done, a.job
-	s.life.spawnLocked(func() {
+	s.lifecycle.spawnLocked(func() {
 		failed := e.cfg.Exchange.Vouch(job)
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -61,16 +61,16 @@ func (pr *program) finishLocked(r *wire.SyncResponse) {
 // tellFinishedLocked tells the contract that this node is done.
 func (s *session) tellFinishedLocked() {
 	e := s.engine
-	s.life.spawnLocked(func() {
-		ctx, cancel := context.WithTimeout(s.life.ctx, tellLimit)
+	s.lifecycle.spawnLocked(func() {
+		ctx, cancel := context.WithTimeout(s.lifecycle.ctx, tellLimit)
 		defer cancel()
-		if err := e.cfg.Control.End(ctx, s.endRequest("finished", 0)); err != nil && s.life.ctx.Err() == nil {
+		if err := e.cfg.Control.End(ctx, s.endRequest("finished", 0)); err != nil && s.lifecycle.ctx.Err() == nil {
 			e.cfg.Log.Warn("could not tell the contract that the session is finished", "err", err)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		s.program.told = true
-		s.life.notifyLocked()
+		s.lifecycle.notifyLocked()
 	})
 }
 
@@ -127,7 +127,7 @@ func (e *Engine) Linger(ctx context.Context) error {
 	wake := time.AfterFunc(lateAfter, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.life.notifyLocked()
+		s.lifecycle.notifyLocked()
 	})
 	defer wake.Stop()
 	_, err := s.await(ctx, func() *wire.SyncResponse {

@@ -67,7 +67,7 @@ type Engine struct {
 	runs     chan struct{} // closed when Run has begun
 
 	mu       sync.Mutex      // guards what follows
-	ctx      context.Context //nolint:containedctx // the life of Run, for sessions that programs open while it lasts
+	ctx      context.Context //nolint:containedctx // that of Run, for sessions that programs open while it lasts
 	current  *session
 	seen     bool          // a session was opened at least once
 	viewed   chan struct{} // closed and replaced when a view was taken

@@ -56,16 +56,16 @@ func (s *session) giveUpLocked(err error) {
 	}
 	s.err = err
 	s.recordLocked()
-	s.life.notifyLocked()
+	s.lifecycle.notifyLocked()
 	s.engine.cfg.Log.Error("session given up", "contract", s.contract, "session", s.id, "err", err)
 	s.tellFailureLocked(err)
 }
 
 // tellFailureLocked tells the contract why the session ended.
 func (s *session) tellFailureLocked(err error) {
-	s.life.spawnLocked(func() {
-		defer s.life.cancel()
-		if err := s.engine.cfg.Control.End(s.life.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.life.ctx.Err() == nil {
+	s.lifecycle.spawnLocked(func() {
+		defer s.lifecycle.cancel()
+		if err := s.engine.cfg.Control.End(s.lifecycle.ctx, s.endRequest("failed: "+err.Error(), 1)); err != nil && s.lifecycle.ctx.Err() == nil {
 			s.engine.cfg.Log.Warn("could not tell the contract that the session failed", "err", err)
 		}
 	})

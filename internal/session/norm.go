@@ -69,7 +69,7 @@ func (n *norms) measureLocked() {
 	}
 	n.norm = norm{of: of, busy: true}
 	e, m := s.engine, s.model.form.Method
-	s.life.spawnLocked(func() {
+	s.lifecycle.spawnLocked(func() {
 		value, err := merge.UpdateNorm(m, s.model.form.Layout, source, base)
 		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
 			err = checkLocal(Job{Layout: s.model.form.Layout, Source: source})

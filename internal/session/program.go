@@ -24,17 +24,17 @@ type Opened struct {
 // replaces the session that its predecessor left open.
 func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout) (*Opened, error) {
 	e.mu.Lock()
-	life := e.ctx
+	parent := e.ctx
 	old := e.current
 	late := req.Contract != e.cfg.Settled && !(old != nil && old.program.finished && old.contract == req.Contract)
 	e.mu.Unlock()
-	if life == nil {
+	if parent == nil {
 		return nil, &Error{"DAEMON_STOPPED", "the daemon is not running", "start the node again"}
 	}
 	if old != nil {
 		e.replace(old)
 	}
-	s, err := e.newSession(life, req, layout)
+	s, err := e.newSession(parent, req, layout)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	defer e.mu.Unlock()
 	if err != nil {
 		s.model.closeSlots()
-		s.life.spawnLocked(func() { s.membership.abortOpening() })
+		s.lifecycle.spawnLocked(func() { s.membership.abortOpening() })
 		return nil, reasoned(err, "OPEN_REFUSED")
 	}
 	s.run = view.Run
@@ -56,21 +56,21 @@ func (e *Engine) Open(ctx context.Context, req round.Open, layout *merge.Layout)
 	visible := s.model.slots // before what only the daemon sees
 	if err := s.model.equipFor(view); err != nil {
 		s.model.closeSlots()
-		s.life.spawnLocked(func() { s.membership.abortOpening() })
+		s.lifecycle.spawnLocked(func() { s.membership.abortOpening() })
 		return nil, reasoned(err, "NO_SPACE")
 	}
 	e.current, e.seen = s, true
 	s.recordLocked()
-	s.life.spawnLocked(func() { s.membership.watch() })
-	s.life.spawnLocked(func() { s.membership.watchMinPeers() })
-	s.life.spawnLocked(func() { s.membership.compare() })
+	s.lifecycle.spawnLocked(func() { s.membership.watch() })
+	s.lifecycle.spawnLocked(func() { s.membership.watchMinPeers() })
+	s.lifecycle.spawnLocked(func() { s.membership.compare() })
 	e.cfg.Log.Info("session opened", "contract", s.contract, "session", s.id, "model_bytes", s.model.form.Layout.Bytes())
 	e.poke()
-	s.life.spawnLocked(func() { s.model.copies.look(view.Run) })
+	s.lifecycle.spawnLocked(func() { s.model.copies.look(view.Run) })
 	return &Opened{Session: s.id, Slots: visible}, nil
 }
 
-func (e *Engine) newSession(life context.Context, req round.Open, layout *merge.Layout) (*session, error) {
+func (e *Engine) newSession(parent context.Context, req round.Open, layout *merge.Layout) (*session, error) {
 	var err error
 	if req.Terms.Method, err = canonical(req.Terms.Method); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (e *Engine) newSession(life context.Context, req round.Open, layout *merge.
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
-	ctx, cancel := context.WithCancel(life)
+	ctx, cancel := context.WithCancel(parent)
 	req.Session = hex.EncodeToString(id)
 	req.Terms.LayoutDigest, req.Terms.Layout = layout.Digest().String(), layout.Canonical()
 	req.ExpectedPeers, req.Isolation = e.cfg.ExpectedPeers, e.cfg.Isolation
@@ -101,7 +101,7 @@ func (e *Engine) replace(old *session) {
 	if !ended {
 		e.cfg.Log.Warn("a new program replaces an open session", "contract", old.contract, "session", old.id)
 	}
-	old.life.tasks.Wait()
+	old.lifecycle.tasks.Wait()
 	e.cfg.Exchange.Forget(old.contract)
 	e.mu.Lock()
 	old.model.copies.keepLast()
@@ -113,14 +113,14 @@ func (e *Engine) replace(old *session) {
 func (mb *membership) watch() {
 	s, e := mb.s, mb.s.engine
 	for {
-		err := e.cfg.Control.Watch(s.life.ctx, s.contract, func(v *round.View) {
+		err := e.cfg.Control.Watch(s.lifecycle.ctx, s.contract, func(v *round.View) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			s.viewLocked(v)
-			s.life.notifyLocked()
+			s.lifecycle.notifyLocked()
 			signal(e.wake)
 		})
-		if err == nil || s.life.ctx.Err() != nil {
+		if err == nil || s.lifecycle.ctx.Err() != nil {
 			return
 		}
 		e.mu.Lock()
@@ -132,7 +132,7 @@ func (mb *membership) watch() {
 		if !again {
 			return
 		}
-		pause(s.life.ctx, reopenAfter)
+		pause(s.lifecycle.ctx, reopenAfter)
 		mb.reopen()
 	}
 }
@@ -187,7 +187,7 @@ func (s *session) await(ctx context.Context, ready func() *wire.SyncResponse) (*
 		if s.err != nil {
 			return nil, s.err
 		}
-		changed := s.life.changed
+		changed := s.lifecycle.changed
 		s.engine.mu.Unlock()
 		select {
 		case <-ctx.Done():

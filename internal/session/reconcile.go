@@ -115,20 +115,20 @@ func (inv *inventory) adoptLocked() {
 	}
 	holders, unjudged := s.peers.accepted(inv.holdersLocked())
 	e, ref := s.engine, round.Ref{Contract: s.contract, Run: s.run, Model: want}
-	s.life.spawnLocked(func() {
+	s.lifecycle.spawnLocked(func() {
 		dst := inv.slots.Merging() // it may have to be made, which takes as long as the system needs for so much memory
 		leaves, err := inv.findLocal(dst, ref)
 		if err != nil {
-			leaves, err = inv.fetch(s.life.ctx, holders, unjudged, ref, dst)
+			leaves, err = inv.fetch(s.lifecycle.ctx, holders, unjudged, ref, dst)
 		}
 		if err == nil {
 			inv.slots.Merged(models.Note(ref))
 		}
-		if err != nil && s.life.ctx.Err() == nil {
+		if err != nil && s.lifecycle.ctx.Err() == nil {
 			e.mu.Lock()
 			inv.fetchFailedLocked(want, err)
 			e.mu.Unlock()
-			pause(s.life.ctx, e.cfg.RetryFetch)
+			pause(s.lifecycle.ctx, e.cfg.RetryFetch)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -147,7 +147,7 @@ func (inv *inventory) holdLocked(m round.Model, leaves []merge.Digest) {
 	inv.held, inv.fetchErr, inv.lostSince = m, nil, time.Time{}
 	s.recordLocked()
 	inv.copies.keepLocked()
-	s.life.notifyLocked()
+	s.lifecycle.notifyLocked()
 	signal(s.engine.toReport)
 	signal(s.engine.wake)
 }
@@ -211,11 +211,11 @@ func (pr *program) answerLocked() {
 		s.recordLocked()
 		s.engine.cfg.Log.Info("model handed to the program", "contract", s.contract, "round", c.Round,
 			"participants", len(c.Participants), "contributed", pr.last.Contributed)
-		s.life.notifyLocked()
+		s.lifecycle.notifyLocked()
 		signal(s.engine.toReport)
 	}
 	if pr.closing && s.view.Over {
-		s.life.notifyLocked()
+		s.lifecycle.notifyLocked()
 	}
 }
 
@@ -267,13 +267,13 @@ func (at *attempts) followPlanLocked() {
 
 func (at *attempts) mergeLocked(job Job) {
 	s := at.s
-	ctx, stop := context.WithCancel(s.life.ctx)
+	ctx, stop := context.WithCancel(s.lifecycle.ctx)
 	p := job.Plan
 	at.newest = at.attemptOfLocked(p)
 	at.newest.stop, at.newest.planned = stop, p
 	signal(s.engine.toReport)
 	e, base := s.engine, s.model.held
-	s.life.spawnLocked(func() {
+	s.lifecycle.spawnLocked(func() {
 		defer stop()
 		job.Merging = s.model.slots.Merging() // not within the lock, as above
 		done, failed := e.cfg.Exchange.Merge(ctx, job)

@@ -26,7 +26,7 @@ func (inv *inventory) rollBackLocked(want round.Model) bool {
 	inv.held, inv.fetchErr = want, nil
 	s.recordLocked()
 	inv.copies.keepLocked()
-	s.life.notifyLocked()
+	s.lifecycle.notifyLocked()
 	signal(s.engine.toReport)
 	return true
 }

@@ -64,8 +64,8 @@ func (mb *membership) missingLocked() {
 		return
 	}
 	mb.reopening = true
-	s.life.spawnLocked(func() {
-		pause(s.life.ctx, reopenAfter)
+	s.lifecycle.spawnLocked(func() {
+		pause(s.lifecycle.ctx, reopenAfter)
 		s.membership.reopen()
 	})
 }
@@ -75,13 +75,13 @@ func (mb *membership) missingLocked() {
 func (mb *membership) reopen() {
 	s, e := mb.s, mb.s.engine
 	e.mu.Lock()
-	over := s.ended() || s.life.ctx.Err() != nil || mb.shown
+	over := s.ended() || s.lifecycle.ctx.Err() != nil || mb.shown
 	mb.reopening = !over
 	e.mu.Unlock()
 	if over {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.life.ctx, reopenLimit)
+	ctx, cancel := context.WithTimeout(s.lifecycle.ctx, reopenLimit)
 	defer cancel()
 	view, err := e.cfg.Control.Open(ctx, s.open)
 	e.mu.Lock()
@@ -95,7 +95,7 @@ func (mb *membership) reopen() {
 	case shows(view, s.id):
 		mb.reopenedLocked(view)
 	}
-	s.life.notifyLocked()
+	s.lifecycle.notifyLocked()
 	e.poke()
 }
 
@@ -120,7 +120,7 @@ func (mb *membership) reopenedLocked(v *round.View) {
 	s.viewLocked(v)
 	s.recordLocked()
 	if s.program.closing && !s.program.closed && !s.ended() {
-		s.life.spawnLocked(func() { s.membership.closeAnew() })
+		s.lifecycle.spawnLocked(func() { s.membership.closeAnew() })
 	}
 }
 
@@ -142,11 +142,11 @@ func (mb *membership) closeAnew() {
 	e.mu.Lock()
 	req := s.closeRequest()
 	e.mu.Unlock()
-	view, err := e.cfg.Control.Close(s.life.ctx, req)
+	view, err := e.cfg.Control.Close(s.lifecycle.ctx, req)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case s.life.ctx.Err() != nil:
+	case s.lifecycle.ctx.Err() != nil:
 	case err != nil:
 		s.terminateLocked(reasoned(err, "CLOSE_REFUSED"))
 	default:
@@ -186,7 +186,7 @@ func (mb *membership) compare() {
 	}
 	after := compareAfter
 	had, waited := round.Model{}, false
-	for !pausedOut(s.life.ctx, after) {
+	for !pausedOut(s.lifecycle.ctx, after) {
 		e.mu.Lock()
 		waits := !s.ended() && (s.program.offered != nil || s.program.closing)
 		vain := waits && waited && s.model.held == had
@@ -207,7 +207,7 @@ func (mb *membership) compare() {
 			mb.doubted = mb.doubted || c.lasts
 			return equal
 		}
-		sn := e.cfg.Compare(s.life.ctx, s.contract, same, fresh)
+		sn := e.cfg.Compare(s.lifecycle.ctx, s.contract, same, fresh)
 		if sn != "" {
 			e.cfg.Log.Warn("an SN shows another contract than others do; left it", "contract", s.contract, "sn", sn)
 			after = compareAfter

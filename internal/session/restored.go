@@ -66,7 +66,7 @@ func (mb *membership) closeAgainLocked(v *round.View) {
 	switch {
 	case state == "open" && s.program.closed:
 		mb.closesAgain = true
-		s.life.spawnLocked(func() { s.membership.closeAnew() })
+		s.lifecycle.spawnLocked(func() { s.membership.closeAnew() })
 	case state == "closed" && s.program.finished && s.program.told && v.Over:
 		mb.closesAgain = true
 		s.tellFinishedLocked()

@@ -106,9 +106,9 @@ func (pr *program) unheldLocked() {
 	pr.lastSeq, pr.last, s.model.base = pr.lastSeq-1, nil, round.Model{}
 }
 
-// goOnLocked sets a resumed session going in the life of Run.
-func (s *session) goOnLocked(life context.Context) {
-	s.life.beginLocked(life)
+// goOnLocked sets a resumed session going as a part of Run.
+func (s *session) goOnLocked(parent context.Context) {
+	s.lifecycle.beginLocked(parent)
 	e := s.engine
 	if s.err != nil {
 		if own, ok := errors.AsType[*Error](s.err); ok && own.Code == codeSlotsLost { // nobody knows yet
@@ -119,9 +119,9 @@ func (s *session) goOnLocked(life context.Context) {
 	s.recordLocked() // the next run must number its reports on from this one's
 	e.cfg.Log.Info("session of this node's previous run is adopted", "contract", s.contract, "session", s.id, "phase", s.program.phaseLocked(),
 		"round", s.model.held.Round)
-	s.life.spawnLocked(func() { s.membership.watch() })
-	s.life.spawnLocked(func() { s.membership.watchMinPeers() })
-	s.life.spawnLocked(func() { s.membership.compare() })
+	s.lifecycle.spawnLocked(func() { s.membership.watch() })
+	s.lifecycle.spawnLocked(func() { s.membership.watchMinPeers() })
+	s.lifecycle.spawnLocked(func() { s.membership.compare() })
 	if s.program.finished {
 		s.tellFinishedLocked()
 	}

@@ -27,27 +27,27 @@ import (
 
 const floats = 2
 
-// lives is a node whose daemon is killed and started again while its program lives on.
-type lives struct {
+// restarted is a node whose daemon is killed and started again while its program lives on.
+type restarted struct {
 	t      *testing.T
 	dir    string
 	w      *ledSwarm
 	files  map[string]*memory // the weight files, which outlive the daemon
 	killAt int                // the event at which the daemon dies; 0: never
 
-	mu     sync.Mutex
-	events int
-	life   *life
-	signed map[[2]uint64]int // the last life that took part in an attempt, by round and number
-	fresh  chan struct{}     // closed and replaced when a new life has begun
-	old    sync.WaitGroup
+	mu          sync.Mutex
+	events      int
+	incarnation *incarnation
+	signed      map[[2]uint64]int // the last incarnation that took part in an attempt, by round and number
+	fresh       chan struct{}     // closed and replaced when a new incarnation has begun
+	old         sync.WaitGroup
 
 	numbers map[string]uint64 // of the last report, by session
 }
 
-// life is one daemon. It reaches the swarm until it is killed.
-type life struct {
-	*lives
+// incarnation is one daemon. It reaches the swarm until it is killed.
+type incarnation struct {
+	*restarted
 	number int
 	engine *session.Engine
 	cancel context.CancelFunc
@@ -55,8 +55,8 @@ type life struct {
 	spoke  bool // it has reported
 }
 
-func newLives(t *testing.T, w *ledSwarm, killAt int) *lives {
-	l := &lives{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, signed: map[[2]uint64]int{}, fresh: make(chan struct{}), numbers: map[string]uint64{}}
+func newRestarted(t *testing.T, w *ledSwarm, killAt int) *restarted {
+	l := &restarted{t: t, dir: t.TempDir(), w: w, killAt: killAt, files: map[string]*memory{}, signed: map[[2]uint64]int{}, fresh: make(chan struct{}), numbers: map[string]uint64{}}
 	for _, name := range []string{"local", "merged-0", "merged-1"} {
 		l.files[name] = &memory{make([]byte, 4*floats)}
 	}
@@ -68,13 +68,13 @@ func newLives(t *testing.T, w *ledSwarm, killAt int) *lives {
 	return l
 }
 
-func (l *lives) record(number int) string {
+func (l *restarted) record(number int) string {
 	return filepath.Join(l.dir, fmt.Sprintf("session-%d.json", number))
 }
 
 // begin starts a daemon on what the one before has left.
-func (l *lives) begin(number int) {
-	n := &life{lives: l, number: number}
+func (l *restarted) begin(number int) {
+	n := &incarnation{restarted: l, number: number}
 	log := slog.New(slog.DiscardHandler)
 	journal := session.OpenJournal(l.record(number), log)
 	open := func(turn int) (models.Slots, error) { return &turning{files: l.files, turn: turn}, nil }
@@ -98,20 +98,20 @@ func (l *lives) begin(number int) {
 	l.old.Go(func() { _ = n.engine.Run(ctx) }) // never fails
 	<-n.engine.Running()
 	l.mu.Lock()
-	l.life = n
+	l.incarnation = n
 	close(l.fresh)
 	l.fresh = make(chan struct{})
 	l.mu.Unlock()
 }
 
-func (l *lives) current() *life {
+func (l *restarted) current() *incarnation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.life
+	return l.incarnation
 }
 
 // step counts an event, kills the daemon at the chosen one, and reports whether this daemon is dead.
-func (n *life) step(ctx context.Context) error {
+func (n *incarnation) step(ctx context.Context) error {
 	n.mu.Lock()
 	n.events++
 	dies := n.events == n.killAt
@@ -141,7 +141,7 @@ func (n *life) step(ctx context.Context) error {
 	return nil
 }
 
-func (n *life) Open(ctx context.Context, req *round.Open) (*round.View, error) {
+func (n *incarnation) Open(ctx context.Context, req *round.Open) (*round.View, error) {
 	if err := n.step(ctx); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (n *life) Open(ctx context.Context, req *round.Open) (*round.View, error) {
 	return v, errors.Join(err, n.step(ctx))
 }
 
-func (n *life) Close(ctx context.Context, req round.Close) (*round.View, error) {
+func (n *incarnation) Close(ctx context.Context, req round.Close) (*round.View, error) {
 	if err := n.step(ctx); err != nil {
 		return nil, err
 	}
@@ -157,14 +157,14 @@ func (n *life) Close(ctx context.Context, req round.Close) (*round.View, error) 
 	return v, errors.Join(err, n.step(ctx))
 }
 
-func (n *life) End(ctx context.Context, req round.End) error {
+func (n *incarnation) End(ctx context.Context, req round.End) error {
 	if err := n.step(ctx); err != nil {
 		return err
 	}
 	return errors.Join(n.w.End(ctx, req), n.step(ctx))
 }
 
-func (n *life) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
+func (n *incarnation) Report(ctx context.Context, r *round.Report) (round.Answer, error) {
 	if err := n.step(ctx); err != nil {
 		return round.Answer{}, err
 	}
@@ -172,7 +172,7 @@ func (n *life) Report(ctx context.Context, r *round.Report) (round.Answer, error
 		n.mu.Lock()
 		first := !n.spoke
 		if last := n.numbers[r.Session]; r.Number < last || first && r.Number == last {
-			n.t.Errorf("life %d of the daemon numbers a report %d, after %d", n.number, r.Number, last)
+			n.t.Errorf("incarnation %d of the daemon numbers a report %d, after %d", n.number, r.Number, last)
 		}
 		n.numbers[r.Session], n.spoke = r.Number, true
 		n.mu.Unlock()
@@ -181,7 +181,7 @@ func (n *life) Report(ctx context.Context, r *round.Report) (round.Answer, error
 	return res, errors.Join(err, n.step(ctx))
 }
 
-func (n *life) Watch(ctx context.Context, contract string, fn func(*round.View)) error {
+func (n *incarnation) Watch(ctx context.Context, contract string, fn func(*round.View)) error {
 	return n.w.Watch(ctx, contract, func(v *round.View) {
 		if n.step(ctx) == nil {
 			fn(v)
@@ -189,14 +189,16 @@ func (n *life) Watch(ctx context.Context, contract string, fn func(*round.View))
 	})
 }
 
-func (n *life) Waiting(ctx context.Context, c string) (string, error) { return n.w.Waiting(ctx, c) }
-func (n *life) Forget(string)                                         {}
-func (n *life) SentBytes() uint64                                     { return 0 }
-func (n *life) Planned(session.Job) string                            { return "plan" }
+func (n *incarnation) Waiting(ctx context.Context, c string) (string, error) {
+	return n.w.Waiting(ctx, c)
+}
+func (n *incarnation) Forget(string)              {}
+func (n *incarnation) SentBytes() uint64          { return 0 }
+func (n *incarnation) Planned(session.Job) string { return "plan" }
 
-func (n *life) Vouch(job session.Job) *round.Failed { return n.w.Vouch(job) }
+func (n *incarnation) Vouch(job session.Job) *round.Failed { return n.w.Vouch(job) }
 
-func (n *life) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
+func (n *incarnation) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	n.signs([2]uint64{job.Plan.Round, job.Plan.Attempt})
 	b := make([]byte, job.Layout.Bytes())
 	_, _ = job.Source.ReadAt(b, 0)
@@ -213,17 +215,17 @@ func (n *life) Merge(ctx context.Context, job session.Job) (*round.Done, *round.
 	return &round.Done{Round: job.Plan.Round, Attempt: job.Plan.Attempt, ModelDigest: digestOf(b)}, nil
 }
 
-// signs notes that this life takes part in an attempt, and what it is given by then it signs.
-func (n *life) signs(attempt [2]uint64) {
+// signs notes that this incarnation takes part in an attempt, and what it is given by then it signs.
+func (n *incarnation) signs(attempt [2]uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if before, ok := n.signed[attempt]; ok && before != n.number {
-		n.t.Errorf("attempt %d of round %d: life %d takes part, and life %d did", attempt[1], attempt[0], n.number, before)
+		n.t.Errorf("attempt %d of round %d: incarnation %d takes part, and incarnation %d did", attempt[1], attempt[0], n.number, before)
 	}
 	n.signed[attempt] = n.number
 }
 
-func (n *life) Fetch(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.WriterAt) error {
+func (n *incarnation) Fetch(ctx context.Context, from *round.Session, m round.Ref, bytes int64, dst io.WriterAt) error {
 	if err := n.step(ctx); err != nil {
 		return err
 	}
@@ -307,10 +309,10 @@ func (w *ledSwarm) Report(ctx context.Context, r *round.Report) (round.Answer, e
 }
 
 // call makes a program's call until a daemon has answered it.
-func call[T any](l *lives, fn func(ctx context.Context, e *session.Engine) (T, error)) (T, error) {
+func call[T any](l *restarted, fn func(ctx context.Context, e *session.Engine) (T, error)) (T, error) {
 	for {
 		l.mu.Lock()
-		n, fresh := l.life, l.fresh
+		n, fresh := l.incarnation, l.fresh
 		l.mu.Unlock()
 		poll, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
 		v, err := fn(poll, n.engine)
@@ -333,7 +335,7 @@ func call[T any](l *lives, fn func(ctx context.Context, e *session.Engine) (T, e
 }
 
 // train is the program: three syncs, then the end. It returns the digests that it was given.
-func train(t *testing.T, l *lives) []string {
+func train(t *testing.T, l *restarted) []string {
 	t.Helper()
 	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{floats}}})
 	if err != nil {
@@ -389,7 +391,7 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 	once := func(t *testing.T, killAt int) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &ledSwarm{swarm: newSwarm()}
-			l := newLives(t, w, killAt)
+			l := newRestarted(t, w, killAt)
 			got := train(t, l)
 			if _, err := call(l, func(ctx context.Context, e *session.Engine) (any, error) { return nil, e.Linger(ctx) }); err != nil {
 				t.Errorf("linger: %v", err)
@@ -408,7 +410,7 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 			if w.isolation != "container, no network" {
 				t.Errorf("isolation %q", w.isolation)
 			}
-			killed += l.life.number
+			killed += l.incarnation.number
 		})
 	}
 	once(t, 0)
@@ -424,9 +426,9 @@ func TestDaemonKilledAtEveryStep(t *testing.T) {
 }
 
 // recorded is a session that was left after its first round.
-func recorded(t *testing.T, w *ledSwarm) (*lives, *session.Saved, *wire.SyncResponse) {
+func recorded(t *testing.T, w *ledSwarm) (*restarted, *session.Saved, *wire.SyncResponse) {
 	t.Helper()
-	l := newLives(t, w, 0)
+	l := newRestarted(t, w, 0)
 	layout, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{floats}}})
 	if err != nil {
 		t.Fatal(err)
@@ -454,7 +456,7 @@ func recorded(t *testing.T, w *ledSwarm) (*lives, *session.Saved, *wire.SyncResp
 }
 
 // kill ends the daemon and leaves b to the next one.
-func (l *lives) kill(b []byte) {
+func (l *restarted) kill(b []byte) {
 	l.t.Helper()
 	n := l.current()
 	l.mu.Lock()
@@ -572,12 +574,12 @@ func TestForgottenWhileTheDaemonWasAway(t *testing.T) {
 	})
 }
 
-// TestFinishedLivesAreReadAgain: a node that has finished is started as often as one likes, though its weight files went with its program,
+// TestFinishedSessionsAreReadAgain: a node that has finished is started as often as one likes, though its weight files went with its program,
 // and its contract too.
-func TestFinishedLivesAreReadAgain(t *testing.T) {
+func TestFinishedSessionsAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ledSwarm{swarm: newSwarm()}
-		l := newLives(t, w, 0)
+		l := newRestarted(t, w, 0)
 		train(t, l)
 		synctest.Wait()
 		b, err := os.ReadFile(l.record(0))

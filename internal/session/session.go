@@ -33,7 +33,7 @@ type session struct {
 	view     *round.View // newest view
 	err      error       // why the session ended, nil while it lives
 
-	life       life
+	lifecycle  lifecycle
 	program    program
 	model      inventory
 	attempts   attempts
@@ -46,14 +46,14 @@ type session struct {
 // sessionOf returns a session of an engine, with its parts.
 func sessionOf(ctx context.Context, cancel context.CancelFunc, e *Engine, open *round.Open, form models.Form) *session {
 	s := &session{engine: e, id: open.Session, contract: open.Contract, open: open, view: &round.View{}}
-	s.life = life{s: s, ctx: ctx, cancel: cancel, changed: make(chan struct{})}
+	s.lifecycle = lifecycle{s: s, ctx: ctx, cancel: cancel, changed: make(chan struct{})}
 	s.program.s, s.attempts.s, s.membership.s, s.norm.s, s.peers.s, s.reports.s = s, s, s, s, s, s
 	s.model = inventory{s: s, form: form, copies: copies{s: s, store: e.store()}}
 	return s
 }
 
-// life is how long a session's tasks run.
-type life struct {
+// lifecycle is how long a session's tasks run.
+type lifecycle struct {
 	s       *session
 	cancel  context.CancelFunc // ends the watch, the exchange and the fetch
 	ctx     context.Context    //nolint:containedctx // the session's own lifetime, shared by its tasks
@@ -79,28 +79,28 @@ type program struct {
 
 func (s *session) ended() bool { return s.err != nil || s.program.finished }
 
-// beginLocked has the life be a part of another.
-func (l *life) beginLocked(of context.Context) { l.ctx, l.cancel = context.WithCancel(of) }
+// beginLocked has the lifecycle be a part of another.
+func (l *lifecycle) beginLocked(of context.Context) { l.ctx, l.cancel = context.WithCancel(of) }
 
 // notifyLocked wakes the program's waiting calls.
-func (l *life) notifyLocked() {
+func (l *lifecycle) notifyLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
 // terminateLocked ends the session with the reason that the program will see.
 func (s *session) terminateLocked(err error) {
-	s.life.cancel() // also when it was given up: nobody waits for its last words any more
+	s.lifecycle.cancel() // also when it was given up: nobody waits for its last words any more
 	if s.err != nil {
 		return
 	}
 	s.err = err
 	s.recordLocked()
-	s.life.notifyLocked()
+	s.lifecycle.notifyLocked()
 }
 
 // spawnLocked runs fn as a task of the session, which Run and a replacing session wait for. A no-op once Run is ending.
-func (l *life) spawnLocked(fn func()) {
+func (l *lifecycle) spawnLocked(fn func()) {
 	s := l.s
 	e := s.engine
 	if e.ctx == nil {

@@ -22,7 +22,7 @@ func (pr *program) skipLocked() {
 	s.recordLocked()
 	s.engine.cfg.Log.Warn("a round was skipped; the program trains on with its own weights", "contract", s.contract,
 		"round", s.model.base.Round+1, "reason", s.view.Skipped)
-	s.life.notifyLocked()
+	s.lifecycle.notifyLocked()
 	signal(s.engine.toReport)
 }
 

@@ -64,12 +64,12 @@ func (mb *membership) watchMinPeers() {
 			timeout = timer.C
 		}
 		select {
-		case <-s.life.ctx.Done():
+		case <-s.lifecycle.ctx.Done():
 		case <-viewed:
 		case <-timeout:
 		}
 		timer.Stop()
-		if s.life.ctx.Err() != nil {
+		if s.lifecycle.ctx.Err() != nil {
 			return
 		}
 	}

@@ -39,14 +39,14 @@ func (ps *peers) learnLocked() {
 	}
 	ps.learning = true
 	e := s.engine
-	s.life.spawnLocked(func() {
-		ctx, cancel := context.WithTimeout(s.life.ctx, learnLimit)
+	s.lifecycle.spawnLocked(func() {
+		ctx, cancel := context.WithTimeout(s.lifecycle.ctx, learnLimit)
 		t.Learn(ctx, sessions)
 		cancel()
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		ps.learning = false
-		s.life.notifyLocked()
+		s.lifecycle.notifyLocked()
 		e.poke()
 	})
 }
