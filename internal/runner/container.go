@@ -24,8 +24,8 @@ import (
 const (
 	// journalName is the file in the state directory that a program's container is adopted by.
 	journalName = "session.json"
-	// earlierLimit bounds the removal of a previous run's programs when the node is stopped. They have ten seconds of grace.
-	earlierLimit = 20 * time.Second
+	// previousTimeout bounds the removal of a previous run's programs when the node is stopped. They have ten seconds of grace.
+	previousTimeout = 20 * time.Second
 	// reconnect is how long a program in a container waits for its daemon to return, in seconds.
 	reconnect = "600"
 	// staleSocket is what to do when the engine has made its socket anew, of which this container has the old one for ever.
@@ -36,17 +36,17 @@ const (
 
 // containers runs an SL's program in a container, which outlives the daemon.
 type containers struct {
-	cfg      Config
-	spec     container.Spec
-	launcher Containers
-	checked  bool
-	journal  *session.Journal
-	logged   logged           // up to where its output was taken
-	found    *container.Found // the program of a previous run; nil: a new one is started
-	others   []container.Found
-	kept     bool   // what the previous run's program used may be needed
-	lost     bool   // the program of a previous run is gone, and nobody saw how
-	rebuilt  string // the isolation of one that is not adopted, as another is wanted now
+	cfg         Config
+	spec        container.Spec
+	launcher    Containers
+	checked     bool
+	journal     *session.Journal
+	logPosition logPosition      // up to where its output was taken
+	found       *container.Found // the program of a previous run; nil: a new one is started
+	others      []container.Found
+	kept        bool   // what the previous run's program used may be needed
+	lost        bool   // the program of a previous run is gone, and nobody saw how
+	rebuilt     string // the isolation of one that is not adopted, as another is wanted now
 }
 
 // prepareContainer checks everything about the program that can be checked before anything is started. The caller closes it.
@@ -70,8 +70,8 @@ func prepareContainer(ctx context.Context, cfg Config) (*containers, error) {
 	}
 	// What runs already was checked, and what is over needs nothing. Nothing is touched before the state directory is locked.
 	c.journal = session.OpenJournal(c.journalPath(), slog.New(slog.DiscardHandler))
-	c.logged = logged{path: filepath.Join(cfg.StateDir, loggedName), log: cfg.Log}
-	saved, err := c.look(ctx)
+	c.logPosition = logPosition{path: filepath.Join(cfg.StateDir, logPositionName), log: cfg.Log}
+	saved, err := c.find(ctx)
 	c.kept = c.found != nil || saved != nil
 	if err == nil && c.found == nil && saved == nil {
 		err = c.check(ctx)
@@ -147,8 +147,8 @@ func (c *containers) isolation() string {
 	return text.Clip(c.spec.Isolation(), maxIsolation)
 }
 
-// print tells programs apart that would be started differently.
-func (c *containers) print() string {
+// fingerprint tells programs apart that would be started differently.
+func (c *containers) fingerprint() string {
 	s := c.spec
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %q %q", s.Image, s.Entrypoint, s.Cmd, s.Program, s.WorkDir, s.Env, s.DataDir, s.ModelDir, s.Mounts))
 	return hex.EncodeToString(sum[:])
@@ -164,10 +164,10 @@ func (c *containers) check(ctx context.Context) error {
 	return nil
 }
 
-// look finds what a previous run of this node left, by label and record: the container whose program lives on, or has ended
+// find looks for what a previous run of this node left, by label and record: the container whose program lives on, or has ended
 // since, is found, all others are to be removed. It returns the session to be adopted, nil if there is none: that program's,
 // or one that was finished and whose program would be started the same way.
-func (c *containers) look(ctx context.Context) (*session.Saved, error) {
+func (c *containers) find(ctx context.Context) (*session.Saved, error) {
 	list, err := c.launcher.Find(ctx, c.spec.Node, c.spec.Scope)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 		}
 		c.others = append(c.others, f)
 	}
-	finished := rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program == c.print()
+	finished := rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program == c.fingerprint()
 	if c.found != nil || finished {
 		return rec.Session, nil
 	}
@@ -193,7 +193,7 @@ func (c *containers) look(ctx context.Context) (*session.Saved, error) {
 	return nil, nil
 }
 
-// clean removes what nobody takes up. It only keeps the machine tidy, so what goes wrong is logged.
+// clean removes what nobody adopts. It only keeps the machine tidy, so what goes wrong is logged.
 func (c *containers) clean(ctx context.Context) {
 	for _, f := range c.others {
 		c.cfg.Log.Info("removing a container of this node's previous run", "container", engine.ShortID(f.ID), "state", f.State)
@@ -210,10 +210,10 @@ func (c *containers) clean(ctx context.Context) {
 	}
 }
 
-// stopEarlier ends what is left of a previous run when the node is stopped before it could take that up: a stopped node leaves
+// stopPrevious ends what is left of a previous run when the node is stopped before it could adopt that: a stopped node leaves
 // no program behind.
-func (c *containers) stopEarlier(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), earlierLimit)
+func (c *containers) stopPrevious(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), previousTimeout)
 	defer cancel()
 	if c.found != nil && c.found.Finished.IsZero() { // one that has ended is for the next run to judge
 		c.others = append(c.others, *c.found)
@@ -234,8 +234,8 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 	}
 	spec := c.spec
 	spec.Incarnation = rand.Text()
-	spec.Delivered = func(to time.Time) { c.logged.write(spec.Incarnation, to) }
-	c.journal.Begin(spec.Incarnation, c.print(), c.isolation())
+	spec.Delivered = func(to time.Time) { c.logPosition.write(spec.Incarnation, to) }
+	c.journal.Begin(spec.Incarnation, c.fingerprint(), c.isolation())
 	p, err := c.launcher.Start(ctx, spec)
 	if err != nil {
 		return nil, err // never a nil *Program in an interface
@@ -257,7 +257,7 @@ func (c *containers) start(ctx context.Context) (Running, error) {
 // adopt adopts the program of a previous run, running or ended.
 func (c *containers) adopt(ctx context.Context) (Running, error) {
 	spec, incarnation := c.spec, c.found.Incarnation
-	spec.LogSince, spec.Delivered = c.logged.read(incarnation), func(to time.Time) { c.logged.write(incarnation, to) }
+	spec.LogSince, spec.Delivered = c.logPosition.read(incarnation), func(to time.Time) { c.logPosition.write(incarnation, to) }
 	p, err := c.launcher.Adopt(ctx, *c.found, spec)
 	if err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ type finishedRun struct {
 	Program  string `json:"program"` // tells programs apart that would be started differently
 }
 
-// print tells processes apart that would be started differently. What they inherit of the environment is new with each start.
-func (p *process) print() string {
+// fingerprint tells processes apart that would be started differently. What they inherit of the environment is new with each start.
+func (p *process) fingerprint() string {
 	c := p.cfg
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", c.Platform, c.Program, c.ModelDir, c.DataDir, c.Env))
 	return hex.EncodeToString(sum[:])
@@ -51,7 +51,7 @@ func (p *process) finished() (out finishedRun) {
 // noteFinished keeps that the program has ended well with the final model of a run. Without the note the next run would start it
 // again, for the same model.
 func (p *process) noteFinished(contract string, run uint64) {
-	b, err := json.Marshal(finishedRun{Contract: contract, Run: run, Program: p.print()})
+	b, err := json.Marshal(finishedRun{Contract: contract, Run: run, Program: p.fingerprint()})
 	if err == nil {
 		err = atomicfile.Replace(p.finishedPath(), b, 0o600)
 	}
@@ -68,10 +68,10 @@ func (r *Runner) Settled(ctx context.Context, api Swarm) (contract string, same 
 	switch {
 	case r.process != nil:
 		p := r.process
-		done, mine = p.finished(), p.print()
+		done, mine = p.finished(), p.fingerprint()
 	case r.containers != nil:
 		c := r.containers
-		if rec := c.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != c.print() {
+		if rec := c.journal.Record(); rec.Session != nil && rec.Session.Finished && (rec.Exit == nil || *rec.Exit == 0) && rec.Program != c.fingerprint() {
 			done = finishedRun{Contract: rec.Session.Contract, Run: rec.Session.Run, Program: rec.Program}
 		}
 	}

@@ -41,7 +41,7 @@ func (r *Runner) Resume(ctx context.Context, api Swarm, engine *session.Engine, 
 // behind.
 func (r *Runner) Abandon(ctx context.Context) {
 	if r.containers != nil {
-		r.containers.stopEarlier(ctx)
+		r.containers.stopPrevious(ctx)
 	}
 }
 
@@ -58,7 +58,7 @@ func (r *Runner) left(ctx context.Context, api Swarm) (*session.Saved, error) {
 	if c == nil {
 		return nil, nil
 	}
-	saved, err := c.look(ctx)
+	saved, err := c.find(ctx)
 	if err != nil || saved == nil || c.found != nil || r.over(ctx, api, saved) {
 		return saved, err
 	}

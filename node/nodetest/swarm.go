@@ -42,7 +42,7 @@ type Config struct {
 	Think         time.Duration // of one step; default 1 s
 	Late          []string      // SLs that do not start by themselves
 	Calm          time.Duration // how long the SNs are alone before the SLs start
-	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart takes up what Crash left.
+	// Containers lets programs outlive the daemons of their SLs, as in containers: Restart adopts what Crash left.
 	Containers bool
 	// AllowPeers says by the name of an SL whose nodes it takes part with; none: all.
 	AllowPeers map[string]pattern.List

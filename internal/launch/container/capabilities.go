@@ -55,8 +55,8 @@ func (l *Launcher) detect(ctx context.Context) (capabilities, error) {
 	return can, nil
 }
 
-// takesAlong reports whether programs end when the engine does: Docker's do without live-restore, Podman's never.
-func (l *Launcher) takesAlong(ctx context.Context) bool {
+// endsWithEngine reports whether programs end when the engine does: Docker's do without live-restore, Podman's never.
+func (l *Launcher) endsWithEngine(ctx context.Context) bool {
 	can, err := l.detect(ctx)
 	if err != nil || can.podman {
 		return false

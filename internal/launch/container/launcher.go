@@ -81,7 +81,7 @@ func (l *Launcher) start(ctx context.Context, spec Spec, role string) (*Program,
 	if err != nil {
 		return nil, explainStart(err, spec)
 	}
-	return l.take(ctx, id, spec, false), nil
+	return l.watch(ctx, id, spec, false), nil
 }
 
 // launch makes a container and starts it.
@@ -121,8 +121,8 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, role string, can capab
 	return made.ID, nil
 }
 
-// take watches over a container's program.
-func (l *Launcher) take(ctx context.Context, id string, spec Spec, adopted bool) *Program {
+// watch follows a container's program until it ends.
+func (l *Launcher) watch(ctx context.Context, id string, spec Spec, adopted bool) *Program {
 	uid, gid := ids(spec.User)
 	out := launch.NewOutput(launch.OutputConfig{
 		Line: spec.Line, LogTail: spec.LogTail, LogFile: spec.LogFile, Owner: &launch.Owner{UID: uid, GID: gid},
@@ -223,7 +223,7 @@ func (l *Launcher) list(ctx context.Context, role, node, scope string, more ...f
 	return own, nil
 }
 
-// Adopt takes up a container that an earlier daemon started, running or ended: its output goes on behind Spec.LogSince, and ctx
+// Adopt watches a container that an earlier daemon started, running or ended: its output goes on behind Spec.LogSince, and ctx
 // is as for Start. Of the Spec it uses Line, LogTail, LogFile, User, Grace, Log, Delivered and LogSince. One that was never started is
 // an error: it is for Remove.
 func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, error) {
@@ -242,7 +242,7 @@ func (l *Launcher) Adopt(ctx context.Context, f Found, spec Spec) (*Program, err
 	}
 	spec.Incarnation = describe(details).Incarnation
 	l.sweep(ctx, f.Node, f.Scope, true)
-	return l.take(ctx, f.ID, spec, true), nil
+	return l.watch(ctx, f.ID, spec, true), nil
 }
 
 // ours looks at a container and makes sure that it is the one that was found: of an ML program, node and scope alike.

@@ -208,7 +208,7 @@ func (p *Program) ended(ctx context.Context, found container.InspectResponse, aw
 	if !e.stopped && !away && e.code != 0 {
 		away = p.launcher.leaving(ctx, e.code)
 	}
-	e.away = away && p.launcher.takesAlong(ctx)
+	e.away = away && p.launcher.endsWithEngine(ctx)
 	return e
 }
 

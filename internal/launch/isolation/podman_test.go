@@ -79,7 +79,7 @@ func (o *other) podmanChecks(t *testing.T, e *engine.Engine, scope string) {
 	}
 }
 
-// podmanStops takes up a running program again and stops it.
+// podmanStops adopts a running program and stops it.
 func (o *other) podmanStops(t *testing.T, e *engine.Engine, scope string) {
 	t.Helper()
 	l := container.New(e, logger(t))

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// TestLogged: the time is kept to the nanosecond, which may be a count of entries, and only of the program whose it is.
-func TestLogged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), loggedName)
+// TestLogPosition: the time is kept to the nanosecond, which may be a count of entries, and only of the program whose it is.
+func TestLogPosition(t *testing.T) {
+	path := filepath.Join(t.TempDir(), logPositionName)
 	var log bytes.Buffer
 	at := time.Unix(1_700_000_000, 3)
-	first := logged{path: path, log: slog.New(slog.NewTextHandler(&log, nil))}
+	first := logPosition{path: path, log: slog.New(slog.NewTextHandler(&log, nil))}
 	if got := first.read("a"); !got.IsZero() {
 		t.Errorf("nothing was kept: got %s", got)
 	}
 	first.write("a", at)
-	next := logged{path: path}
+	next := logPosition{path: path}
 	if got := next.read("a"); !got.Equal(at) {
 		t.Errorf("got %s, want %s", got, at)
 	}

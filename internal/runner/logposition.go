@@ -10,19 +10,19 @@ import (
 	"github.com/swarmd/swarmd/internal/atomicfile"
 )
 
-// loggedName is the file in the state directory that says up to where a program's output was taken.
-const loggedName = "program.logged"
+// logPositionName is the file in the state directory that says up to where a program's output was taken.
+const logPositionName = "program.logged"
 
-// logged keeps up to where the output of a program in a container was taken, so that the next daemon goes on behind it. The time is the
+// logPosition keeps up to where the output of a program in a container was taken, so that the next daemon goes on behind it. The time is the
 // container runtime's, which may count entries in its nanoseconds: no file's own time will do.
-type logged struct {
+type logPosition struct {
 	path string
 	log  *slog.Logger
 	said bool // that it can't be kept
 }
 
 // write keeps the time. It is lost if the machine crashes: its containers are gone then, too.
-func (t *logged) write(incarnation string, to time.Time) {
+func (t *logPosition) write(incarnation string, to time.Time) {
 	err := atomicfile.ReplaceUnsynced(t.path, []byte(incarnation+" "+strconv.FormatInt(to.UnixNano(), 10)+"\n"), 0o600)
 	if err != nil && !t.said {
 		t.log.Warn("could not keep up to where the program's output was taken; if this node crashes, its next start repeats output", "err", err)
@@ -31,7 +31,7 @@ func (t *logged) write(incarnation string, to time.Time) {
 }
 
 // read returns the time that was kept of the incarnation of the program, zero if there is none.
-func (t *logged) read(incarnation string) time.Time {
+func (t *logPosition) read(incarnation string) time.Time {
 	b, err := os.ReadFile(t.path)
 	if err != nil {
 		return time.Time{}
