@@ -33,7 +33,7 @@ func (c Operator) ReadBackup(ctx context.Context, w io.Writer) (int64, error) {
 
 // readBackupAt reads a backup of one SN.
 func (c Operator) readBackupAt(ctx context.Context, sn string, w io.Writer) (written int64, err error) {
-	s, err := c.links.stubs(sn)
+	s, err := c.connections.stubs(sn)
 	if err != nil {
 		return 0, err
 	}

@@ -71,7 +71,7 @@ func call[S, Req, Res any](
 func callAt[S, Req, Res any](
 	ctx context.Context, c *Client, sn string, opts callOptions, m func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req,
 ) (*Res, error) {
-	s, err := c.links.stubs(sn)
+	s, err := c.connections.stubs(sn)
 	if err != nil {
 		return nil, err
 	}

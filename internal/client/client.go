@@ -65,14 +65,14 @@ type SN struct {
 
 // Client speaks to one SN of the swarm at a time. Safe for concurrent use.
 type Client struct {
-	cfg       Config
-	dir       *directory
-	links     *links
-	registrar *registrar // for our node
-	strays    strays
-	epochs    epochs
-	verdict   quorumVerdict
-	waits     waits
+	cfg         Config
+	dir         *directory
+	connections *connections
+	registrar   *registrar // for our node
+	strays      strays
+	epochs      epochs
+	verdict     quorumVerdict
+	waits       waits
 }
 
 // New makes a client. It connects to nothing; the first call does.
@@ -110,9 +110,9 @@ func New(cfg Config) (*Client, error) {
 			pin: pinned(cfg.SwarmID), first: slices.Clone(cfg.SNs), sns: sns, current: sns[0], moved: make(chan struct{}),
 			onLearn: cfg.OnLearn, onFollow: cfg.OnFollow,
 		},
-		links:   &links{cfg: cfg},
-		verdict: quorumVerdict{on: cfg.OnQuorum},
-		waits:   waits{on: cfg.OnWait},
+		connections: &connections{cfg: cfg},
+		verdict:     quorumVerdict{on: cfg.OnQuorum},
+		waits:       waits{on: cfg.OnWait},
 	}
 	c.strays = strays{dir: c.dir, on: cfg.OnStray, wait: cfg.StrayWait}
 	c.epochs = epochs{client: c}
@@ -122,7 +122,7 @@ func New(cfg Config) (*Client, error) {
 
 // Close ends idle connections. Calls that run are not ended: end their contexts first.
 func (c *Client) Close() error {
-	c.links.close()
+	c.connections.close()
 	return nil
 }
 

@@ -58,7 +58,7 @@ func (c *Client) Compare(ctx context.Context, contract string, same func(*swarmv
 func peek(ctx context.Context, c *Client, sn, contract string) (*swarmv1.ContractView, bool) {
 	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
-	s, err := c.links.stubs(sn)
+	s, err := c.connections.stubs(sn)
 	if err != nil {
 		return nil, false
 	}

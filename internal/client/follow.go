@@ -120,7 +120,7 @@ func (e epochs) oldQuorum(ctx context.Context, from epoch.Pin) error {
 func (e epochs) at(ctx context.Context, sn string) (*swarmv1.GetSwarmResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	s, err := e.client.links.stubs(sn)
+	s, err := e.client.connections.stubs(sn)
 	if err != nil {
 		return nil, err
 	}

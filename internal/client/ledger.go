@@ -42,7 +42,7 @@ type writeError struct{ error }
 
 // readLedgerAt goes on at an offset on one SN and returns the new one.
 func (c Operator) readLedgerAt(ctx context.Context, sn string, w io.Writer, offset int64) (int64, error) {
-	s, err := c.links.stubs(sn)
+	s, err := c.connections.stubs(sn)
 	if err != nil {
 		return offset, err
 	}

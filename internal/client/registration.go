@@ -230,7 +230,7 @@ func (r *registrar) openProof(ctx context.Context, sn string) (*proof, error) {
 		exporter, err := r.client.cfg.Exporter()
 		return &proof{newStubs(r.client.cfg.Transport, r.client.cfg.Transport, sn), exporter, svid, func() {}}, err
 	}
-	conn, err := r.client.links.dial(ctx, svid, sn, "h2")
+	conn, err := r.client.connections.dial(ctx, svid, sn, "h2")
 	if err != nil {
 		return nil, err
 	}

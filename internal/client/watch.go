@@ -65,7 +65,7 @@ var (
 
 // stream follows one SN. It returns nil when the stream is to be opened anew, at once, on the client's SN of then.
 func (w *watch) stream(ctx context.Context, sn string) error {
-	used, err := w.client.links.fresh()
+	used, err := w.client.connections.fresh()
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (w *watch) stream(ctx context.Context, sn string) error {
 			fresh = time.Now()
 		}
 	}
-	if err := stream.Err(); err != nil && w.client.links.outlived(used, sn, err) {
+	if err := stream.Err(); err != nil && w.client.connections.outlived(used, sn, err) {
 		return nil
 	}
 	return whyEnded(ctx, stream.Err())

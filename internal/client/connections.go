@@ -29,8 +29,8 @@ const (
 	maxKnown = 64
 )
 
-// link is a set of connections that were all made with one SVID.
-type link struct {
+// connSet is a set of connections that were all made with one SVID.
+type connSet struct {
 	svid       *x509svid.SVID // nil with Config.Transport
 	rt         http.RoundTripper
 	heartbeats http.RoundTripper // for heartbeats: see newHeartbeatTransport
@@ -40,24 +40,24 @@ type link struct {
 	known map[string]*stubs // by address of the SN; making them costs as much as a call
 }
 
-// stubs returns the services of an SN over the link.
-func (l *link) stubs(sn string) *stubs {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.known[sn]
+// stubs returns the services of an SN over the connections of a set.
+func (cs *connSet) stubs(sn string) *stubs {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	s := cs.known[sn]
 	if s == nil {
-		if len(l.known) >= maxKnown || l.known == nil {
-			l.known = map[string]*stubs{}
+		if len(cs.known) >= maxKnown || cs.known == nil {
+			cs.known = map[string]*stubs{}
 		}
-		s = newStubs(l.rt, l.heartbeats, sn)
-		l.known[sn] = s
+		s = newStubs(cs.rt, cs.heartbeats, sn)
+		cs.known[sn] = s
 	}
 	return s
 }
 
-func (l *link) close() {
-	if l.idle != nil {
-		l.idle()
+func (cs *connSet) close() {
+	if cs.idle != nil {
+		cs.idle()
 	}
 }
 
@@ -82,28 +82,28 @@ func service[S any](s *stubs, heartbeat bool) S {
 	return out
 }
 
-// links are a client's connections.
-type links struct {
+// connections are a client's connections.
+type connections struct {
 	cfg Config
 
 	mu  sync.Mutex
-	now *link // with the SVID of now; nil before the first call
+	now *connSet // with the SVID of now; nil before the first call
 }
 
 // close ends idle connections.
-func (l *links) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.now != nil {
-		l.now.close()
-		l.now = nil
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now != nil {
+		c.now.close()
+		c.now = nil
 	}
 }
 
 // stubs returns the services of an SN over connections with our newest SVID. After a rotation new calls get new
 // connections; streams that are open stay on theirs until the server ends them.
-func (l *links) stubs(sn string) (*stubs, error) {
-	fresh, err := l.fresh()
+func (c *connections) stubs(sn string) (*stubs, error) {
+	fresh, err := c.fresh()
 	if err != nil {
 		return nil, err
 	}
@@ -131,41 +131,41 @@ func newStubs(rt, heartbeats http.RoundTripper, sn string) *stubs {
 	}
 }
 
-func (l *links) fresh() (*link, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cfg.Transport != nil {
-		return &link{rt: l.cfg.Transport, heartbeats: l.cfg.Transport}, nil
+func (c *connections) fresh() (*connSet, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cfg.Transport != nil {
+		return &connSet{rt: c.cfg.Transport, heartbeats: c.cfg.Transport}, nil
 	}
-	svid, err := l.cfg.Source.GetX509SVID()
+	svid, err := c.cfg.Source.GetX509SVID()
 	if err != nil {
 		return nil, &dialError{fmt.Errorf("get own SVID: %w", err)}
 	}
-	if l.now != nil && l.now.svid.Certificates[0].Equal(svid.Certificates[0]) {
-		return l.now, nil
+	if c.now != nil && c.now.svid.Certificates[0].Equal(svid.Certificates[0]) {
+		return c.now, nil
 	}
-	if l.now != nil {
-		l.now.close()
+	if c.now != nil {
+		c.now.close()
 	}
 	t, heartbeats := newTransport(), newHeartbeatTransport()
-	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return l.dial(ctx, svid, addr, "h2") }
+	t.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return c.dial(ctx, svid, addr, "h2") }
 	heartbeats.DialTLSContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return l.dial(ctx, svid, addr, "http/1.1")
+		return c.dial(ctx, svid, addr, "http/1.1")
 	}
-	l.now = &link{svid: svid, rt: t, heartbeats: heartbeats, idle: func() {
+	c.now = &connSet{svid: svid, rt: t, heartbeats: heartbeats, idle: func() {
 		t.CloseIdleConnections()
 		heartbeats.CloseIdleConnections()
 	}}
-	return l.now, nil
+	return c.now, nil
 }
 
 // outlived reports whether a stream was ended because the SVID of its connection was, while there is a newer one by now: a
 // rotation, of which nobody needs to hear.
-func (l *links) outlived(used *link, sn string, err error) bool {
+func (c *connections) outlived(used *connSet, sn string, err error) bool {
 	if used.svid == nil || sortOut(sn, err).Reason != ReasonSVIDExpired {
 		return false
 	}
-	now, err := l.fresh()
+	now, err := c.fresh()
 	return err == nil && now != used
 }
 
@@ -189,14 +189,14 @@ func newTransport() *http.Transport {
 }
 
 // dial makes a TLS 1.3 connection to an SN with this SVID, to speak this protocol; the other side must have the role sn.
-func (l *links) dial(ctx context.Context, svid *x509svid.SVID, addr, protocol string) (*tls.Conn, error) {
+func (c *connections) dial(ctx context.Context, svid *x509svid.SVID, addr, protocol string) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	raw, err := l.cfg.Dial(ctx, "tcp", addr)
+	raw, err := c.cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	cfg := identity.ClientTLS(newFixed(svid, l.cfg.Source), l.cfg.Domains, identity.RoleSN)
+	cfg := identity.ClientTLS(newFixed(svid, c.cfg.Source), c.cfg.Domains, identity.RoleSN)
 	cfg.NextProtos = []string{protocol}
 	bounded := &mortal{Conn: raw}
 	conn := tls.Client(bounded, cfg)
