@@ -24,7 +24,6 @@ var large = map[string]struct {
 }{
 	"consensus/state.State":    {52, 13, "pure: its methods are the questions that others ask about the replicated state"},
 	"consensus/state.Contract": {41, 23, "pure: its methods are the questions that others ask about a contract"},
-	"node/nodetest.Swarm":      {70, 13, "is being split"},
 }
 
 // checkTypes limits the methods and the fields of types: what outgrows them holds more than one idea. What a type embeds by value

@@ -13,10 +13,10 @@ import (
 
 func TestBanOfAnSL(t *testing.T) {
 	for name, moment := range map[string]func(s *nodetest.Swarm) bool{
-		"before it is ready":  func(s *nodetest.Swarm) bool { return s.Round() == 3 && s.Reported("sl-2").GetReady() == nil },
+		"before it is ready":  func(s *nodetest.Swarm) bool { return s.Round() == 3 && s.SLs.Reported("sl-2").GetReady() == nil },
 		"during the exchange": func(s *nodetest.Swarm) bool { return s.Planned(4) },
 		"after Done": func(s *nodetest.Swarm) bool {
-			return s.Planned(4) && s.Reported("sl-2").GetDone().GetRound() == 4
+			return s.Planned(4) && s.SLs.Reported("sl-2").GetDone().GetRound() == 4
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,16 +89,16 @@ func TestBanOfAnSN(t *testing.T) {
 				if _, err := s.Operator().BanNode(ctx, victim, ""); err != nil {
 					t.Fatal(err)
 				}
-				s.Until("it is expelled", func() bool { return !s.Member(victim) })
+				s.Until("it is expelled", func() bool { return !s.SNs.Member(victim) })
 				at := s.Round()
 				s.Until("rounds without it", func() bool { return s.Round() > at+5 })
 				time.Sleep(time.Minute)
-				if s.Member(victim) {
+				if s.SNs.Member(victim) {
 					t.Error("a banned SN is a member again")
 				}
 				s.Restart(victim)
 				time.Sleep(time.Minute)
-				if s.Member(victim) {
+				if s.SNs.Member(victim) {
 					t.Error("a banned SN joined again at its start")
 				}
 				s.Crash(victim)

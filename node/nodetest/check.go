@@ -19,17 +19,17 @@ func (s *Swarm) close() {
 	if !s.t.Failed() {
 		s.End()
 	}
-	for _, n := range s.sls {
+	for _, n := range s.SLs.all {
 		n.end()
 		n.contained().kill()
 	}
-	for _, n := range s.sls {
+	for _, n := range s.SLs.all {
 		n.tasks.Wait()
 	}
-	for _, n := range s.order {
+	for _, n := range s.SNs.all {
 		n.end(true)
 	}
-	for _, n := range s.order {
+	for _, n := range s.SNs.all {
 		if n.tasks != nil {
 			n.tasks.Wait()
 		}
@@ -56,9 +56,9 @@ func (s *Swarm) End() {
 	s.ended = true
 	s.mend()
 	s.farewell()
-	h := s.agreed()
-	s.checkRounds(h)
-	s.checkPrograms(h)
+	h := s.Log.agreed()
+	s.Log.checkRounds(h)
+	s.Log.checkPrograms(h)
 	mergers := 1
 	if c := h.end.Contracts[Contract]; c != nil && c.Rules != nil {
 		mergers = max(mergers, int(c.Rules.Witnesses))
@@ -94,7 +94,7 @@ func (s *Swarm) farewell() {
 		}
 	}
 	for end := time.Now().Add(settleTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if !slices.ContainsFunc(s.sls, func(n *sl) bool { return !left(n) }) {
+		if !slices.ContainsFunc(s.SLs.all, func(n *sl) bool { return !left(n) }) {
 			return
 		}
 	}
@@ -104,23 +104,29 @@ func (s *Swarm) farewell() {
 	s.t.Errorf("a node does not leave after its program has ended\n%s", s.Describe())
 }
 
-// Log returns the committed rounds of all contracts, as the SNs agree on them once they have settled.
-func (s *Swarm) Log() []Round {
-	s.t.Helper()
-	return s.agreed().rounds
+// Log is what the logs of the SNs say, and whether that and what programs were told can be true.
+type Log struct {
+	swarm *Swarm
+	gone  []Round // committed in logs that were replaced by older ones since
+}
+
+// Settled returns the committed rounds of all contracts, as the SNs agree on them once they have settled.
+func (l *Log) Settled() []Round {
+	l.swarm.t.Helper()
+	return l.agreed().rounds
 }
 
 // agreed waits until the running SNs are at the same index and returns what all their logs say.
-func (s *Swarm) agreed() history {
-	s.t.Helper()
+func (l *Log) agreed() history {
+	l.swarm.t.Helper()
 	var live []*sn
-	for _, n := range s.order {
+	for _, n := range l.swarm.SNs.all {
 		if n.up() {
 			live = append(live, n)
 		}
 	}
 	if len(live) == 0 {
-		s.t.Error("no SN is left to check")
+		l.swarm.t.Error("no SN is left to check")
 		return history{end: state.New()}
 	}
 	var index uint64
@@ -144,19 +150,19 @@ func (s *Swarm) agreed() history {
 		view := views[i]
 		h, err := replay(n.log, index)
 		if err != nil {
-			s.t.Errorf("replay %s: %v", n.id.name, err)
+			l.swarm.t.Errorf("replay %s: %v", n.id.name, err)
 		}
 		if err := state.Check(view); err != nil {
-			s.t.Errorf("state of %s: %v", n.id.name, err)
+			l.swarm.t.Errorf("state of %s: %v", n.id.name, err)
 		}
 		if got, want := encoded(view), encoded(h.end); !bytes.Equal(got, want) {
-			s.t.Errorf("state of %s is not what its log says:\n got %s\nwant %s", n.id.name, got, want)
+			l.swarm.t.Errorf("state of %s is not what its log says:\n got %s\nwant %s", n.id.name, got, want)
 		}
 		all = append(all, h)
 	}
 	for i, h := range all[1:] {
 		if !slices.EqualFunc(h.entries, all[0].entries, bytes.Equal) {
-			s.t.Errorf("logs of %s (%d commands) and %s (%d commands) differ", live[0].id.name, len(all[0].entries), live[i+1].id.name, len(h.entries))
+			l.swarm.t.Errorf("logs of %s (%d commands) and %s (%d commands) differ", live[0].id.name, len(all[0].entries), live[i+1].id.name, len(h.entries))
 		}
 	}
 	return all[0]
@@ -171,36 +177,36 @@ func encoded(v *state.State) []byte {
 }
 
 // checkRounds holds that every round follows the one before and is the mean of what its participants offered.
-func (s *Swarm) checkRounds(h history) {
-	s.t.Helper()
+func (l *Log) checkRounds(h history) {
+	l.swarm.t.Helper()
 	type key struct {
 		contract string
 		run      uint64
 	}
 	last := map[key]Round{}
 	models, states := map[string][]byte{}, map[string][]byte{} // by the model's digest
-	for _, r := range append(slices.Clip(s.gone), h.rounds...) {
+	for _, r := range append(slices.Clip(l.gone), h.rounds...) {
 		k := key{r.Contract, r.Run}
 		if known := models[r.Digest]; known != nil && r.Round <= last[k].Round {
 			if r.Adopted == nil {
 				continue // it was in the log of before too
 			}
-			s.t.Errorf("contract %s, run %d: round %d is adopted after round %d", r.Contract, r.Run, r.Round, last[k].Round)
+			l.swarm.t.Errorf("contract %s, run %d: round %d is adopted after round %d", r.Contract, r.Run, r.Round, last[k].Round)
 		}
 		if r.Round != last[k].Round+1 && (r.Adopted == nil || r.Attempt != 0 || r.Round <= last[k].Round) {
-			s.t.Errorf("contract %s, run %d: round %d follows round %d", r.Contract, r.Run, r.Round, last[k].Round)
+			l.swarm.t.Errorf("contract %s, run %d: round %d follows round %d", r.Contract, r.Run, r.Round, last[k].Round)
 		}
 		if r.Attempt == 0 { // a step back: nobody merged anything
 			if _, known := models[r.Digest]; !known && (r.Adopted != nil || r.Lost.ResumedRound > 0) {
-				s.t.Errorf("round %d of %s, run %d: goes back to a model that was never committed", r.Round, r.Contract, r.Run)
+				l.swarm.t.Errorf("round %d of %s, run %d: goes back to a model that was never committed", r.Round, r.Contract, r.Run)
 			}
 			last[k] = r
 			continue
 		}
 		before := last[k].Digest
-		model, newState, err := s.expected(r, models[before], states[before])
+		model, newState, err := l.expected(r, models[before], states[before])
 		if err != nil {
-			s.t.Errorf("round %d of %s, run %d: %v", r.Round, r.Contract, r.Run, err)
+			l.swarm.t.Errorf("round %d of %s, run %d: %v", r.Round, r.Contract, r.Run, err)
 		}
 		models[r.Digest], states[r.Digest], last[k] = model, newState, r
 	}
@@ -208,13 +214,13 @@ func (s *Swarm) checkRounds(h history) {
 
 // expected merges what the participants of a round offered around the last model, with its optimiser's state, and compares
 // the digest with the committed one.
-func (s *Swarm) expected(r Round, base, optimiser []byte) (model, newState []byte, err error) {
+func (l *Log) expected(r Round, base, optimiser []byte) (model, newState []byte, err error) {
 	var weights []uint32
 	var sources [][]byte
 	var layout *merge.Layout
 	method := "mean"
 	for i, p := range r.Participants {
-		run := s.runOf(p.Session)
+		run := l.swarm.SLs.runOf(p.Session)
 		if run == nil {
 			return nil, nil, fmt.Errorf("nobody has session %s", p.Session)
 		}
@@ -285,9 +291,9 @@ func (r *Run) base(seq uint64) uint64 {
 }
 
 // runs returns all runs of all programs.
-func (s *Swarm) runs() []*Run {
+func (ls *SLs) runs() []*Run {
 	var all []*Run
-	for _, n := range s.sls {
+	for _, n := range ls.all {
 		n.mu.Lock()
 		all = append(all, n.runs...)
 		n.mu.Unlock()
@@ -295,8 +301,8 @@ func (s *Swarm) runs() []*Run {
 	return all
 }
 
-func (s *Swarm) runOf(session string) *Run {
-	for _, r := range s.runs() {
+func (ls *SLs) runOf(session string) *Run {
+	for _, r := range ls.runs() {
 		r.mu.Lock()
 		mine := r.session == session
 		r.mu.Unlock()
@@ -308,11 +314,11 @@ func (s *Swarm) runOf(session string) *Run {
 }
 
 // checkPrograms holds every model that a program was given against the log.
-func (s *Swarm) checkPrograms(h history) {
-	s.t.Helper()
+func (l *Log) checkPrograms(h history) {
+	l.swarm.t.Helper()
 	finals := map[string]string{} // contract and run to digest
-	h.rounds = append(slices.Clip(s.gone), h.rounds...)
-	for _, r := range s.runs() {
+	h.rounds = append(slices.Clip(l.gone), h.rounds...)
+	for _, r := range l.swarm.SLs.runs() {
 		r.mu.Lock()
 		session, handed, ended, err := r.session, r.handed, r.ended, r.err
 		r.mu.Unlock()
@@ -320,29 +326,29 @@ func (s *Swarm) checkPrograms(h history) {
 		for _, m := range handed {
 			if m.Skipped {
 				if m.Round != before || !h.skipped(r.Program.Contract, session, m.Seq) {
-					s.t.Errorf("%s, sync %d: told that a round after %d was skipped, after round %d", r.Peer, m.Seq, m.Round, before)
+					l.swarm.t.Errorf("%s, sync %d: told that a round after %d was skipped, after round %d", r.Peer, m.Seq, m.Round, before)
 				}
 				continue
 			}
 			round := findRound(h, r.Program.Contract, m, session)
 			switch {
 			case round == nil:
-				s.t.Errorf("%s was given round %d with digest %.12s, which was never committed", r.Peer, m.Round, m.Digest)
+				l.swarm.t.Errorf("%s was given round %d with digest %.12s, which was never committed", r.Peer, m.Round, m.Digest)
 				continue
 			case m.Seq > 0 && m.Round < before || m.Seq > 0 && m.Round == before && !m.Over:
-				s.t.Errorf("%s was given round %d after round %d", r.Peer, m.Round, before)
+				l.swarm.t.Errorf("%s was given round %d after round %d", r.Peer, m.Round, before)
 			}
 			before = m.Round
 			took := slices.ContainsFunc(round.Participants, func(p state.Participant) bool { return p.Session == session && p.Seq == m.Seq })
 			if m.Seq > 0 && m.Contributed != took {
-				s.t.Errorf("%s, sync %d: told contributed %v, the log of round %d says %v", r.Peer, m.Seq, m.Contributed, m.Round, took)
+				l.swarm.t.Errorf("%s, sync %d: told contributed %v, the log of round %d says %v", r.Peer, m.Seq, m.Contributed, m.Round, took)
 			}
 		}
 		if !ended || err != nil {
 			continue
 		}
 		if mine := h.session(r.Program.Contract, session); mine != nil && mine.EndReason != state.EndFinished && mine.EndReason != state.EndReset {
-			s.t.Errorf("%s has the final model, its session stands as %s %q", r.Peer, mine.State, mine.EndReason)
+			l.swarm.t.Errorf("%s has the final model, its session stands as %s %q", r.Peer, mine.State, mine.EndReason)
 		}
 		last := handed[len(handed)-1]
 		round := findRound(h, r.Program.Contract, last, session)
@@ -351,7 +357,7 @@ func (s *Swarm) checkPrograms(h history) {
 		}
 		key := fmt.Sprintf("%s run %d", round.Contract, round.Run)
 		if had, ok := finals[key]; ok && had != last.Digest {
-			s.t.Errorf("%s: final models differ: %s has %.12s, another has %.12s", key, r.Peer, last.Digest, had)
+			l.swarm.t.Errorf("%s: final models differ: %s has %.12s, another has %.12s", key, r.Peer, last.Digest, had)
 		}
 		finals[key] = last.Digest
 	}
@@ -388,19 +394,19 @@ func findRound(h history, contract string, m Handed, session string) *Round {
 }
 
 // Rounds returns the rounds of all contracts that the leader's log has committed by now.
-func (s *Swarm) Rounds() []Round {
-	s.t.Helper()
-	n := s.sn(s.Leader())
+func (l *Log) Rounds() []Round {
+	l.swarm.t.Helper()
+	n := l.swarm.sn(l.swarm.Leader())
 	h, err := replay(n.log, n.group.Index())
-	s.must(err)
+	l.swarm.must(err)
 	return h.rounds
 }
 
 // Deaths returns how often a node was declared dead.
-func (s *Swarm) Deaths(name string) int {
-	s.t.Helper()
+func (l *Log) Deaths(name string) int {
+	l.swarm.t.Helper()
 	dead := 0
-	for _, c := range s.agreed().commands {
+	for _, c := range l.agreed().commands {
 		if live, ok := c.(state.SetLive); ok && live.Node == name && !live.Live {
 			dead++
 		}

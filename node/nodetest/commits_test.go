@@ -18,7 +18,7 @@ func TestCommitsOfARound(t *testing.T) {
 		s.Until("rounds", func() bool { return s.Round() >= 22 })
 		var commands []string
 		empty := 0
-		entries := s.Entries()
+		entries := s.Log.Entries()
 		for _, what := range entries[slices.Index(entries, "commit_round")+1:] {
 			if what == "LogBarrier" {
 				empty++

@@ -12,11 +12,11 @@ import (
 // TestDaemonCrashesAndItsProgramLivesOn: no round is lost on a program whose daemon returns, and it runs once.
 func TestDaemonCrashesAndItsProgramLivesOn(t *testing.T) {
 	for name, moment := range map[string]func(s *nodetest.Swarm) bool{
-		"before the first round": func(s *nodetest.Swarm) bool { return s.Reported("sl-2").GetReady() != nil },
-		"while it trains":        func(s *nodetest.Swarm) bool { return s.Round() == 3 && s.Reported("sl-2").GetReady() == nil },
+		"before the first round": func(s *nodetest.Swarm) bool { return s.SLs.Reported("sl-2").GetReady() != nil },
+		"while it trains":        func(s *nodetest.Swarm) bool { return s.Round() == 3 && s.SLs.Reported("sl-2").GetReady() == nil },
 		"during the exchange":    func(s *nodetest.Swarm) bool { return s.Planned(4) },
 		"after Done": func(s *nodetest.Swarm) bool {
-			return s.Planned(4) && s.Reported("sl-2").GetDone().GetRound() == 4
+			return s.Planned(4) && s.SLs.Reported("sl-2").GetDone().GetRound() == 4
 		},
 		"after the commit": func(s *nodetest.Swarm) bool { return s.Round() == 4 },
 	} {
@@ -33,7 +33,7 @@ func TestDaemonCrashesAndItsProgramLivesOn(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				s.Restart("sl-2")
 				agree(t, s, three...)
-				if n := len(s.Runs("sl-2")); n != 1 {
+				if n := len(s.SLs.Runs("sl-2")); n != 1 {
 					t.Errorf("the program of sl-2 ran %d times, want once", n)
 				}
 			})

@@ -110,8 +110,8 @@ func TestDeleteWhileDaemonsAreAway(t *testing.T) {
 				}
 				s.Wait()
 				for _, name := range three {
-					if err := s.Run(name).Err(); err == nil || !strings.Contains(err.Error(), want) || len(s.Runs(name)) != 1 {
-						t.Errorf("%s: got %v of %d programs, want that it %s", name, err, len(s.Runs(name)), want)
+					if err := s.Run(name).Err(); err == nil || !strings.Contains(err.Error(), want) || len(s.SLs.Runs(name)) != 1 {
+						t.Errorf("%s: got %v of %d programs, want that it %s", name, err, len(s.SLs.Runs(name)), want)
 					}
 				}
 				for _, name := range three {
@@ -152,7 +152,7 @@ func TestKilledAtTheVeryEnd(t *testing.T) {
 		s.Network.Slow("sn-0", "sl-1", 0)
 		s.Restart("sl-1")
 		agree(t, s, "sl-0", "sl-1", "sl-2")
-		if runs := s.Runs("sl-1"); len(runs) != 2 || runs[0].Err() == nil {
+		if runs := s.SLs.Runs("sl-1"); len(runs) != 2 || runs[0].Err() == nil {
 			t.Errorf("sl-1 had %d programs, want one that was killed and another one", len(runs))
 		}
 		if handed := s.Run("sl-1").Handed(); len(handed) != 2 || !handed[0].Over || handed[0].Round != s.Round() {

@@ -85,7 +85,7 @@ func needs(c nodetest.Config, least int) nodetest.Config {
 // pairs holds that round 4 was merged without one end of the cut link, and the last one by all.
 func pairs(t *testing.T, s *nodetest.Swarm) {
 	t.Helper()
-	log := s.Log()
+	log := s.Log.Settled()
 	if with := names(log[3]); len(with) != 2 || slices.Equal(with, three[:2]) {
 		t.Errorf("round 4 was merged by %v over a cut link", with)
 	}
@@ -105,7 +105,7 @@ func halfway(s *nodetest.Swarm) bool {
 func sentOnce(t *testing.T, s *nodetest.Swarm) {
 	t.Helper()
 	const leaf, inHand = 64 << 10, 4 + 3*4 // leaves: an owner's ring of one contributor, and what was under way
-	r := s.Log()[3]
+	r := s.Log.Settled()[3]
 	leaves, bytes := s.Traffic.Carried(4)
 	owns := func(node string, leaf uint32) bool {
 		return slices.ContainsFunc(r.Participants, func(p state.Participant) bool {

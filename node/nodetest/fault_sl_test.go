@@ -32,10 +32,12 @@ func goOn(name string) func(s *nodetest.Swarm) {
 	return func(s *nodetest.Swarm) { s.Network.Continue(name) }
 }
 
-func hang(name string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Hang(name, true) } }
+func hang(name string) func(s *nodetest.Swarm) {
+	return func(s *nodetest.Swarm) { s.SLs.Hang(name, true) }
+}
 
 func answer(name string) func(s *nodetest.Swarm) {
-	return func(s *nodetest.Swarm) { s.Hang(name, false) }
+	return func(s *nodetest.Swarm) { s.SLs.Hang(name, false) }
 }
 
 func cut(a, b string) func(s *nodetest.Swarm) { return func(s *nodetest.Swarm) { s.Network.Cut(a, b) } }
@@ -65,7 +67,7 @@ func late(s *nodetest.Swarm) {
 func back(name string) func(t *testing.T, s *nodetest.Swarm) {
 	return func(t *testing.T, s *nodetest.Swarm) {
 		missed := uint64(0)
-		for _, r := range s.Log() {
+		for _, r := range s.Log.Settled() {
 			switch in := slices.Contains(names(r), name); {
 			case !in:
 				missed = r.Round
@@ -217,7 +219,7 @@ func told(want string) func(t *testing.T, s *nodetest.Swarm) {
 // heardEveryFifth holds that rounds wait for a slow peer in each fifth round only.
 func heardEveryFifth(name string) func(t *testing.T, s *nodetest.Swarm) {
 	return func(t *testing.T, s *nodetest.Swarm) {
-		for _, r := range s.Log() {
+		for _, r := range s.Log.Settled() {
 			if in := slices.Contains(names(r), name); r.Round%5 == 0 && !in {
 				t.Errorf("round %d was merged without the slow %s", r.Round, name)
 			}

@@ -22,7 +22,7 @@ func leader(do, undo func(s *nodetest.Swarm, name string)) (strike, mend func(s 
 
 // unplanned reports whether all are ready for round 4 but for the slowest.
 func unplanned(s *nodetest.Swarm) bool {
-	return s.Round() == 3 && s.Reported("sl-0").GetReady().GetSeq() == 4 && !s.Planned(4)
+	return s.Round() == 3 && s.SLs.Reported("sl-0").GetReady().GetSeq() == 4 && !s.Planned(4)
 }
 
 // uneven has the programs take one, two and three seconds for a step.
@@ -95,7 +95,7 @@ func TestSNFaults(t *testing.T) {
 		},
 		{
 			name: "old proposals come again", cfg: longer(needed), strike: func(s *nodetest.Swarm) {
-				if changed := s.ProposeAgain(); len(changed) > 0 {
+				if changed := s.Log.ProposeAgain(); len(changed) > 0 {
 					s.Fail("old commands changed the state: %v", changed)
 				}
 			},
@@ -107,7 +107,7 @@ func TestSNFaults(t *testing.T) {
 // rounds holds that there are so many, each once: the log is checked for the rest at the end.
 func rounds(want int) func(t *testing.T, s *nodetest.Swarm) {
 	return func(t *testing.T, s *nodetest.Swarm) {
-		if got := len(s.Log()); got != want {
+		if got := len(s.Log.Settled()); got != want {
 			t.Errorf("%d rounds, want %d", got, want)
 		}
 	}
@@ -125,8 +125,8 @@ func scatter(do func(n *nodetest.Network, a, b string)) func(s *nodetest.Swarm) 
 // replaced lets a new SN join through one that is no Sentinel, and when it stands in for the dead one, another dies: the
 // swarm goes on only if the new one votes.
 func replaced(s *nodetest.Swarm) {
-	name := s.JoinSN("sn-2")
-	s.Until("the new SN in the dead one's place", func() bool { return s.Member(name) && !s.Member("sn-0") })
+	name := s.SNs.Join("sn-2")
+	s.Until("the new SN in the dead one's place", func() bool { return s.SNs.Member(name) && !s.SNs.Member("sn-0") })
 	s.Crash("sn-1")
 	at := s.Round()
 	s.Until("rounds with it", func() bool { return s.Round() > at+3 })
@@ -135,7 +135,7 @@ func replaced(s *nodetest.Swarm) {
 // neverDead holds that nobody took a node for dead.
 func neverDead(name string) func(t *testing.T, s *nodetest.Swarm) {
 	return func(t *testing.T, s *nodetest.Swarm) {
-		if n := s.Deaths(name); n > 0 {
+		if n := s.Log.Deaths(name); n > 0 {
 			t.Errorf("%s was declared dead %d times, though it only had to find another SN", name, n)
 		}
 	}

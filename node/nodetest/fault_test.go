@@ -55,13 +55,13 @@ func during(s *nodetest.Swarm) bool { return s.Planned(4) }
 
 // reported reports whether an SL has reported the model of round 4, before it is committed.
 func reported(name string) func(s *nodetest.Swarm) bool {
-	return func(s *nodetest.Swarm) bool { return s.Planned(4) && s.Reported(name).GetDone().GetRound() == 4 }
+	return func(s *nodetest.Swarm) bool { return s.Planned(4) && s.SLs.Reported(name).GetDone().GetRound() == 4 }
 }
 
 // training reports whether all train for this round, and none is ready.
 func training(round uint64, names ...string) func(s *nodetest.Swarm) bool {
 	return func(s *nodetest.Swarm) bool {
-		return s.Round() == round-1 && !slices.ContainsFunc(names, func(n string) bool { return s.Reported(n).GetReady() != nil })
+		return s.Round() == round-1 && !slices.ContainsFunc(names, func(n string) bool { return s.SLs.Reported(n).GetReady() != nil })
 	}
 }
 
@@ -129,7 +129,7 @@ func (f fault) run(t *testing.T, s *nodetest.Swarm) {
 func (f fault) next(t *testing.T, s *nodetest.Swarm, round uint64, began time.Time) []string {
 	t.Helper()
 	s.Until("the next round", func() bool { return s.Round() > round })
-	for _, r := range s.Rounds() {
+	for _, r := range s.Log.Rounds() {
 		if r.Round != round+1 {
 			continue
 		}

@@ -47,7 +47,7 @@ const (
 func plain(t *testing.T, s *nodetest.Swarm) {
 	t.Helper()
 	finals(t, s, threeFinal, three...)
-	if got := len(s.Log()); got != threeRounds {
+	if got := len(s.Log.Settled()); got != threeRounds {
 		t.Errorf("%d rounds, want %d", got, threeRounds)
 	}
 }

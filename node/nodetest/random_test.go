@@ -92,7 +92,7 @@ func faults(t *testing.T, s *nodetest.Swarm, rng *rand.Rand) {
 	s.Wait()
 	ended := 0
 	for _, name := range three {
-		if slices.ContainsFunc(s.Runs(name), func(r *nodetest.Run) bool { return r.Err() == nil }) {
+		if slices.ContainsFunc(s.SLs.Runs(name), func(r *nodetest.Run) bool { return r.Err() == nil }) {
 			ended++
 		}
 		t.Logf("%s: %v", name, s.Run(name).Err())

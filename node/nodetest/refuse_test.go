@@ -69,7 +69,7 @@ func TestProofsAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := nodetest.New(t, nodetest.Config{SLs: 2, Steps: 40})
 		s.Until("a round", func() bool { return s.Round() >= 1 })
-		proof := func() *state.Proof { return s.Node("sl-0").Proof }
+		proof := func() *state.Proof { return s.SNs.Node("sl-0").Proof }
 		first := proof()
 		s.Rotate("sl-0")
 		s.Until("another proof", func() bool { return proof().Digest != first.Digest })
@@ -86,11 +86,11 @@ func TestOldStateGetsProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := nodetest.New(t, nodetest.Config{SLs: 2, Steps: 40})
 		s.Until("a round", func() bool { return s.Round() >= 1 })
-		s.DropProof("sl-0")
-		if s.Node("sl-0").Proof != nil {
+		s.SNs.DropProof("sl-0")
+		if s.SNs.Node("sl-0").Proof != nil {
 			t.Fatal("there is a proof")
 		}
-		s.Until("a proof", func() bool { return s.Node("sl-0").Proof != nil })
+		s.Until("a proof", func() bool { return s.SNs.Node("sl-0").Proof != nil })
 		round := s.Round()
 		s.Until("more rounds", func() bool { return s.Round() >= round+2 })
 	})

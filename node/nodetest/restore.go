@@ -10,59 +10,59 @@ import (
 type Backup struct{ logs map[string]*raft.InmemStore }
 
 // Backup copies the stores of the SNs while they run.
-func (s *Swarm) Backup() Backup {
-	s.t.Helper()
+func (ns *SNs) Backup() Backup {
+	ns.swarm.t.Helper()
 	b := Backup{map[string]*raft.InmemStore{}}
-	for _, n := range s.order {
-		b.logs[n.id.name] = s.copied(n.log)
+	for _, n := range ns.all {
+		b.logs[n.id.name] = ns.copied(n.log)
 	}
 	return b
 }
 
 // Restore puts a backup in the place of what the SNs have, and starts them with it. Nobody sees anything of what was committed since but
 // the SLs.
-func (s *Swarm) Restore(b Backup) {
-	s.t.Helper()
-	s.gone = append(s.gone, s.agreed().rounds...)
+func (ns *SNs) Restore(b Backup) {
+	ns.swarm.t.Helper()
+	ns.swarm.Log.gone = append(ns.swarm.Log.gone, ns.swarm.Log.agreed().rounds...)
 	var names []string
-	for _, n := range s.order {
+	for _, n := range ns.all {
 		names = append(names, n.id.name)
 	}
-	s.Crash(names...)
-	for _, n := range s.order {
+	ns.swarm.Crash(names...)
+	for _, n := range ns.all {
 		n.tasks.Wait()
-		n.log = s.copied(b.logs[n.id.name])
+		n.log = ns.copied(b.logs[n.id.name])
 		n.stores = consensus.Stores{Log: n.log, Stable: n.log, Snapshots: raft.NewInmemSnapshotStore()}
 	}
 	for _, name := range names {
-		s.Restart(name)
+		ns.swarm.Restart(name)
 	}
 }
 
 // copied returns a store with the same log, term and vote.
-func (s *Swarm) copied(from *raft.InmemStore) *raft.InmemStore {
-	s.t.Helper()
+func (ns *SNs) copied(from *raft.InmemStore) *raft.InmemStore {
+	ns.swarm.t.Helper()
 	to := raft.NewInmemStore()
 	// Term and vote first: a backup that is older in its log than in these is no danger, the other way round would be.
 	for _, key := range []string{"CurrentTerm", "LastVoteTerm"} {
 		if v, err := from.GetUint64([]byte(key)); err == nil {
-			s.must(to.SetUint64([]byte(key), v))
+			ns.swarm.must(to.SetUint64([]byte(key), v))
 		}
 	}
 	if v, err := from.Get([]byte("LastVoteCand")); err == nil {
-		s.must(to.Set([]byte("LastVoteCand"), v))
+		ns.swarm.must(to.Set([]byte("LastVoteCand"), v))
 	}
 	first, err := from.FirstIndex()
-	s.must(err)
+	ns.swarm.must(err)
 	last, err := from.LastIndex()
-	s.must(err)
+	ns.swarm.must(err)
 	for i := first; i <= last && i > 0; i++ {
 		var entry raft.Log
-		s.must(from.GetLog(i, &entry))
-		s.must(to.StoreLog(&entry))
+		ns.swarm.must(from.GetLog(i, &entry))
+		ns.swarm.must(to.StoreLog(&entry))
 	}
 	return to
 }
 
 // Before returns the rounds of logs that were replaced by older ones.
-func (s *Swarm) Before() []Round { return s.gone }
+func (l *Log) Before() []Round { return l.gone }

@@ -47,7 +47,7 @@ func TestSNsRestoredBehindTheNodes(t *testing.T) {
 			cfg.SNs, cfg.SLs, cfg.Steps = 3, 3, 16
 			history(t, cfg, func(t *testing.T, s *nodetest.Swarm) {
 				s.Until("some rounds", func() bool { return s.Round() >= 2 })
-				backup := s.Backup()
+				backup := s.SNs.Backup()
 				if tt.since != nil {
 					tt.since(s)
 				}
@@ -55,9 +55,9 @@ func TestSNsRestoredBehindTheNodes(t *testing.T) {
 				if tt.after != nil {
 					tt.after(s)
 				}
-				s.Restore(backup)
+				s.SNs.Restore(backup)
 				newest := uint64(0)
-				for _, r := range s.Before() {
+				for _, r := range s.Log.Before() {
 					newest = max(newest, r.Round)
 				}
 				began := time.Now()
@@ -71,7 +71,7 @@ func TestSNsRestoredBehindTheNodes(t *testing.T) {
 				if s.Round() < c.Adopted.Round+2 {
 					t.Errorf("training did not go on: round %d", s.Round())
 				}
-				if rounds := s.Log(); slices.ContainsFunc(rounds, func(r nodetest.Round) bool { return r.Lost != nil }) {
+				if rounds := s.Log.Settled(); slices.ContainsFunc(rounds, func(r nodetest.Round) bool { return r.Lost != nil }) {
 					t.Error("a model was given up")
 				}
 			})
@@ -90,14 +90,14 @@ func TestSNsRestoredBehindAReset(t *testing.T) {
 			}
 		}
 		s.Until("some rounds", func() bool { return s.Round() >= 2 })
-		backup := s.Backup()
+		backup := s.SNs.Backup()
 		reset()
 		s.Wait(all...)
 		for _, name := range all {
 			s.Restart(name)
 		}
 		s.Until("rounds of the next run", func() bool { return s.View(nodetest.Contract).Run == 2 && s.Round() >= 5 })
-		s.Restore(backup)
+		s.SNs.Restore(backup)
 		time.Sleep(time.Minute)
 		if c := s.View(nodetest.Contract); c.Run != 1 || c.Adopted != nil || c.Lost != nil && c.Round() > 20 {
 			t.Fatalf("before the reset: run %d, round %d, adopted %+v, lost %+v", c.Run, c.Round(), c.Adopted, c.Lost)

@@ -51,7 +51,7 @@ func (n *sl) start() error {
 	}
 	n.host = n.swarm.Network.attach(n.id)
 	host, run := n.host, nextRun(n)
-	log := slog.New(refusalLog{n.swarm.log.With("on", n.id.name).Handler(), n})
+	log := slog.New(refusalLog{n.swarm.logger.With("on", n.id.name).Handler(), n})
 	cfg := node.SLConfig{
 		Common: common(n.id, log),
 		Spec: runner.Spec{
@@ -197,7 +197,7 @@ func (c control) Report(ctx context.Context, r *round.Report) (round.Answer, err
 
 // ownSN is the API that a node begins with, as a user would configure it.
 func ownSN(s *Swarm, id nodeID) string {
-	return net.JoinHostPort(s.order[id.index%len(s.order)].id.name, strconv.Itoa(portAPI))
+	return net.JoinHostPort(s.SNs.all[id.index%len(s.SNs.all)].id.name, strconv.Itoa(portAPI))
 }
 
 // client makes a client of the API for a host.
@@ -207,7 +207,7 @@ func (s *Swarm) client(id nodeID, h *host) (*client.Client, error) {
 		return nil, err
 	}
 	c, err := client.New(client.Config{
-		SNs: []string{ownSN(s, id)}, SwarmID: SwarmID, Source: id.source, Domains: domains, Log: s.log.With("client", id.name), Dial: h.dialAPI,
+		SNs: []string{ownSN(s, id)}, SwarmID: SwarmID, Source: id.source, Domains: domains, Log: s.logger.With("client", id.name), Dial: h.dialAPI,
 	})
 	if err == nil {
 		s.clients = append(s.clients, c)

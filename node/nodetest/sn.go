@@ -61,8 +61,8 @@ func (n *sn) start() error {
 	n.mu.Lock()
 	n.lead = nil
 	n.mu.Unlock()
-	log := n.swarm.log.With("on", n.id.name)
-	sentinel := n.swarm.order[0]
+	log := n.swarm.logger.With("on", n.id.name)
+	sentinel := n.swarm.SNs.all[0]
 	if n.via != nil {
 		sentinel = n.via
 	}
@@ -71,7 +71,7 @@ func (n *sn) start() error {
 		Options:    membership.Options{SentinelHost: sentinel.id.name, SentinelFSPort: portFS, P2PPort: portP2P, APIPort: portAPI, FSPort: portFS},
 		QuorumWait: n.swarm.cfg.QuorumWait,
 	}
-	if n == n.swarm.order[0] {
+	if n == n.swarm.SNs.all[0] {
 		cfg.SwarmID = SwarmID
 	}
 	opened := make(chan *consensus.Group, 1)

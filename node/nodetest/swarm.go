@@ -89,18 +89,31 @@ type Swarm struct {
 	Network *Network
 	Traffic *Traffic
 	Liars   *Liars
+	SNs     *SNs
+	SLs     *SLs
+	Log     *Log
 
 	t         testing.TB
 	dir       string
 	cfg       Config
-	log       *slog.Logger
+	logger    *slog.Logger
 	authority *rpctest.Authority
 	ids       identities
-	order     []*sn // sn-0 first
-	sls       []*sl
 	clients   []*client.Client // the operator's first
 	gone      []Round          // committed in logs that were replaced by older ones since
 	ended     bool
+}
+
+// SNs are those of a swarm.
+type SNs struct {
+	swarm *Swarm
+	all   []*sn // sn-0 first
+}
+
+// SLs are those of a swarm, with their programs.
+type SLs struct {
+	swarm *Swarm
+	all   []*sl
 }
 
 // New starts a swarm, within a synctest bubble: SNs, then the SLs that are not late with their programs. It returns when
@@ -113,23 +126,24 @@ func New(t testing.TB, cfg Config) *Swarm {
 		t.Fatal(err)
 	}
 	ids := identities{}
-	s := &Swarm{Network: newNetwork(ids), Liars: newLiars(), t: t, dir: t.TempDir(), cfg: cfg, log: testLog(), authority: authority, ids: ids}
+	s := &Swarm{Network: newNetwork(ids), Liars: newLiars(), t: t, dir: t.TempDir(), cfg: cfg, logger: testLog(), authority: authority, ids: ids}
+	s.SNs, s.SLs, s.Log = &SNs{swarm: s}, &SLs{swarm: s}, &Log{swarm: s}
 	s.Traffic = newTraffic(func(name string) contribution { return s.sl(name).last().last() })
 	t.Cleanup(s.close)
 	for i := range cfg.SNs {
-		s.order = append(s.order, newSN(s, s.identity(naming.RoleSN, i)))
+		s.SNs.all = append(s.SNs.all, newSN(s, s.identity(naming.RoleSN, i)))
 	}
 	for i := range cfg.SLs {
-		s.sls = append(s.sls, &sl{swarm: s, id: s.identity(naming.RoleSL, i), disk: new(disk)})
+		s.SLs.all = append(s.SLs.all, &sl{swarm: s, id: s.identity(naming.RoleSL, i), disk: new(disk)})
 	}
-	for i, n := range s.order {
+	for i, n := range s.SNs.all {
 		s.must(n.start())
 		if i == 0 {
 			s.Until("the swarm to be founded", func() bool { return n.group.View().Nodes["sn-0"] != nil })
 		}
 	}
 	s.Until("all SNs to vote", func() bool {
-		for _, n := range s.order {
+		for _, n := range s.SNs.all {
 			if len(n.group.View().NodesByRole(naming.RoleSN)) < cfg.SNs {
 				return false
 			}
@@ -142,7 +156,7 @@ func New(t testing.TB, cfg Config) *Swarm {
 	_, err = operator.GetSwarm(context.Background()) // so that it knows all SNs
 	s.must(err)
 	time.Sleep(cfg.Calm)
-	for _, n := range s.sls {
+	for _, n := range s.SLs.all {
 		if !slices.Contains(cfg.Late, n.id.name) {
 			s.must(n.start())
 		}
@@ -204,7 +218,7 @@ func (s *Swarm) program(i int) Program {
 }
 
 func (s *Swarm) sn(name string) *sn {
-	for _, n := range s.order {
+	for _, n := range s.SNs.all {
 		if n.id.name == name {
 			return n
 		}
@@ -213,7 +227,7 @@ func (s *Swarm) sn(name string) *sn {
 }
 
 func (s *Swarm) sl(name string) *sl {
-	for _, n := range s.sls {
+	for _, n := range s.SLs.all {
 		if n.id.name == name {
 			return n
 		}
@@ -222,7 +236,7 @@ func (s *Swarm) sl(name string) *sl {
 }
 
 // Hang makes the disk under an SL's weight files hang, or answer again: writes wait meanwhile.
-func (s *Swarm) Hang(name string, hangs bool) { s.sl(name).disk.hang(hangs) }
+func (ls *SLs) Hang(name string, hangs bool) { ls.swarm.sl(name).disk.hang(hangs) }
 
 // Crash ends nodes, all at once, and none leaves the swarm first.
 func (s *Swarm) Crash(names ...string) {
@@ -255,28 +269,28 @@ func (s *Swarm) Restart(name string) {
 	s.must(n.start())
 }
 
-// JoinSN starts a new SN that knows no other than one to join through.
-func (s *Swarm) JoinSN(via string) string {
-	s.t.Helper()
-	n := newSN(s, s.identity(naming.RoleSN, len(s.order)))
-	n.via = s.sn(via)
-	s.order = append(s.order, n)
-	s.must(n.start())
+// Join starts a new SN that knows no other than one to join through.
+func (ns *SNs) Join(via string) string {
+	ns.swarm.t.Helper()
+	n := newSN(ns.swarm, ns.swarm.identity(naming.RoleSN, len(ns.all)))
+	n.via = ns.swarm.sn(via)
+	ns.all = append(ns.all, n)
+	ns.swarm.must(n.start())
 	return n.id.name
 }
 
 // Entries returns what each entry of raft's log is, in order: a command's type, or raft's own name of it.
-func (s *Swarm) Entries() []string {
-	s.t.Helper()
-	n := s.sn(s.Leader())
+func (l *Log) Entries() []string {
+	l.swarm.t.Helper()
+	n := l.swarm.sn(l.swarm.Leader())
 	var all []string
 	for i := uint64(1); i <= n.group.Index(); i++ {
 		var entry raft.Log
-		s.must(n.log.GetLog(i, &entry))
+		l.swarm.must(n.log.GetLog(i, &entry))
 		what := entry.Type.String()
 		if entry.Type == raft.LogCommand {
 			c, err := state.DecodeCommand(entry.Data)
-			s.must(err)
+			l.swarm.must(err)
 			what = c.Type()
 		}
 		all = append(all, what)
@@ -286,11 +300,11 @@ func (s *Swarm) Entries() []string {
 
 // ProposeAgain proposes every command of the log once more, as an old leader would whose messages were on their way for
 // long, and returns the types of those that changed anything.
-func (s *Swarm) ProposeAgain() []string {
-	s.t.Helper()
-	n := s.sn(s.Leader())
+func (l *Log) ProposeAgain() []string {
+	l.swarm.t.Helper()
+	n := l.swarm.sn(l.swarm.Leader())
 	h, err := replay(n.log, n.group.Index())
-	s.must(err)
+	l.swarm.must(err)
 	var changed []string
 	for _, c := range h.commands {
 		switch c.(type) {
@@ -302,7 +316,7 @@ func (s *Swarm) ProposeAgain() []string {
 		res, err := n.group.Propose(ctx, c)
 		cancel()
 		if err != nil && state.ReasonOf(err) == "" {
-			s.t.Errorf("propose %s again: %v", c.Type(), err)
+			l.swarm.t.Errorf("propose %s again: %v", c.Type(), err)
 		}
 		if err == nil && res.Changed {
 			changed = append(changed, c.Type())
@@ -325,7 +339,7 @@ func (s *Swarm) Until(what string, ok func() bool) {
 // Describe says how everything stands, for messages.
 func (s *Swarm) Describe() string {
 	var b strings.Builder
-	for _, n := range s.order {
+	for _, n := range s.SNs.all {
 		if !n.up() {
 			fmt.Fprintf(&b, "%s is down\n", n.id.name)
 			continue
@@ -337,7 +351,7 @@ func (s *Swarm) Describe() string {
 		}
 		b.WriteByte('\n')
 	}
-	for _, n := range s.sls {
+	for _, n := range s.SLs.all {
 		r := n.last()
 		if r == nil {
 			continue
@@ -364,12 +378,12 @@ func (s *Swarm) Leader() string {
 }
 
 func (s *Swarm) leading() string {
-	for _, n := range s.order {
+	for _, n := range s.SNs.all {
 		if !n.up() || !n.group.IsLeader() {
 			continue
 		}
 		followers, up := 0, 0
-		for _, o := range s.order {
+		for _, o := range s.SNs.all {
 			if !o.up() {
 				continue
 			}
@@ -388,7 +402,7 @@ func (s *Swarm) leading() string {
 // View returns a contract as the running SN with the newest state sees it; nil if there is none.
 func (s *Swarm) View(contract string) *state.Contract {
 	var best *sn
-	for _, n := range s.order {
+	for _, n := range s.SNs.all {
 		if n.up() && (best == nil || n.group.Index() > best.group.Index()) {
 			best = n
 		}
@@ -422,8 +436,8 @@ func (s *Swarm) Waiting() string {
 }
 
 // Reported returns what an SL told the swarm last about its session, nil before.
-func (s *Swarm) Reported(name string) *swarmv1.SessionReport {
-	n := s.sl(name)
+func (ls *SLs) Reported(name string) *swarmv1.SessionReport {
+	n := ls.swarm.sl(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return onwire.Report(n.reported)
@@ -433,8 +447,8 @@ func (s *Swarm) Reported(name string) *swarmv1.SessionReport {
 func (s *Swarm) Run(name string) *Run { return s.sl(name).last() }
 
 // Runs returns all runs of an SL's program, oldest first.
-func (s *Swarm) Runs(name string) []*Run {
-	n := s.sl(name)
+func (ls *SLs) Runs(name string) []*Run {
+	n := ls.swarm.sl(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.runs)
@@ -444,7 +458,7 @@ func (s *Swarm) Runs(name string) []*Run {
 func (s *Swarm) Wait(names ...string) {
 	s.t.Helper()
 	if len(names) == 0 {
-		for _, n := range s.sls {
+		for _, n := range s.SLs.all {
 			if n.last() != nil {
 				names = append(names, n.id.name)
 			}

@@ -118,8 +118,8 @@ func (l refusalLog) WithGroup(name string) slog.Handler {
 }
 
 // Member reports whether an SN is in the raft configuration, as a running SN sees it that was not banned.
-func (s *Swarm) Member(name string) bool {
-	for _, n := range s.order {
+func (ns *SNs) Member(name string) bool {
+	for _, n := range ns.all {
 		if !n.up() || n.group.View().Banned(n.id.peerID) != nil || n.id.name == name {
 			continue
 		}

@@ -14,15 +14,15 @@ func (s *Swarm) Rotate(name string) {
 }
 
 // Node returns a node as the leader's state has it; nil if there is none.
-func (s *Swarm) Node(name string) *state.Node {
-	return s.sn(s.Leader()).group.View().Nodes[name]
+func (ns *SNs) Node(name string) *state.Node {
+	return ns.swarm.sn(ns.swarm.Leader()).group.View().Nodes[name]
 }
 
 // DropProof puts a node back to how states of before had it: without what its SVID has signed.
-func (s *Swarm) DropProof(name string) {
-	s.t.Helper()
-	g := s.sn(s.Leader()).group
+func (ns *SNs) DropProof(name string) {
+	ns.swarm.t.Helper()
+	g := ns.swarm.sn(ns.swarm.Leader()).group
 	n := *g.View().Nodes[name]
 	_, err := g.Propose(context.Background(), state.RegisterNode{Node: n, TokenHash: n.TokenHashes[0], AtMS: time.Now().UnixMilli()})
-	s.must(err)
+	ns.swarm.must(err)
 }

@@ -46,7 +46,7 @@ func committedWithout(t *testing.T, s *nodetest.Swarm, liar string) {
 	t.Helper()
 	from := s.Round()
 	s.Until("another round", func() bool { return s.Round() > from })
-	for _, r := range s.Rounds() {
+	for _, r := range s.Log.Rounds() {
 		if r.Round <= from {
 			continue
 		}
@@ -99,9 +99,9 @@ func TestAWrongMergeIsNotCommitted(t *testing.T) {
 	witnessed(t, 2, func(t *testing.T, s *nodetest.Swarm) {
 		s.Liars.MergeWrongly("sl-2")
 		tells(t, s, "sl-2 and sl-3 do not agree on what sl-2's part merges to")
-		signs := func(name string) bool { return len(s.Reported(name).GetDone().GetSignature()) > 0 }
+		signs := func(name string) bool { return len(s.SLs.Reported(name).GetDone().GetSignature()) > 0 }
 		s.Until("reports of an attempt", func() bool {
-			return s.Reported("sl-0").GetDone() != nil && s.Reported("sl-2").GetDone() != nil && s.Reported("sl-3").GetDone() != nil
+			return s.SLs.Reported("sl-0").GetDone() != nil && s.SLs.Reported("sl-2").GetDone() != nil && s.SLs.Reported("sl-3").GetDone() != nil
 		})
 		if !signs("sl-0") || !signs("sl-2") || signs("sl-3") {
 			t.Error("for the ledger only who has found what it was given signs, and who has not looked")
