@@ -20,9 +20,10 @@ DEFAULT_BATCH = 32
 MISSING_LOSS = 'give the name of a loss in torch.nn, like "CrossEntropyLoss", or a callable as lossFunction'
 
 
-def loader(data: Any, batch_size: int) -> Any:
+def loader(data: Any, batch_size: int, collate: Optional[Callable[[Any], Any]] = None) -> Any:
     """Give data itself if it is a DataLoader, and a loader of batches of it if it is a dataset.
 
+    collate makes a batch of a list of samples; None is torch's own.
     The first batch of a dataset that has a length is made at once, so that one that can not be batched is an error
     here, not after the first merge.
     """
@@ -32,7 +33,7 @@ def loader(data: Any, batch_size: int) -> Any:
         raise ParameterError(
             f"adsValData: {type(data).__name__} is not allowed", "give a torch.utils.data.DataLoader or Dataset"
         )
-    made: Any = torch.utils.data.DataLoader(data, batch_size=batch_size)
+    made: Any = torch.utils.data.DataLoader(data, batch_size=batch_size, collate_fn=collate)
     if isinstance(data, torch.utils.data.IterableDataset):
         return made
     try:
@@ -56,6 +57,11 @@ def _is_dataset(data: Any) -> bool:
 class Evaluator:
     """Measures in evaluation mode on the module's own device and leaves the module as it was."""
 
+    # Whether the model itself gives a loss where there is no loss function.
+    models_loss = False
+    # What makes a batch of samples; None is torch's own.
+    collate: Optional[Callable[[Any], Any]] = None
+
     def __init__(
         self,
         module: torch.nn.Module,
@@ -75,10 +81,10 @@ class Evaluator:
         self._lenient = lenient
         self._broken = False
         self._loss: Optional[_Loss] = None
-        if scoring.get("lossFunction") is None:
-            logger.warning("adsValData is given without lossFunction, so that no loss is reported: %s", MISSING_LOSS)
-        else:
+        if scoring.get("lossFunction") is not None:
             self._loss = _Loss(scoring["lossFunction"], scoring.get("lossFunctionArgs"))
+        elif not self.models_loss:
+            logger.warning("adsValData is given without lossFunction, so that no loss is reported: %s", MISSING_LOSS)
         self._metric: Optional[_Metric] = None
         try:
             self._metric = _metric(scoring.get("metricFunction"), scoring.get("metricFunctionArgs"))
@@ -87,7 +93,7 @@ class Evaluator:
 
     def measure(self) -> Optional[Score]:
         """Give the mean loss of a sample and the metric; None if it can not be measured and that is tolerated."""
-        if self._broken or (self._loss is None and self._metric is None):
+        if self._broken or not (self._has_loss or self._metric):
             return None
         modes = [(part, part.training) for part in self._module.modules()]
         self._module.eval()
@@ -117,20 +123,28 @@ class Evaluator:
         if self._metric is not None:
             self._metric.reset(device)
         for batch in self._data:
-            inputs, target = _split(batch, device)
-            output = self._module(*inputs)
-            size = int(target.shape[0]) if target.dim() else 1
-            if self._loss is not None:
-                loss += self._loss.sum(output, target, size)
+            output, target, size, summed = self._apply(batch, device)
+            loss += summed
             samples += size
             if self._metric is not None:
                 self._metric.update(output, target, size)
         if samples == 0:
             raise SwarmError("adsValData has no samples", "give validation data with at least one sample")
         return (
-            None if self._loss is None else loss / samples,
+            loss / samples if self._has_loss else None,
             None if self._metric is None else self._metric.compute(),
         )
+
+    @property
+    def _has_loss(self) -> bool:
+        return self._loss is not None or self.models_loss
+
+    def _apply(self, batch: Any, device: torch.device) -> tuple[Any, Any, int, float]:
+        """Give the model's output for a batch, the target, the number of samples, and the sum of their losses."""
+        inputs, target = _split(batch, device)
+        output = self._module(*inputs)
+        size = int(target.shape[0]) if target.dim() else 1
+        return output, target, size, 0.0 if self._loss is None else self._loss.sum(output, target, size)
 
 
 def _device(module: torch.nn.Module) -> torch.device:

@@ -1,0 +1,76 @@
+"""What the callbacks for PyTorch share: how parameters become an engine, and what its hooks hold together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Optional
+
+import torch
+
+from swarmlearning import _params
+from swarmlearning._attributes import Attributes
+from swarmlearning._local import LocalLayers
+from swarmlearning._pyt_model import Module
+from swarmlearning._pyt_prox import Proximal
+from swarmlearning._pyt_score import DEFAULT_BATCH, MISSING_LOSS, Evaluator, loader
+from swarmlearning.base import Engine
+from swarmlearning.errors import ParameterError
+
+_SCORING = ("lossFunction", "lossFunctionArgs", "metricFunction", "metricFunctionArgs")
+
+
+class TorchCallback(Attributes):
+    """Merges a torch.nn.Module. A class for one kind of training loop calls _set_up and the four hooks."""
+
+    _framework = "pyt"
+    _evaluator: type[Evaluator] = Evaluator
+
+    def fedprox_loss(self) -> torch.Tensor:
+        """Give FedProx's term fedProxMu/2 · ‖w - w_merged‖² to be added to the loss; for fedProxHook=False."""
+        return self._proximal.loss()
+
+    def _set_up(self, sync_frequency: Any, min_peers: Any, contract: Any, kwargs: Mapping[str, Any]) -> None:
+        options = dict(kwargs)
+        logger = _params.default_logger(options.pop("logger", None))
+        model = options.pop("model", None)
+        if not isinstance(model, torch.nn.Module):
+            raise ParameterError(f"model: {type(model).__name__} is not allowed", "give the torch.nn.Module to train")
+        only = self._only(model, options)
+        scoring = {name: options.pop(name, None) for name in _SCORING}
+        batch_size = _params.positive("adsValBatchSize", options.pop("adsValBatchSize", None) or DEFAULT_BATCH)
+        lenient = bool(options.pop("_lenientScore", False))
+        local = LocalLayers(options.pop("localLayers", None))
+        mu = _params.strength("fedProxMu", options.pop("fedProxMu", None))
+        hook = _params.boolean("fedProxHook", options.pop("fedProxHook", True))
+        params = _params.check(sync_frequency, min_peers, contract, options, self.ml_platform, logger)
+        evaluator: Optional[Evaluator] = None
+        if options.get("adsValData") is not None:
+            if params.adaptive and scoring["lossFunction"] is None and not self._evaluator.models_loss:
+                raise ParameterError("useAdaptiveSync: is on without lossFunction", MISSING_LOSS)
+            data = loader(options["adsValData"], batch_size, self._evaluator.collate)
+            evaluator = self._evaluator(model, data, scoring, logger, lenient)
+        self._model = model
+        self._proximal = Proximal(model, mu, hook)
+        merged = Module(model, evaluator, local, self._proximal, only)
+        self._engine = Engine(params, merged, self._framework, logger)
+
+    def _only(self, model: torch.nn.Module, options: dict[str, Any]) -> Optional[Collection[str]]:
+        """Give the entries of the state_dict that alone may be merged, None for all; takes its own options out."""
+        return None
+
+    def _train_begin(self) -> None:
+        with self._proximal.released_on_failure():
+            self._engine.train_begin()
+
+    def _batch_end(self) -> None:
+        with self._proximal.released_on_failure():
+            self._engine.batch_end()
+
+    def _epoch_end(self) -> None:
+        with self._proximal.released_on_failure():
+            self._engine.epoch_end()
+
+    def _train_end(self) -> None:
+        with self._proximal.released_on_failure():
+            self._engine.train_end()
+        self._proximal.release()
