@@ -159,7 +159,7 @@ def test_weight_0_takes_part_without_contributing() -> None:
     [
         ("KERAS", "import it from swarmlearning.tf"),
         ("tensorflow", "import it from swarmlearning.tf"),
-        ("CAFFE", "give one of PYTORCH, KERAS, NUMPY"),
+        ("CAFFE", "give one of PYTORCH, KERAS, HF_TRANSFORMER"),
         ("TF", "graphs and sessions of TensorFlow 1 are not supported .*Keras"),
     ],
 )

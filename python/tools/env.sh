@@ -1,10 +1,11 @@
 #!/bin/sh
 # Makes (once) the Python environment named by its argument and prints the path of its interpreter.
 #
-#   python/tools/env.sh dev|tf
+#   python/tools/env.sh dev|tf|hf
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
 # tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
+# hf:  transformers and peft, without their dependencies, on top of the system's packages.
 #
 # An environment lives in ${SWARM_CACHE:-$HOME/.cache/swarmd} under a key made of the requirement file's content and
 # the interpreter's version, so clones share it and a changed file makes a new one. SWARM_BASE_PYTHON names another
@@ -13,11 +14,13 @@
 set -eu
 
 kind=${1:-}
+install=
 case "$kind" in
 dev) options=--system-site-packages ;;
 tf) options= ;;
+hf) options=--system-site-packages install=--no-deps ;;
 *)
-	echo "usage: $0 dev|tf" >&2
+	echo "usage: $0 dev|tf|hf" >&2
 	exit 2
 	;;
 esac
@@ -51,7 +54,7 @@ if [ ! -e "$target/.ready" ]; then
 			echo "$0: could not make the environment $target" >&2
 			exit 1
 		}
-		"$target/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements" >&2
+		"$target/bin/python" -m pip install --quiet --disable-pip-version-check $install --requirement "$requirements" >&2
 		touch "$target/.ready"
 	fi
 	exec 9>&-

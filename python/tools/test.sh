@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every Python test, in the environments that they need: pytest with torch, then with TensorFlow.
+# Every Python test, in the environments that they need: pytest with torch, with TensorFlow, and with transformers.
 #
 #   python/tools/test.sh [pytest options]
 #
@@ -29,8 +29,9 @@ run() { # run ENVIRONMENT [pytest options]: what runs in the other environment i
 	[ "$code" -eq 0 ] || status=1
 }
 
-run dev --ignore-glob='tests/test_tf*.py' "$@"
+run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py "$@"
 run tf tests/test_tf*.py "$@"
+run hf tests/test_hf.py "$@"
 if [ "${SWARM_TEST_REQUIRE:-}" = all ] && grep -qs '<skipped' "$reports"/*.xml; then
 	echo 'python: tests were skipped, and SWARM_TEST_REQUIRE=all' >&2
 	status=1

@@ -20,7 +20,12 @@ LOGGER_NAME = "SwarmCallback"
 MAX_WEIGHT = 100
 
 # Frameworks by the original's names, and where the SwarmCallback for each is.
-_MODULES = {"PYTORCH": "swarmlearning.pyt", "KERAS": "swarmlearning.tf", "NUMPY": "swarmlearning.arrays"}
+_MODULES = {
+    "PYTORCH": "swarmlearning.pyt",
+    "KERAS": "swarmlearning.tf",
+    "HF_TRANSFORMER": "swarmlearning.hf_transformers",
+    "NUMPY": "swarmlearning.arrays",
+}
 _PLATFORMS = {**{name: name for name in _MODULES}, "PYT": "PYTORCH", "TENSORFLOW": "KERAS"}
 
 

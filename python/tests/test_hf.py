@@ -1,0 +1,183 @@
+"""Hugging Face transformers: a Trainer whose whole model, or whose adapters alone, are merged."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fakeswarm import FakeSwarm
+from helpers import construct, events, together
+
+# Nothing is to be looked up at the hub.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+transformers = pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+
+import torch
+
+from swarmlearning import errors
+from swarmlearning.hf_transformers import SwarmCallback
+
+MakeSwarm = Callable[..., FakeSwarm]
+
+
+def bert(seed: int) -> Any:
+    transformers.set_seed(seed)
+    config = transformers.BertConfig(
+        vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=16, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return transformers.BertForSequenceClassification(config)
+
+
+def with_lora(seed: int, base: Any = None) -> Any:
+    base = base or bert(0)
+    transformers.set_seed(seed)
+    return peft.get_peft_model(base, peft.LoraConfig(task_type="SEQ_CLS", r=2, init_lora_weights=False))
+
+
+def samples(seed: int, count: int = 16) -> Any:
+    torch.manual_seed(seed)
+    rows = torch.randint(0, 40, (count, 6))
+    return [{"input_ids": row, "labels": int(row[0] < 20)} for row in rows]
+
+
+def make(swarm: FakeSwarm, peer: int, model: Any, metrics: Any = "", **kwargs: Any) -> SwarmCallback:
+    options = {"syncFrequency": 2, "minPeers": len(swarm.peers), "totalEpochs": 2, "model": model, **kwargs}
+    return construct(swarm.peers[peer].directory, lambda: SwarmCallback(**options), metrics)
+
+
+def trainer(model: Any, callback: SwarmCallback, data: Any, where: pathlib.Path, **options: Any) -> Any:
+    arguments = transformers.TrainingArguments(
+        output_dir=str(where), num_train_epochs=2, per_device_train_batch_size=4, learning_rate=1e-3, report_to=[],
+        save_strategy="no", logging_strategy="no", use_cpu=True, disable_tqdm=True, **options,
+    )  # fmt: skip
+    return transformers.Trainer(model=model, args=arguments, train_dataset=data, callbacks=[callback])
+
+
+def tensors(model: Any) -> dict[str, Any]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def test_whole_models_become_equal(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(2, poll=0.05)
+    models = [bert(1), bert(2)]
+    calls = [make(swarm, i, models[i], tmp_path / f"m{i}", adsValData=samples_loader(9)) for i in range(2)]
+    # Made one after the other: what transformers imports late may not be imported by two threads at once.
+    together(*[trainer(models[i], calls[i], samples(i), tmp_path / str(i)).train for i in range(2)])
+    one, two = tensors(models[0]), tensors(models[1])
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert [tensor["name"] for tensor in swarm.log[0][2]["tensors"]] == list(one)
+    end = events(tmp_path / "m0")[-1]
+    assert end["loss"] > 0
+    assert (calls[0].epochsCompleted, calls[0].mlPlatform) == (2, "HF_TRANSFORMER")
+
+
+def samples_loader(seed: int) -> Any:
+    return torch.utils.data.DataLoader(samples(seed), batch_size=4)
+
+
+@pytest.mark.parametrize("mode", [None, "PEFT"])
+def test_adapters_alone_are_merged(make_swarm: MakeSwarm, tmp_path: pathlib.Path, mode: Any) -> None:
+    swarm = make_swarm(2, poll=0.05)
+    # Different bases: they stay, which they would not if they were merged.
+    models = [with_lora(1, bert(1)), with_lora(2, bert(2))]
+    before = [tensors(model) for model in models]
+    options = {} if mode is None else {"hfMode": mode}
+    calls = [make(swarm, i, models[i], **options) for i in range(2)]
+    together(*[trainer(models[i], calls[i], samples(i), tmp_path / str(i)).train for i in range(2)])
+    merged = {tensor["name"] for tensor in swarm.log[0][2]["tensors"]}
+    assert merged
+    assert all("lora_" in name or "classifier" in name for name in merged)
+    one, two = tensors(models[0]), tensors(models[1])
+    for name in one:
+        if name in merged:
+            # Installed in the model, which the original's loading misses.
+            assert torch.equal(one[name], two[name]), name
+            assert not torch.equal(one[name], before[0][name]), name
+        else:
+            assert torch.equal(one[name], before[0][name]), name
+            assert torch.equal(two[name], before[1][name]), name
+
+
+def test_full_merges_the_base_too(make_swarm: MakeSwarm) -> None:
+    swarm = make_swarm(1)
+    model = with_lora(1)
+    make(swarm, 0, model, hfMode="full").on_train_begin(None, None, transformers.TrainerControl())
+    assert len(swarm.log[0][2]["tensors"]) == len(model.state_dict())
+
+
+def test_steps_are_those_of_the_optimizer(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(1)
+    model = bert(1)
+    callback = make(swarm, 0, model, syncFrequency=1)
+    trainer(model, callback, samples(1), tmp_path, gradient_accumulation_steps=2).train()
+    # 2 epochs of 4 batches make 4 steps: a merge at the begin, one after each, and the last.
+    assert callback.round == 6
+
+
+def test_trainer_stops_when_the_swarm_is_over(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    swarm = make_swarm(1)
+    model = bert(1)
+    callback = make(swarm, 0, model, syncFrequency=3)
+    swarm.over = True
+    stopped = trainer(model, callback, samples(1), tmp_path)
+    stopped.train()
+    assert stopped.state.global_step == 1
+    assert callback.isSwarmTrainingOver
+
+
+def test_loss_is_the_models_own(make_swarm: MakeSwarm, tmp_path: pathlib.Path) -> None:
+    model, data = bert(1), samples(3, 6)
+    # A dataset is batched as the Trainer batches it.
+    callback = make(make_swarm(1), 0, model, tmp_path / "m", adsValData=Samples(data), adsValBatchSize=4)
+    callback.on_train_begin(None, None, transformers.TrainerControl())
+    batch = transformers.default_data_collator(data)
+    with torch.no_grad():
+        want = float(model.eval()(**batch).loss)
+    assert events(tmp_path / "m")[-1]["loss"] == pytest.approx(want, rel=1e-5)
+
+
+class Samples(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.rows[index]
+
+
+@pytest.mark.parametrize(
+    ("model", "kwargs", "text"),
+    [
+        (lambda: bert(0), {"hfMode": "peft"}, "hfMode: 'peft', but the model has no adapters"),
+        (lambda: bert(0), {"hfMode": "lora"}, "hfMode: 'lora' is not allowed .*full, peft"),
+        (lambda: bert(0), {"ml_platform": "KERAS"}, "ml_platform: 'KERAS' does not fit .*swarmlearning.tf"),
+        (lambda: None, {}, "model: NoneType"),
+    ],
+)
+def test_wrong_parameters(
+    monkeypatch: pytest.MonkeyPatch, model: Callable[[], Any], kwargs: dict[str, Any], text: str
+) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    with pytest.raises(errors.SwarmError, match=text):
+        SwarmCallback(1, 1, model=model(), **kwargs)
+
+
+def test_another_model_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("SWARM_LOOPBACK", "true")
+    with pytest.raises(errors.ModelChangedError, match="another model than the SwarmCallback was given"):
+        trainer(bert(1), SwarmCallback(1, 1, model=bert(1)), samples(1), tmp_path).train()
+
+
+def test_validation_data_without_labels(make_swarm: MakeSwarm) -> None:
+    data = torch.utils.data.DataLoader([{"input_ids": torch.zeros(6, dtype=torch.int64)}], batch_size=1)
+    callback = make(make_swarm(1), 0, bert(1), adsValData=data)
+    with pytest.raises(errors.SwarmError, match="adsValData has no labels"):
+        callback.on_train_begin(None, None, transformers.TrainerControl())
