@@ -158,12 +158,15 @@ def split(example: str, shards: pathlib.Path, peers: int) -> None:
 
 
 def local_run(
-    binaries: pathlib.Path, work: pathlib.Path, example: str, platform: str, peers: int, *more: str
+    binaries: pathlib.Path, work: pathlib.Path, example: str, platform: str, peers: int, *more: str, data: str = ""
 ) -> tuple[dict[str, Any], str]:
-    """Split an example's data and run it with swarmctl local run --baseline; give the summary and what it printed."""
+    """Split an example's data and run it with swarmctl local run --baseline; give the summary and what it printed.
+
+    data is the example whose data it is, if it is another one's.
+    """
     source = ROOT / "examples" / example
     shards, out = work / "shards", work / "out"
-    split(example, shards, peers)
+    split(data or example, shards, peers)
     run = [str(binaries / "swarmctl"), "local", "run", "--peers", str(peers), "--platform", platform,
            "--python", sys.executable, "--model-dir", str(source), "--model-program", "train.py",
            "--data-dir", f"{shards}/{{peer}}", "--out", str(out), "--timeout", "5m", "--baseline", *more]  # fmt: skip

@@ -3,6 +3,7 @@
     from swarmlearning.pyt import SwarmCallback      # PyTorch
     from swarmlearning.tf import SwarmCallback       # Keras
     from swarmlearning.hf_transformers import SwarmCallback  # transformers.Trainer
+    from swarmlearning.sklearn import SwarmCallback  # estimators with coefficients
     from swarmlearning.arrays import SwarmCallback   # a dict of numpy arrays
 
 No framework is imported before its module is.

@@ -24,6 +24,7 @@ _MODULES = {
     "PYTORCH": "swarmlearning.pyt",
     "KERAS": "swarmlearning.tf",
     "HF_TRANSFORMER": "swarmlearning.hf_transformers",
+    "SKLEARN": "swarmlearning.sklearn",
     "NUMPY": "swarmlearning.arrays",
 }
 _PLATFORMS = {**{name: name for name in _MODULES}, "PYT": "PYTORCH", "TENSORFLOW": "KERAS"}

@@ -42,6 +42,7 @@ class SwarmCallback(Attributes):
     """
 
     ml_platform = "NUMPY"
+    _framework = "numpy"
 
     def __init__(
         self, syncFrequency: Any, minPeers: Any, trainingContract: Any = DEFAULT_CONTRACT, **kwargs: Any
@@ -69,7 +70,7 @@ class SwarmCallback(Attributes):
                 "useAdaptiveSync: with overlap a program can not measure the merged model itself", "give evaluate too"
             )
         self._model = _Dict(get, put, evaluate, local, keep=self._mu > 0)
-        self._engine = Engine(params, self._model, "numpy", logger)
+        self._engine = Engine(params, self._model, self._framework, logger)
 
     def fedprox_gradients(self) -> dict[str, Array]:
         """Give fedProxMu · (w - w_merged) for each merged array of floats, to be added to the loss's gradients.

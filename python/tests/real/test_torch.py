@@ -132,6 +132,14 @@ def test_digits_example(swarm_binaries: pathlib.Path, tmp_path: pathlib.Path) ->
     assert (tmp_path / "out" / "sl-0" / "model.pt").stat().st_size > 0
 
 
+def test_sklearn_example(swarm_binaries: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("sklearn")
+    summary, _ = local_run(swarm_binaries, tmp_path, "digits-sklearn", "PYT", 3, data="digits-pyt")
+    assert summary["models_equal"]
+    assert all(peer["swarm_accuracy"] > 0.85 for peer in summary["peers"])
+    assert all(peer["local_accuracy"] < 0.7 for peer in summary["peers"])
+
+
 def test_personal_example(swarm_binaries: pathlib.Path, tmp_path: pathlib.Path) -> None:
     source, out = ROOT / "examples" / "personal-pyt", tmp_path / "out"
     run = [str(swarm_binaries / "swarmctl"), "local", "run", "--peers", "3", "--platform", "PYT", "--python",
