@@ -8,20 +8,24 @@ import (
 	"testing"
 )
 
-var sequentialList = regexp.MustCompile(`(?m)^sequential=\(([^)]*)\)`)
+// packageLists are the lists of packages in scripts/test.
+var packageLists = regexp.MustCompile(`(?m)^(longest|sequential)=\(([^)]*)\)`)
 
 // checkSequential holds that the packages that scripts/test runs without the race detector need none: neither their code nor their
 // tests start a goroutine or use unsafe pointers.
 func checkSequential(r *repo) (found []violation) {
-	list := sequentialList.FindStringSubmatch(r.files["scripts/test"].text)
-	if list == nil {
-		return []violation{{"scripts/test", "has no list of packages that start no goroutine"}}
-	}
-	names := strings.Fields(list[1])
-	for _, name := range names {
-		if !r.has(name) {
-			found = append(found, violation{name, "is listed in scripts/test as starting no goroutine but does not exist"})
+	lists := map[string][]string{}
+	for _, m := range packageLists.FindAllStringSubmatch(r.files["scripts/test"].text, -1) {
+		lists[m[1]] = strings.Fields(m[2])
+		for _, name := range lists[m[1]] {
+			if !r.has(name) {
+				found = append(found, violation{name, "is listed in scripts/test but does not exist"})
+			}
 		}
+	}
+	names := lists["sequential"]
+	if len(names) == 0 || len(lists["longest"]) == 0 {
+		found = append(found, violation{"scripts/test", "has no list of the longest packages, or of those that start no goroutine"})
 	}
 	for _, p := range r.packages {
 		if !slices.Contains(names, p.name) {
