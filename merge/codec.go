@@ -150,9 +150,9 @@ func (c *Codec) Decode(leaf int, y, code []byte) error {
 	return nil
 }
 
-// Travel makes of the leaf x, in place, what others have of it: its code, which
+// RoundTrip makes of the leaf x, in place, what others have of it: its code, which
 // it leaves in code, decoded. Doing so twice gives the same bytes as once.
-func (c *Codec) Travel(leaf int, code, x, base []byte) error {
+func (c *Codec) RoundTrip(leaf int, code, x, base []byte) error {
 	if err := c.Encode(leaf, code, x, base); err != nil {
 		return err
 	}

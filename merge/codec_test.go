@@ -51,7 +51,7 @@ func TestWireVectors(t *testing.T) {
 		code := make([]byte, 2*n)
 		for leaf, c := 0, codec(t, wire, l); leaf < l.Leaves(); leaf++ {
 			at := l.LeafOffset(leaf) / 2
-			if err := c.Travel(leaf, code[at:at+int64(c.Len(leaf))], leafOf(l, leaf, x), leafOf(l, leaf, base)); err != nil {
+			if err := c.RoundTrip(leaf, code[at:at+int64(c.Len(leaf))], leafOf(l, leaf, x), leafOf(l, leaf, base)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,7 +111,7 @@ func TestOnlyFloat32IsShortened(t *testing.T) {
 			if copies != len(code) {
 				t.Errorf("leaf %d: %d bytes travel, want %d", leaf, len(code), copies)
 			}
-			if err := c.Travel(leaf, code, x, base); err != nil {
+			if err := c.RoundTrip(leaf, code, x, base); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(x, want) {

@@ -40,7 +40,7 @@ func FuzzMethods(f *testing.F) {
 			}
 			for e, v := range unflat(l, got) {
 				low, high := 0.0, 0.0 // normclip starts at 0
-				if !m.Bounds() {
+				if !m.BoundsNorms() {
 					low, high = math.Inf(1), math.Inf(-1)
 				}
 				for i := range xs {

@@ -87,7 +87,7 @@ func (m *Method) NewMerger(l *Layout, in Contributors) (*Merger, error) {
 	if least := m.LeastContributors(); n < least {
 		return nil, fmt.Errorf("%w: %s needs %d, there are %d", ErrContributors, m, least, n)
 	}
-	if !m.spec.bounds {
+	if !m.spec.boundsNorms {
 		in.Factors = nil
 	} else if len(in.Factors) != n || slices.ContainsFunc(in.Factors, func(f float64) bool { return !(f > 0 && f <= 1) }) {
 		return nil, fmt.Errorf("%w: %s needs a factor above 0 and up to 1 for each of %d", ErrContributors, m, n)

@@ -41,10 +41,10 @@ type spec struct {
 	params []param
 	least  func(values) int // participants of weight > 0 that it needs; nil: one
 
-	distances bool // needs Contributors.Distances
-	bounds    bool // needs Contributors.Factors
-	base      bool // reads the last committed model
-	slots     int  // values of optimiser state per float element
+	distances   bool // needs Contributors.Distances
+	boundsNorms bool // needs Contributors.Factors
+	base        bool // reads the last committed model
+	slots       int  // values of optimiser state per float element
 
 	// leaf returns the function that merges a leaf, for contributors that
 	// NewMerger has checked.
@@ -257,9 +257,9 @@ func (m *Method) LeastContributors() int {
 // models are needed before the first leaf can be merged.
 func (m *Method) Distances() bool { return m.spec.distances }
 
-// Bounds reports whether the contributors' update norms must be declared and
+// BoundsNorms reports whether the contributors' update norms must be declared and
 // bounded by Factors.
-func (m *Method) Bounds() bool { return m.spec.bounds }
+func (m *Method) BoundsNorms() bool { return m.spec.boundsNorms }
 
 // UsesBase reports whether the method reads the last committed model, if there
 // is one.

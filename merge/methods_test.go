@@ -136,7 +136,7 @@ func checkWires(t *testing.T, text string, m *merge.Method) {
 			t.Fatalf("%q: %q with wire %q gives %v, %v", text, m, wire, other, err)
 		}
 		if other.Name() != m.Name() || other.LeastContributors() != m.LeastContributors() || other.Distances() != m.Distances() ||
-			other.Bounds() != m.Bounds() || other.UsesBase() != m.UsesBase() {
+			other.BoundsNorms() != m.BoundsNorms() || other.UsesBase() != m.UsesBase() {
 			t.Fatalf("%q: %q is another method than %q", text, other, m)
 		}
 	}
@@ -167,7 +167,7 @@ func TestWhatMethodsNeed(t *testing.T) {
 	}
 	for name, w := range want {
 		m := parse(t, name)
-		got := needs{m.LeastContributors(), m.Distances(), m.Bounds(), m.UsesBase(), m.StateBytes(l)}
+		got := needs{m.LeastContributors(), m.Distances(), m.BoundsNorms(), m.UsesBase(), m.StateBytes(l)}
 		if d := cmp.Diff(got, w); d != "" {
 			t.Errorf("%s: got, want:\n%s", name, d)
 		}

@@ -15,8 +15,8 @@ var normClip = spec{
 		{name: "factor", initial: 1.5, max: 1e6, above: true, doc: "bound on an update's norm, in weighted medians of all norms"},
 		{name: "cap", max: 1e300, doc: "fixed bound on an update's norm in place of factor; 0: none"},
 	},
-	bounds: true,
-	base:   true,
+	boundsNorms: true,
+	base:        true,
 	leaf: func(_ values, in Contributors) leafFunc {
 		total := float64(weightSum(in.Weights))
 		c := &combination{weights: in.Weights, shares: make([]float64, len(in.Weights)), centre: -1}
@@ -49,7 +49,7 @@ const leastFactor = 0x1p-1022
 // factor times the weighted median of the norms. A norm that is negative or not
 // a number counts as infinite. It returns nil for a method without bounds.
 func (m *Method) Factors(weights []uint32, norms []float64) []float64 {
-	if !m.spec.bounds || len(weights) != len(norms) {
+	if !m.spec.boundsNorms || len(weights) != len(norms) {
 		return nil
 	}
 	sane := slices.Clone(norms)

@@ -28,7 +28,7 @@ func UpdateNorm(m *Method, l *Layout, source, base io.ReaderAt) (float64, error)
 				return 0, fmt.Errorf("read the committed model: %w", err)
 			}
 			if codec != nil {
-				if err := codec.Travel(leaf, code[:codec.Len(leaf)], x[:n], from); err != nil {
+				if err := codec.RoundTrip(leaf, code[:codec.Len(leaf)], x[:n], from); err != nil {
 					return 0, err
 				}
 			}

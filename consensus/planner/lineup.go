@@ -71,7 +71,7 @@ func (l *lineup) judgeClosed(p *peer) {
 	}
 	if r := report.Ready; r != nil {
 		// A norm counts from a model: one from before the last commit says nothing of now.
-		p.heard = l.facts.method == nil || !l.facts.method.Bounds() || l.facts.onBase(r)
+		p.heard = l.facts.method == nil || !l.facts.method.BoundsNorms() || l.facts.onBase(r)
 		p.seq, p.weight, p.norm = max(r.Seq, p.seq), r.Weight, r.UpdateNorm
 		if p.session.CheckinMode == state.CheckinActive {
 			p.ready = l.facts.onBase(r)
@@ -80,7 +80,7 @@ func (l *lineup) judgeClosed(p *peer) {
 	if p.session.CheckinMode == state.CheckinInactive {
 		p.weight = 0
 	}
-	if !p.heard && p.weight > 0 && l.facts.method != nil && l.facts.method.Bounds() {
+	if !p.heard && p.weight > 0 && l.facts.method != nil && l.facts.method.BoundsNorms() {
 		p.ready = false // how much it would change the model is not known
 	}
 }
@@ -108,7 +108,7 @@ func (l *lineup) fit(parts []state.Participant) []state.Participant {
 	if l.facts.c.Rules != nil {
 		ppm = l.facts.c.Rules.WeightCapPPM
 	}
-	bounds := l.facts.method != nil && l.facts.method.Bounds()
+	bounds := l.facts.method != nil && l.facts.method.BoundsNorms()
 	if ppm == 0 && !bounds {
 		return parts
 	}

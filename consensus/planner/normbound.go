@@ -14,7 +14,7 @@ const normTolerance = 1e-3
 // the declaration is its own word, unless that would be half of the participants, or more. Empty for methods that bound
 // nothing.
 func (co *comparison) overstep(done map[string]Report) verdict {
-	if co.facts.method == nil || !co.facts.method.Bounds() {
+	if co.facts.method == nil || !co.facts.method.BoundsNorms() {
 		return verdict{}
 	}
 	parts := co.facts.c.Plan.Participants

@@ -93,10 +93,10 @@ func (x *Exchanger) Merge(ctx context.Context, job session.Job) (*round.Done, *r
 	return done, nil
 }
 
-// Vouch implements session.Exchange.
-func (x *Exchanger) Vouch(job session.Job) *round.Failed {
+// VerifySeals implements session.Exchange.
+func (x *Exchanger) VerifySeals(job session.Job) *round.Failed {
 	p := job.Plan
-	if err := x.Hub.Vouch(job.Contract, p.Run, p.Round, p.Attempt); err != nil {
+	if err := x.Hub.VerifySeals(job.Contract, p.Run, p.Round, p.Attempt); err != nil {
 		return failed(context.Background(), p, err)
 	}
 	return nil

@@ -30,7 +30,7 @@ func (at *attempts) askedLocked(ask round.Asked) {
 	a.asked = true
 	e, done, job := s.engine, a.done, a.job
 	s.lifecycle.spawnLocked(func() {
-		failed := e.cfg.Exchange.Vouch(job)
+		failed := e.cfg.Exchange.VerifySeals(job)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if at.newest.done != done { // it is decided

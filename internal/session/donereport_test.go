@@ -52,8 +52,8 @@ func TestAllIsSaidWhenAsked(t *testing.T) {
 		w.mu.Unlock()
 		for range 2 { // it is told until the attempt is decided
 			time.Sleep(time.Second + time.Millisecond)
-			if d := w.said().Done; len(d.ShardDigests) != 1 || len(d.Seals) != 1 || len(d.Claims) != 1 || w.vouched != 1 {
-				t.Errorf("a heartbeat after the question, and %d looks at seals, the report says %v", w.vouched, d)
+			if d := w.said().Done; len(d.ShardDigests) != 1 || len(d.Seals) != 1 || len(d.Claims) != 1 || w.verified != 1 {
+				t.Errorf("a heartbeat after the question, and %d looks at seals, the report says %v", w.verified, d)
 			}
 		}
 		w.mu.Lock()
@@ -72,7 +72,7 @@ func TestNobodyClaimsWhatNoOwnerSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, asks := newSwarm(), true
 		telling(w, &asks)
-		w.vouchFn = func(job session.Job) *round.Failed {
+		w.verifySealsFn = func(job session.Job) *round.Failed {
 			return &round.Failed{Round: job.Plan.Round, Attempt: job.Plan.Attempt, Blamed: "other", Reason: "its node key has not signed its seal"}
 		}
 		e, id, _ := start(t, w)
@@ -96,7 +96,7 @@ func TestWitnessesSayAllAtOnce(t *testing.T) {
 		got := syncCall(t, e, id, 1)
 		w.update(func(v *round.View) { plan(v, 1, 1, 1); v.Plan.Witnesses = 2 })
 		synctest.Wait()
-		if d := w.said().Done; len(d.ShardDigests) != 1 || len(d.Claims) != 1 || w.vouched != 0 {
+		if d := w.said().Done; len(d.ShardDigests) != 1 || len(d.Claims) != 1 || w.verified != 0 {
 			t.Errorf("report says %v", d)
 		}
 		w.update(func(v *round.View) { v.Run = 2 })

@@ -34,7 +34,7 @@ type norms struct {
 // known. A method that does not bound updates needs none.
 func (n *norms) normLocked(of measured) (float64, bool) {
 	s := n.s
-	if !s.model.form.Method.Bounds() || of.closed && s.program.closedWeight() == 0 {
+	if !s.model.form.Method.BoundsNorms() || of.closed && s.program.closedWeight() == 0 {
 		return 0, true
 	}
 	return n.value, n.known && n.of == of

@@ -61,9 +61,9 @@ type Exchange interface {
 	Merge(ctx context.Context, job Job) (*round.Done, *round.Failed)
 	// Planned names what a signature for one of the plan's attempts covers, besides the attempt's number.
 	Planned(job Job) string
-	// Vouch verifies what owners have signed of the newest attempt, which Merge has reported as a success: that can be reported then.
+	// VerifySeals verifies what owners have signed of the newest attempt, which Merge has reported as a success: that can be reported then.
 	// It returns the report of failure if it does not hold, and else nil.
-	Vouch(job Job) *round.Failed
+	VerifySeals(job Job) *round.Failed
 	// Forget drops what is kept of a contract's attempts, scratch files included, when none of them runs.
 	Forget(contract string)
 	// Fetch reads a committed model, and behind it the state that belongs to it, from a node that holds both into dst: so many bytes in

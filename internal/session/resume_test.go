@@ -196,7 +196,7 @@ func (n *incarnation) Forget(string)              {}
 func (n *incarnation) SentBytes() uint64          { return 0 }
 func (n *incarnation) Planned(session.Job) string { return "plan" }
 
-func (n *incarnation) Vouch(job session.Job) *round.Failed { return n.w.Vouch(job) }
+func (n *incarnation) VerifySeals(job session.Job) *round.Failed { return n.w.VerifySeals(job) }
 
 func (n *incarnation) Merge(ctx context.Context, job session.Job) (*round.Done, *round.Failed) {
 	n.signs([2]uint64{job.Plan.Round, job.Plan.Attempt})

@@ -66,22 +66,22 @@ type swarm struct {
 	signed  int
 	removed bool // no SN knows the contract any more
 
-	modelDir   string
-	scratchDir string
-	timeouts   session.Timeouts
-	trust      *trust.Guard
-	method     string // that the program asks for; start's default is the mean
-	opened     *round.Open
-	slowOpen   time.Duration // how long the answer to Open takes
-	compare    func(same func(*round.View) bool)
-	mergeFn    func(ctx context.Context, job session.Job) (*round.Done, *round.Failed)
-	closeFn    func(ctx context.Context) error
-	endFn      func(ctx context.Context) error
-	answerFn   func(r *round.Report) round.Answer  // with mu held
-	vouchFn    func(job session.Job) *round.Failed // likewise
-	vouched    int
-	returned   int      // merges that have returned
-	forgotten  []string // what was dropped of contracts, and when
+	modelDir      string
+	scratchDir    string
+	timeouts      session.Timeouts
+	trust         *trust.Guard
+	method        string // that the program asks for; start's default is the mean
+	opened        *round.Open
+	slowOpen      time.Duration // how long the answer to Open takes
+	compare       func(same func(*round.View) bool)
+	mergeFn       func(ctx context.Context, job session.Job) (*round.Done, *round.Failed)
+	closeFn       func(ctx context.Context) error
+	endFn         func(ctx context.Context) error
+	answerFn      func(r *round.Report) round.Answer  // with mu held
+	verifySealsFn func(job session.Job) *round.Failed // likewise
+	verified      int
+	returned      int      // merges that have returned
+	forgotten     []string // what was dropped of contracts, and when
 }
 
 func newSwarm() *swarm {
@@ -183,12 +183,12 @@ func (w *swarm) Report(_ context.Context, r *round.Report) (round.Answer, error)
 	return round.Answer{}, nil
 }
 
-func (w *swarm) Vouch(job session.Job) *round.Failed {
+func (w *swarm) VerifySeals(job session.Job) *round.Failed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.vouched++
-	if w.vouchFn != nil {
-		return w.vouchFn(job)
+	w.verified++
+	if w.verifySealsFn != nil {
+		return w.verifySealsFn(job)
 	}
 	return nil
 }

@@ -11,27 +11,27 @@ import (
 
 // accumulator merges what this node owns, and what it witnesses, from all contributions.
 type accumulator struct {
-	plan     *assignment
-	life     *lifetime
-	progress *progress
-	store    *store
-	codec    *leafio.Codec
-	collect  *collector
-	signer   signer
-	spool    func(int64) (Spool, error)
-	given    leafset.Bitmap // leaves of the task merged before this attempt: no contribution is needed
-	spare    []byte         // room for a merged leaf
+	plan      *assignment
+	lifecycle *lifecycle
+	progress  *progress
+	store     *store
+	codec     *leafio.Codec
+	collect   *collector
+	signer    signer
+	spool     func(int64) (Spool, error)
+	given     leafset.Bitmap // leaves of the task merged before this attempt: no contribution is needed
+	spare     []byte         // room for a merged leaf
 }
 
 // run merges the task, and ends the attempt if it can't.
 func (a *accumulator) run() {
-	defer a.collect.work.rests()
+	defer a.collect.work.idle()
 	if done, _ := a.progress.finished(a.plan.task()); done {
 		return
 	}
 	err := a.progress.openFiles(a.plan, a.spool)
 	if err != nil {
-		a.life.fail(a.plan.Self, err.Error(), err)
+		a.lifecycle.fail(a.plan.Self, err.Error(), err)
 		return
 	}
 	a.spare = leafio.Room(a.plan.Layout)
@@ -57,11 +57,11 @@ func (a *accumulator) failed(err error) {
 	switch {
 	case errors.Is(err, errEnded):
 	case !errors.As(err, &fault) && errors.As(err, &nf) && nf.Contributor >= 0:
-		a.life.fail(a.plan.who[nf.Contributor], nf.Error(), err)
+		a.lifecycle.fail(a.plan.contributors[nf.Contributor], nf.Error(), err)
 	case errors.As(err, &who):
-		a.life.fail(who.participant, who.cause.Error(), who.cause)
+		a.lifecycle.fail(who.participant, who.cause.Error(), who.cause)
 	default:
-		a.life.failFor(a.plan.Self, wire.Brief(err), err)
+		a.lifecycle.failFor(a.plan.Self, wire.Brief(err), err)
 	}
 }
 
@@ -91,10 +91,10 @@ func (a *accumulator) leaves() error {
 			if err := m.Leaf(leaf, dst, a.collect.sources, base); err != nil {
 				return err
 			}
-			if a.progress.squares != nil && a.plan.mine(leaf) {
+			if a.progress.squares != nil && a.plan.isLocal(leaf) {
 				squares = a.collect.squares(leaf, base)
 			}
-			a.collect.giveBack()
+			a.collect.release()
 			return nil
 		}
 		d, err := a.merge(leaf, fill)
@@ -107,7 +107,7 @@ func (a *accumulator) leaves() error {
 			return err
 		}
 		for s, v := range squares {
-			a.progress.squares[a.plan.who[s]] += v
+			a.progress.squares[a.plan.contributors[s]] += v
 		}
 		a.progress.add(a.plan, leaf, d) // only now: what was lent was whole
 	}

@@ -11,14 +11,14 @@ import (
 // and does not change.
 type assignment struct {
 	Attempt
-	digest  merge.Digest // of what all attempts with these participants have in common
-	method  *merge.Method
-	who     []int          // contributors by plan index: participants of weight above 0
-	weights []uint32       // theirs
-	owned   []leafset.Runs // by participant
-	tasks   []leafset.Runs // by participant: the leaves that it merges, as owner and as witness; contributors send it these
-	shards  [][]int        // by participant: the owners whose shards these are, ascending
-	owners  []int32        // by leaf: its owner; nil without witnesses
+	digest       merge.Digest // of what all attempts with these participants have in common
+	method       *merge.Method
+	contributors []int          // contributors by plan index: participants of weight above 0
+	weights      []uint32       // theirs
+	owned        []leafset.Runs // by participant
+	tasks        []leafset.Runs // by participant: the leaves that it merges, as owner and as witness; contributors send it these
+	shards       [][]int        // by participant: the owners whose shards these are, ascending
+	owners       []int32        // by leaf: its owner; nil without witnesses
 }
 
 // newAssignment checks the attempt and works out what its method asks.
@@ -31,7 +31,7 @@ func newAssignment(a Attempt) (*assignment, error) {
 	for i, p := range a.Participants {
 		x.owned = append(x.owned, p.runs())
 		if p.Weight > 0 {
-			x.who = append(x.who, i)
+			x.contributors = append(x.contributors, i)
 			x.weights = append(x.weights, p.Weight)
 		}
 	}
@@ -54,8 +54,8 @@ func newAssignment(a Attempt) (*assignment, error) {
 	return x, nil
 }
 
-// own returns what this node owns.
-func (a assignment) own() leafset.Runs { return a.owned[a.Self] }
+// localRuns returns what this node owns.
+func (a assignment) localRuns() leafset.Runs { return a.owned[a.Self] }
 
 // task returns what this node merges: its own shard, and those that it witnesses.
 func (a assignment) task() leafset.Runs { return a.tasks[a.Self] }
@@ -71,12 +71,12 @@ func (a assignment) ownerOf(leaf int) int {
 	return int(a.owners[leaf])
 }
 
-// mine reports whether a leaf of the task is of the own shard.
-func (a assignment) mine(leaf int) bool { return a.ownerOf(leaf) == a.Self }
+// isLocal reports whether a leaf of the task is of the own shard.
+func (a assignment) isLocal(leaf int) bool { return a.ownerOf(leaf) == a.Self }
 
 // others returns the contributors but this node.
 func (a assignment) others() []int {
-	return slices.DeleteFunc(slices.Clone(a.who), func(i int) bool { return i == a.Self })
+	return slices.DeleteFunc(slices.Clone(a.contributors), func(i int) bool { return i == a.Self })
 }
 
 // node returns the name of a participant's node.
@@ -88,8 +88,8 @@ func (a assignment) stepping() bool { return a.method.StateBytes(a.Layout) > 0 }
 // merger returns one for the contributors; distances are nil if the method needs none.
 func (a assignment) merger(distances []float64) (*merge.Merger, error) {
 	in := merge.Contributors{Weights: a.weights, Distances: distances}
-	if a.method.Bounds() {
-		for _, i := range a.who {
+	if a.method.BoundsNorms() {
+		for _, i := range a.contributors {
 			in.Factors = append(in.Factors, a.Participants[i].Factor)
 		}
 	}

@@ -133,9 +133,9 @@ type Config struct {
 	ParkTime     time.Duration // how long a stream may wait for its plan; 2 s
 	Grace        time.Duration // how long a failing side tries to say why, and takes what is on its way; 1 s
 	// Sign signs a message by this node's key, and Verify holds a signature to the key that a stream to the participant has proven.
-	Sign     func(msg []byte) ([]byte, error)
-	Verify   func(node string, msg, sig []byte) error
-	Patience time.Duration // how long a contributor is held back for another before Slots.Spill is used; 250 ms
+	Sign       func(msg []byte) ([]byte, error)
+	Verify     func(node string, msg, sig []byte) error
+	SpillAfter time.Duration // how long a contributor is held back for another before Slots.Spill is used; 250 ms
 }
 
 func (c Config) withDefaults() Config {
@@ -148,8 +148,8 @@ func (c Config) withDefaults() Config {
 	if c.Grace <= 0 {
 		c.Grace = time.Second
 	}
-	if c.Patience <= 0 {
-		c.Patience = 250 * time.Millisecond
+	if c.SpillAfter <= 0 {
+		c.SpillAfter = 250 * time.Millisecond
 	}
 	return c
 }
@@ -213,7 +213,7 @@ func (a Attempt) checkMethod(m *merge.Method, contributors, owners int) error {
 	}
 	for i, p := range a.Participants {
 		switch {
-		case !m.Bounds() && p.Factor != 0, m.Bounds() && p.Weight > 0 && !(p.Factor > 0 && p.Factor <= 1):
+		case !m.BoundsNorms() && p.Factor != 0, m.BoundsNorms() && p.Weight > 0 && !(p.Factor > 0 && p.Factor <= 1):
 			return fmt.Errorf("%w: participant %d has the factor %g for %s", ErrPlan, i, p.Factor, m)
 		}
 	}

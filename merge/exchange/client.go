@@ -12,12 +12,12 @@ import (
 
 // client is this node's dialogue with the owner j: own slices out, merged leaves in, both at once.
 type client struct {
-	plan  *assignment
-	j     int // the owner
-	life  *lifetime
-	dial  *dialer
-	fetch *fetcher
-	send  *contribution
+	plan      *assignment
+	j         int // the owner
+	lifecycle *lifecycle
+	dial      *dialer
+	fetch     *fetcher
+	send      *contribution
 }
 
 // run talks to the owner, on another stream if one can't be used.
@@ -25,25 +25,25 @@ func (c *client) run() {
 	var first time.Time // when there was a stream for the first time
 	for {
 		conn, reused, err := c.dial.open(c.j)
-		if c.life.ctx.Err() != nil {
+		if c.lifecycle.ctx.Err() != nil {
 			if conn != nil {
 				conn.Reset()
 			}
 			return
 		}
 		if err != nil {
-			c.life.fail(c.j, "dial: "+wire.Brief(err), err)
+			c.lifecycle.fail(c.j, "dial: "+wire.Brief(err), err)
 			return
 		}
 		if first.IsZero() {
 			first = time.Now()
 		}
-		if !c.life.attach(c.j, conn) {
+		if !c.lifecycle.attach(c.j, conn) {
 			conn.Reset()
 			return
 		}
-		again := c.converse(&clientStream{Conn: conn, j: c.j, reused: reused, have: c.fetch.progress.merged.Held(c.plan.owned[c.j])})
-		c.life.detach(conn)
+		again := c.converse(&clientStream{Conn: conn, j: c.j, reused: reused, have: c.fetch.progress.merged.Bitmap(c.plan.owned[c.j])})
+		c.lifecycle.detach(conn)
 		if !again {
 			return
 		}
@@ -51,7 +51,7 @@ func (c *client) run() {
 			continue
 		}
 		if c.dial.tooLate(first) {
-			c.life.fail(c.j, "has no plan for this attempt", nil)
+			c.lifecycle.fail(c.j, "has no plan for this attempt", nil)
 			return
 		}
 		if !c.dial.pause() { // An owner that refuses without parking the stream must not keep this node dialling.
@@ -84,18 +84,18 @@ func (c *client) converse(s *clientStream) (again bool) {
 		return true
 	}
 	if err != nil {
-		c.life.failFor(c.j, "sends no more: "+wire.Brief(err), err)
+		c.lifecycle.failFor(c.j, "sends no more: "+wire.Brief(err), err)
 		_ = <-sent // a consequence
 	} else if err = <-sent; err != nil {
-		c.life.failFor(c.j, "takes no more: "+wire.Brief(err), err)
+		c.lifecycle.failFor(c.j, "takes no more: "+wire.Brief(err), err)
 	}
-	if err == nil && c.life.ctx.Err() == nil {
+	if err == nil && c.lifecycle.ctx.Err() == nil {
 		s.NoDeadline()
-		c.life.detach(s.Conn)
+		c.lifecycle.detach(s.Conn)
 		c.dial.keep(c.j, s.Conn)
 		return false
 	}
-	c.life.tell(s.Conn)
+	c.lifecycle.sendFailure(s.Conn)
 	s.Drain()
 	s.Close()
 	return false
@@ -103,20 +103,20 @@ func (c *client) converse(s *clientStream) (again bool) {
 
 // fetcher is the receiving half: it reads merged leaves into the slot.
 type fetcher struct {
-	plan     *assignment
-	life     *lifetime
-	judge    *judge
-	codec    *leafio.Codec
-	progress *progress
-	store    *store
-	sealing  *sealing
+	plan      *assignment
+	lifecycle *lifecycle
+	judge     *judge
+	codec     *leafio.Codec
+	progress  *progress
+	store     *store
+	sealing   *sealing
 }
 
 // receive reads all that the owner gives. It has failed the attempt itself where more is known than an error says.
 func (f *fetcher) receive(s *clientStream, need chan<- leafset.Bitmap) (again bool, err error) {
 	h, err := s.Next(true)
 	if err != nil {
-		return s.reused && f.life.ctx.Err() == nil, err
+		return s.reused && f.lifecycle.ctx.Err() == nil, err
 	}
 	if h.Kind == wire.KindFail {
 		return f.refused(s, h)
@@ -174,7 +174,7 @@ func (f *fetcher) expect(s *clientStream, want wire.Header) error {
 			f.judge.failed(s.j, s.Conn, h)
 			return wire.ErrFrame
 		default:
-			return f.judge.strange(s.j, h)
+			return f.judge.unexpected(s.j, h)
 		}
 	}
 }
@@ -205,10 +205,10 @@ func (f *fetcher) sums(s *clientStream) error {
 	if f.progress.distances == nil {
 		return nil
 	}
-	if err := f.expect(s, wire.SumsHeader(len(f.plan.who))); err != nil {
+	if err := f.expect(s, wire.SumsHeader(len(f.plan.contributors))); err != nil {
 		return err
 	}
-	share, err := wire.ReadShare(s, len(f.plan.who))
+	share, err := wire.ReadShare(s, len(f.plan.contributors))
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (f *fetcher) seal(s *clientStream) error {
 		return err
 	}
 	if bad := (*badSeal)(nil); errors.As(f.sealing.take(s.j, seal), &bad) {
-		f.life.fail(s.j, bad.reason, bad.cause)
+		f.lifecycle.fail(s.j, bad.reason, bad.cause)
 		return errSeal
 	}
 	return nil

@@ -51,13 +51,13 @@ func TestNoLeafInTurnOnceOver(t *testing.T) {
 		"stream is gone":  {ctx: t.Context(), quit: closed, taken: schedule.Writers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &turns{plan: &assignment{Attempt: Attempt{Participants: make([]Participant, 2)}}, ctx: c.ctx, sched: schedule.New(time.Hour)}
+			r := &sendScheduler{plan: &assignment{Attempt: Attempt{Participants: make([]Participant, 2)}}, ctx: c.ctx, sched: schedule.New(time.Hour)}
 			var taken []*schedule.Turn
 			for range c.taken {
 				taken = append(taken, r.sched.Ask(schedule.Rank{}))
 			}
 			for range 100 {
-				err := r.inTurn(wire.NewConn(alwaysQueues{}, time.Second), 1, schedule.Rank{}, c.quit, func() error { t.Fatal("sent"); return nil })
+				err := r.schedule(wire.NewConn(alwaysQueues{}, time.Second), 1, schedule.Rank{}, c.quit, func() error { t.Fatal("sent"); return nil })
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -31,7 +31,7 @@ type collector struct {
 
 // open makes room for what collect needs; close frees it.
 func (c *collector) open() {
-	n := len(c.plan.who)
+	n := len(c.plan.contributors)
 	c.sources, c.ringed, c.buffers = make([][]byte, n), make([]bool, n), make([][]byte, n)
 }
 
@@ -57,9 +57,9 @@ func (c *collector) ended() bool {
 // collect takes one leaf of every contributor, in plan order, and calls use, which finds them in sources. The caller gives them
 // back. It returns errEnded when the attempt has ended, the error of use, or a fault: why a leaf could not be read.
 func (c *collector) collect(leaf int, use func() error) error {
-	c.work.works()
+	c.work.busy()
 	own := -1
-	for s, i := range c.plan.who {
+	for s, i := range c.plan.contributors {
 		if i == c.plan.Self {
 			own = s
 		} else if err := c.take(s, leaf); err != nil {
@@ -69,15 +69,15 @@ func (c *collector) collect(leaf int, use func() error) error {
 	if own < 0 {
 		return use()
 	}
-	if done, err := c.lendOwn(own, leaf, use); done {
+	if done, err := c.lendLocal(own, leaf, use); done {
 		return err
 	}
 	b := c.buffer(own, leaf)
 	if err := leafio.Read(c.local, c.plan.Layout, leaf, b); err != nil {
-		return unreadOwn(err)
+		return localReadFault(err)
 	}
-	if err := travelOwn(c.codec, c.progress.record, leaf, b); errors.Is(err, inventory.ErrChanged) {
-		return unreadOwn(err)
+	if err := roundTripLocal(c.codec, c.progress.record, leaf, b); errors.Is(err, inventory.ErrChanged) {
+		return localReadFault(err)
 	} else if err != nil {
 		return err
 	}
@@ -85,23 +85,23 @@ func (c *collector) collect(leaf int, use func() error) error {
 	return use()
 }
 
-// unreadOwn is why the own contribution could not be read.
-func unreadOwn(err error) error { return &leafio.Fault{What: "read own weights", Cause: err} }
+// localReadFault is why the own contribution could not be read.
+func localReadFault(err error) error { return &leafio.Fault{What: "read own weights", Cause: err} }
 
-// travelOwn makes of a leaf of the own contribution what the others have of it, and notes that.
-func travelOwn(c *leafio.Codec, r *inventory.Record, leaf int, b []byte) error {
+// roundTripLocal makes of a leaf of the own contribution what the others have of it, and notes that.
+func roundTripLocal(c *leafio.Codec, r *inventory.Record, leaf int, b []byte) error {
 	if r == nil {
-		return c.Travel(leaf, b, nil)
+		return c.RoundTrip(leaf, b, nil)
 	}
 	var changed error
-	if err := c.Travel(leaf, b, func(_ int, sent []byte) { changed = r.Send(leaf, sent) }); err != nil {
+	if err := c.RoundTrip(leaf, b, func(_ int, sent []byte) { changed = r.Send(leaf, sent) }); err != nil {
 		return err
 	}
 	return changed
 }
 
-// lendOwn calls use with the own leaf where it lies; false if that can't be.
-func (c *collector) lendOwn(own, leaf int, use func() error) (bool, error) {
+// lendLocal calls use with the own leaf where it lies; false if that can't be.
+func (c *collector) lendLocal(own, leaf int, use func() error) (bool, error) {
 	if c.copies {
 		return false, nil
 	}
@@ -112,7 +112,7 @@ func (c *collector) lendOwn(own, leaf int, use func() error) (bool, error) {
 		c.sources[own] = nil
 	})
 	if err != nil {
-		return true, unreadOwn(err)
+		return true, localReadFault(err)
 	}
 	return lent, used
 }
@@ -120,7 +120,7 @@ func (c *collector) lendOwn(own, leaf int, use func() error) (bool, error) {
 // take waits for the leaf of a contributor. Leaves come in order, each either to the ring or, known before any later one
 // is in the ring, to the spill.
 func (c *collector) take(s, leaf int) error {
-	i := c.plan.who[s]
+	i := c.plan.contributors[s]
 	ring := c.rings[i]
 	for {
 		if c.progress.spill.Has(i, leaf) {
@@ -139,11 +139,11 @@ func (c *collector) take(s, leaf int) error {
 		if later { // This one was spilled in between.
 			continue
 		}
-		c.work.rests()
+		c.work.idle()
 		if !ring.Wait(c.done) {
 			return errEnded
 		}
-		c.work.works()
+		c.work.busy()
 	}
 }
 
@@ -154,11 +154,11 @@ func (c *collector) buffer(s, leaf int) []byte {
 	return c.buffers[s][:c.plan.Layout.LeafLen(leaf)]
 }
 
-// giveBack lets the contributors' buffers be filled again.
-func (c *collector) giveBack() {
-	for s, i := range c.plan.who {
+// release lets the contributors' buffers be filled again.
+func (c *collector) release() {
+	for s, i := range c.plan.contributors {
 		if c.ringed[s] {
-			c.rings[i].GiveBack()
+			c.rings[i].Release()
 			c.ringed[s] = false
 		}
 	}
@@ -166,7 +166,7 @@ func (c *collector) giveBack() {
 
 // spill writes what came of one leaf of the others to the spill.
 func (c *collector) spill(leaf int) error {
-	for s, i := range c.plan.who {
+	for s, i := range c.plan.contributors {
 		if !c.ringed[s] {
 			continue
 		}

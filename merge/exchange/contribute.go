@@ -15,20 +15,20 @@ import (
 
 // contribution is the sending half: it gives an owner the own slices, and what this node signs of them.
 type contribution struct {
-	plan     *assignment
-	life     *lifetime
-	codec    *leafio.Codec
-	local    io.ReaderAt
-	progress *progress
-	signer   signer
-	turns    *turns
-	stall    time.Duration
+	plan      *assignment
+	lifecycle *lifecycle
+	codec     *leafio.Codec
+	local     io.ReaderAt
+	progress  *progress
+	signer    signer
+	scheduler *sendScheduler
+	stall     time.Duration
 }
 
 // send writes the hello and the slices that the owner needs.
 func (o *contribution) send(s *clientStream, need <-chan leafset.Bitmap, quit <-chan struct{}) error {
 	hi := wire.Hello{Contract: o.plan.Contract, Run: o.plan.Run, Round: o.plan.Round, Number: o.plan.Number, Sender: o.plan.Self, Plan: o.plan.digest}
-	s.HoldFrames(wire.AppendHave(hi.AppendFrame(nil), s.have))
+	s.BufferFrames(wire.AppendHave(hi.AppendFrame(nil), s.have))
 	contributes := o.plan.Participants[o.plan.Self].Weight > 0
 	if !contributes || o.plan.Number > 1 {
 		if err := s.Flush(false); err != nil {
@@ -48,16 +48,16 @@ func (o *contribution) send(s *clientStream, need <-chan leafset.Bitmap, quit <-
 			default:
 				return nil
 			}
-		case <-o.life.ctx.Done():
+		case <-o.lifecycle.ctx.Done():
 			return nil
 		}
 	}
 	doing, err := "read own weights", o.leaves(s, skip, quit)
-	if err == nil && o.life.ctx.Err() == nil { // else the reader knows why
+	if err == nil && o.lifecycle.ctx.Err() == nil { // else the reader knows why
 		doing, err = "measure own weights", o.conclude(s)
 	}
 	if unread := (unreadError{}); errors.As(err, &unread) {
-		o.life.failFor(o.plan.Self, fmt.Sprintf("%s: %v", doing, unread), err)
+		o.lifecycle.failFor(o.plan.Self, fmt.Sprintf("%s: %v", doing, unread), err)
 		return err
 	}
 	if err != nil {
@@ -75,11 +75,11 @@ func (o *contribution) leaves(s *clientStream, skip leafset.Bitmap, quit <-chan 
 	task, per := o.plan.tasks[s.j], leafio.PerBundle(o.plan.Layout)
 	n := task.Count()
 	for i, leaves := range task.Bundles(per, skip) {
-		if o.life.ctx.Err() != nil {
+		if o.lifecycle.ctx.Err() != nil {
 			return nil
 		}
 		behind := schedule.Rank{Share: float64(i) / float64(n)}
-		if err := o.turns.inTurn(s.Conn, s.j, behind, quit, func() error { return o.bundle(out, leaves, i+per >= n) }); err != nil {
+		if err := o.scheduler.schedule(s.Conn, s.j, behind, quit, func() error { return o.bundle(out, leaves, i+per >= n) }); err != nil {
 			return err
 		}
 	}
@@ -89,10 +89,10 @@ func (o *contribution) leaves(s *clientStream, skip leafset.Bitmap, quit <-chan 
 // bundle sends own leaves. Where shards have witnesses their bytes are those that their digests say, whatever a program
 // writes meanwhile.
 func (o *contribution) bundle(out *sender, leaves []int, last bool) error {
-	if out.travelsAlone(leaves) && o.progress.record == nil {
+	if out.sendsInPlace(leaves) && o.progress.record == nil {
 		return out.leaf(o.local, leaves[0])
 	}
-	return out.together(leaves, last, func(b []byte, leaf int) ([]byte, error) {
+	return out.batch(leaves, last, func(b []byte, leaf int) ([]byte, error) {
 		at := len(b) + wire.HeaderSize
 		b, err := o.codec.Append(b, o.local, leaf, out.measure)
 		if err == nil && o.progress.record != nil {
@@ -105,7 +105,7 @@ func (o *contribution) bundle(out *sender, leaves []int, last bool) error {
 // conclude writes what follows on the last slice.
 func (o *contribution) conclude(s *clientStream) error {
 	err := o.measureRest(s)
-	if err != nil || o.life.ctx.Err() != nil {
+	if err != nil || o.lifecycle.ctx.Err() != nil {
 		return err // Where there is none the reader knows why nothing follows.
 	}
 	if err := o.norm(s); err != nil {
@@ -119,17 +119,17 @@ func (o *contribution) conclude(s *clientStream) error {
 
 // unsent lets the reading side explain a write error first.
 func (o *contribution) unsent(s *clientStream, err error, quit <-chan struct{}) error {
-	t := time.NewTimer(o.life.grace / 2)
+	t := time.NewTimer(o.lifecycle.grace / 2)
 	defer t.Stop()
 	select {
 	case <-quit:
-	case <-o.life.ctx.Done():
+	case <-o.lifecycle.ctx.Done():
 	case <-t.C:
 		if s.reused {
 			s.EndWithin(0) // The reader gives up too and another stream is dialled.
 			break
 		}
-		o.life.fail(s.j, "takes no more: "+wire.Brief(err), err)
+		o.lifecycle.fail(s.j, "takes no more: "+wire.Brief(err), err)
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func (o *contribution) measureRest(s *clientStream) error {
 		if o.measured(leaf) {
 			continue
 		}
-		if o.life.ctx.Err() != nil {
+		if o.lifecycle.ctx.Err() != nil {
 			return nil // The reader knows why.
 		}
 		if err := o.measure(leaf); err != nil {
@@ -204,7 +204,7 @@ func (o *contribution) measure(leaf int) error {
 	if err := leafio.Read(o.local, o.plan.Layout, leaf, b); err != nil {
 		return err
 	}
-	if err := travelOwn(o.codec, o.progress.record, leaf, b); err != nil || o.progress.distances == nil {
+	if err := roundTripLocal(o.codec, o.progress.record, leaf, b); err != nil || o.progress.distances == nil {
 		return err
 	}
 	return o.term(leaf, b, nil)

@@ -88,8 +88,8 @@ func prepared(t *testing.T, hub *Hub, d *duel) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.life = newLifetime(t.Context(), r.plan, hub.cfg.Grace)
-	t.Cleanup(func() { r.life.cancel(nil) })
+	r.lifecycle = newLifecycle(t.Context(), r.plan, hub.cfg.Grace)
+	t.Cleanup(func() { r.lifecycle.cancel(nil) })
 	r.prepare(newProgress(r.plan, ""))
 	return r
 }
@@ -125,7 +125,7 @@ func FuzzTake(f *testing.F) {
 				t.Error("the leaf is not what was said")
 			}
 		}
-		if failure := r.life.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+		if failure := r.lifecycle.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
 		}
 	})
@@ -153,7 +153,7 @@ func FuzzSeal(f *testing.F) {
 		in := bytes.NewReader(said)
 		err := r.clients[0].fetch.seal(&clientStream{Conn: wire.NewConn(heard{in}, time.Second), j: 1})
 		taken := said[:len(said)-in.Len()]
-		if (err == nil) != r.sealing.given(1) {
+		if (err == nil) != r.sealing.has(1) {
 			t.Errorf("%d bytes were taken for a seal: %v", len(taken), err)
 		}
 		// Whether the owner has signed it is found out when that is asked for.
@@ -163,7 +163,7 @@ func FuzzSeal(f *testing.F) {
 		if held, _ := r.progress.merged.HasShard(r.plan.owned[1]); !held && !errors.Is(err, errSeal) || held && errors.Is(err, errSeal) {
 			t.Errorf("leaves are kept: %v, after %v", held, err)
 		}
-		if failure := r.life.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+		if failure := r.lifecycle.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
 		}
 	})
@@ -213,7 +213,7 @@ func FuzzInputs(f *testing.F) {
 		if (err == nil) != (r.progress.record.Input(0, 1).Signature != nil && r.progress.record.Input(1, 1).Signature != nil) || err == nil && !bytes.HasSuffix(taken, good) {
 			t.Errorf("%d bytes were taken for a word: %v", len(taken), err)
 		}
-		if failure := r.life.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
+		if failure := r.lifecycle.failed(); failure != nil && failure.Blamed != 1 && failure.HeardFrom != 1 {
 			t.Errorf("blamed %d, heard from %d: %s", failure.Blamed, failure.HeardFrom, failure.Reason)
 		}
 	})

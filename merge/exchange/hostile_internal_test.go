@@ -158,7 +158,7 @@ func (d *duel) visitPeer(t *testing.T, said []byte) error {
 	if err := d.visit(t, h, said); err != nil {
 		return err
 	}
-	return h.Vouch(d.a.Contract, d.a.Run, d.a.Round, d.a.Number)
+	return h.VerifySeals(d.a.Contract, d.a.Run, d.a.Round, d.a.Number)
 }
 
 func (d *duel) visit(t *testing.T, h *Hub, said []byte) error {
@@ -366,15 +366,15 @@ func TestAForgedSealIsFoundWhenAsked(t *testing.T) {
 			if err := d.visit(t, h, join(said, forged)); err != nil {
 				t.Fatalf("%s: %v", method, err)
 			}
-			if err := h.Vouch(d.a.Contract, d.a.Run, d.a.Round, d.a.Number+1); !errors.Is(err, ErrSuperseded) {
+			if err := h.VerifySeals(d.a.Contract, d.a.Run, d.a.Round, d.a.Number+1); !errors.Is(err, ErrSuperseded) {
 				t.Errorf("%s: another attempt: %v", method, err)
 			}
 			var f *Failure
-			if err := h.Vouch(d.a.Contract, d.a.Run, d.a.Round, d.a.Number); !errors.As(err, &f) || f.Blamed != 1 || f.HeardFrom != -1 {
+			if err := h.VerifySeals(d.a.Contract, d.a.Run, d.a.Round, d.a.Number); !errors.As(err, &f) || f.Blamed != 1 || f.HeardFrom != -1 {
 				t.Errorf("%s: got %v, want that it blames the owner for itself", method, err)
 			}
 			p := h.contracts[d.a.Contract].progress
-			if method == "geomedian" && !p.spoiled || method == "mean" && !bytes.Equal(p.merged.Held(leafset.Runs{{Leaves: hostileLeaves}}), leafset.NewBitmap(hostileLeaves)) {
+			if method == "geomedian" && !p.invalid || method == "mean" && !bytes.Equal(p.merged.Bitmap(leafset.Runs{{Leaves: hostileLeaves}}), leafset.NewBitmap(hostileLeaves)) {
 				t.Errorf("%s: what came can be resumed", method)
 			}
 		})

@@ -53,13 +53,13 @@ type Hub struct {
 
 // contract is the newest attempt of one contract and its progress.
 type contract struct {
-	ran      map[begun]bool // attempts of run's round that were begun here: none is twice
+	begun    map[attemptKey]bool // attempts of run's round that were begun here: none is twice
 	run      *run
 	progress *progress
 }
 
-// begun is an attempt by what is signed of it: one of another plan is another one, whoever made that plan up.
-type begun struct {
+// attemptKey is an attempt by what is signed of it: one of another plan is another one, whoever made that plan up.
+type attemptKey struct {
 	number uint64
 	plan   merge.Digest
 }
@@ -67,10 +67,10 @@ type begun struct {
 // maxAttempts bounds the attempts of a round that a node begins out of order.
 const maxAttempts = 4096
 
-// mayCome reports whether an attempt of the newest one's round may begin here although its number is not higher: an SN may have made up
+// mayBegin reports whether an attempt of the newest one's round may begin here although its number is not higher: an SN may have made up
 // the newest one, and must not make this node deaf to the attempts that there are.
-func (k *contract) mayCome(run, round uint64, b begun) bool {
-	return k.run.plan.Run == run && k.run.plan.Round == round && !k.ran[b] && len(k.ran) < maxAttempts
+func (k *contract) mayBegin(run, round uint64, b attemptKey) bool {
+	return k.run.plan.Run == run && k.run.plan.Round == round && !k.begun[b] && len(k.begun) < maxAttempts
 }
 
 // NewHub returns an empty hub.
@@ -91,7 +91,7 @@ func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
 	for _, k := range h.contracts {
-		if k.run.life.over() {
+		if k.run.lifecycle.over() {
 			k.progress.release()
 		}
 	}
@@ -104,7 +104,7 @@ func (h *Hub) Close() {
 func (h *Hub) Forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if k := h.contracts[name]; k != nil && k.run.life.over() {
+	if k := h.contracts[name]; k != nil && k.run.lifecycle.over() {
 		k.progress.release()
 		delete(h.contracts, name)
 	}
@@ -128,17 +128,17 @@ func (h *Hub) Run(ctx context.Context, a Attempt, slots Slots, dial Dial) (*roun
 
 // carryOut runs an attempt that was checked.
 func (h *Hub) carryOut(ctx context.Context, r *run) (*round.Done, error) {
-	r.life = newLifetime(ctx, r.plan, h.cfg.Grace)
-	defer r.life.cancel(nil)
+	r.lifecycle = newLifecycle(ctx, r.plan, h.cfg.Grace)
+	defer r.lifecycle.cancel(nil)
 	if err := h.begin(r); err != nil {
 		return nil, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, err)
 	}
 	defer h.finish(r)
-	stop := context.AfterFunc(ctx, r.life.abort)
+	stop := context.AfterFunc(ctx, r.lifecycle.abort)
 	defer stop()
 	done, err := r.run(ctx)
 	if err == nil {
-		h.sent.Add(r.life.count.Sent.Load())
+		h.sent.Add(r.lifecycle.count.Sent.Load())
 	}
 	return done, err
 }
@@ -150,7 +150,7 @@ func (h *Hub) SentBytes() uint64 { return h.sent.Load() }
 func (h *Hub) finish(r *run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	close(r.life.done)
+	close(r.lifecycle.done)
 	if h.closed {
 		r.progress.release()
 	}
@@ -166,23 +166,23 @@ func (h *Hub) begin(r *run) error {
 		h.contracts[r.plan.Contract] = k
 	} else {
 		o := k.run
-		if !before(o.plan.Run, o.plan.Round, o.plan.Number, r.plan.Run, r.plan.Round, r.plan.Number) && !k.mayCome(r.plan.Run, r.plan.Round, begun{r.plan.Number, r.plan.digest}) {
+		if !before(o.plan.Run, o.plan.Round, o.plan.Number, r.plan.Run, r.plan.Round, r.plan.Number) && !k.mayBegin(r.plan.Run, r.plan.Round, attemptKey{r.plan.Number, r.plan.digest}) {
 			return fmt.Errorf("%w by attempt %d of round %d", ErrSuperseded, o.plan.Number, o.plan.Round)
 		}
-		if !o.life.over() {
+		if !o.lifecycle.over() {
 			return fmt.Errorf("%w: attempt %d of round %d has not returned yet", ErrPlan, o.plan.Number, o.plan.Round)
 		}
 		if o.plan.Run != r.plan.Run || o.plan.Round != r.plan.Round {
-			k.ran = nil
+			k.begun = nil
 		}
 	}
-	if k.run = r; k.ran == nil {
-		k.ran = map[begun]bool{}
+	if k.run = r; k.begun == nil {
+		k.begun = map[attemptKey]bool{}
 	}
-	k.ran[begun{r.plan.Number, r.plan.digest}] = true
+	k.begun[attemptKey{r.plan.Number, r.plan.digest}] = true
 	// The first attempt of a round starts from nothing on every node, which is
 	// why nobody has to wait for an owner's bitmap in it.
-	if p := k.progress; p == nil || r.plan.Number == 1 || !p.serves(r.plan.digest, r.slots.Name) {
+	if p := k.progress; p == nil || r.plan.Number == 1 || !p.canResume(r.plan.digest, r.slots.Name) {
 		if p != nil {
 			p.release()
 		}
@@ -262,7 +262,7 @@ func refusal(r *run, err error) wire.Fail {
 	case errors.Is(err, ErrDenied):
 		f.Code = wire.CodeDenied
 	case r != nil:
-		if cause := r.life.failed(); cause != nil {
+		if cause := r.lifecycle.failed(); cause != nil {
 			return cause.frame()
 		}
 	}
@@ -327,7 +327,7 @@ func (h *Hub) findLocked(hi wire.Hello, from string) (*run, error) {
 		return nil, nil
 	}
 	older := before(hi.Run, hi.Round, hi.Number, r.plan.Run, r.plan.Round, r.plan.Number)
-	if (older || hi.Plan != r.plan.digest) && r.life.over() && k.mayCome(hi.Run, hi.Round, begun{hi.Number, hi.Plan}) {
+	if (older || hi.Plan != r.plan.digest) && r.lifecycle.over() && k.mayBegin(hi.Run, hi.Round, attemptKey{hi.Number, hi.Plan}) {
 		return nil, nil
 	}
 	if older {

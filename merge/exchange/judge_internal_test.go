@@ -13,14 +13,14 @@ import (
 )
 
 // fourOf is an attempt of four of whom this node is the first, and nobody has sealed anything.
-func fourOf(t *testing.T) (*lifetime, *judge) {
+func fourOf(t *testing.T) (*lifecycle, *judge) {
 	t.Helper()
 	plan := &assignment{Attempt: Attempt{Participants: []Participant{{Node: "us"}, {Node: "b"}, {Node: "c"}, {Node: "d"}}}}
 	cfg := Config{}.withDefaults()
-	life := newLifetime(t.Context(), plan, cfg.Grace)
+	life := newLifecycle(t.Context(), plan, cfg.Grace)
 	return life, &judge{
-		plan: plan, life: life, sealing: &sealing{seals: make([][]byte, 4)}, clock: dialing.NewClock(cfg.StallTimeout, 4), cfg: &cfg, began: time.Now(),
-		unheard: func(i int) bool { return i == 3 }, untrue: make([]error, 4),
+		plan: plan, lifecycle: life, sealing: &sealing{seals: make([][]byte, 4)}, clock: dialing.NewClock(cfg.StallTimeout, 4), cfg: &cfg, began: time.Now(),
+		unopened: func(i int) bool { return i == 3 }, untrue: make([]error, 4),
 	}
 }
 
@@ -84,7 +84,7 @@ func TestTheFirstReasonCounts(t *testing.T) {
 			t.Fatal("a stream may not join")
 		}
 		life.fail(2, "first", nil)
-		life.heard(1, 3, "second")
+		life.endedBy(1, 3, "second")
 		if f := life.failed(); f.Blamed != 2 || f.Node != "c" || f.Reason != "first" || life.ctx.Err() == nil {
 			t.Errorf("got %+v", f)
 		}
@@ -102,7 +102,7 @@ func TestTheFirstReasonCounts(t *testing.T) {
 			told <- b[:n]
 		}()
 		c2 := wire.NewConn(near, time.Minute)
-		life.tell(c2)
+		life.sendFailure(c2)
 		if got, want := string(<-told), string(life.failed().frame().Append(nil)); got != want {
 			t.Errorf("told %q, want %q", got, want)
 		}
@@ -138,10 +138,10 @@ func TestAWatchdogFindsWorkThatStandsStill(t *testing.T) {
 		busy, idle := w.task(), w.task()
 		for range 10 {
 			time.Sleep(time.Second)
-			busy.works()
+			busy.busy()
 		}
-		idle.works()
-		idle.rests()
+		idle.busy()
+		idle.idle()
 		time.Sleep(standstill*time.Second - 1)
 		if err := w.check(); err != nil {
 			t.Errorf("too early: %v", err)
@@ -150,7 +150,7 @@ func TestAWatchdogFindsWorkThatStandsStill(t *testing.T) {
 		if err := w.check(); err == nil {
 			t.Error("nothing was found")
 		}
-		busy.rests()
+		busy.idle()
 		if err := w.check(); err != nil {
 			t.Errorf("while nothing is done: %v", err)
 		}

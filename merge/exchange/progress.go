@@ -29,7 +29,7 @@ type progress struct {
 	squares   []float64            // by participant, of its update over the merged leaves of the own shard; nil: the method bounds no updates
 
 	mu      sync.Mutex // guards what is below
-	spoiled bool       // what is held may be wrong
+	invalid bool       // leaves or distances may be wrong
 }
 
 // newProgress prepares a new round's for its method.
@@ -46,24 +46,24 @@ func newProgress(plan *assignment, slot string) *progress {
 	if plan.stepping() {
 		p.merged.WithStates()
 	}
-	if plan.method.Bounds() && plan.own().Count() > 0 {
+	if plan.method.BoundsNorms() && plan.localRuns().Count() > 0 {
 		p.squares = make([]float64, len(plan.Participants))
 	}
 	return p
 }
 
-// spoil makes another attempt begin with nothing.
-func (p *progress) spoil() {
+// invalidate makes another attempt begin with nothing.
+func (p *progress) invalidate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spoiled = true
+	p.invalid = true
 }
 
-// serves reports whether an attempt can go on from here.
-func (p *progress) serves(plan merge.Digest, slot string) bool {
+// canResume reports whether an attempt can go on from here.
+func (p *progress) canResume(plan merge.Digest, slot string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.plan == plan && p.slot == slot && !p.spoiled
+	return p.plan == plan && p.slot == slot && !p.invalid
 }
 
 // release closes and thereby removes the scratch files.
@@ -78,9 +78,9 @@ func (p *progress) release() {
 // add tells that this node has merged a leaf of its task. It wakes who waits when a bundle of the own shard is whole, or the task is.
 func (p *progress) add(plan *assignment, leaf int, d merge.Digest) {
 	wake := false
-	if plan.mine(leaf) {
+	if plan.isLocal(leaf) {
 		p.merged.Add(leaf, d)
-		wake = p.merged.HasAll(plan.own().Bundle(leaf, leafio.PerBundle(plan.Layout)))
+		wake = p.merged.HasAll(plan.localRuns().Bundle(leaf, leafio.PerBundle(plan.Layout)))
 	}
 	if p.record != nil {
 		wake = p.record.Merge(leaf, d) || wake
@@ -101,7 +101,7 @@ func (p *progress) has(leaf int) bool {
 // merges returns the bitmap of the leaves of the task that this node has merged.
 func (p *progress) merges(task leafset.Runs) leafset.Bitmap {
 	if p.record == nil {
-		return p.merged.Held(task)
+		return p.merged.Bitmap(task)
 	}
 	return p.record.Bitmap()
 }
@@ -116,7 +116,7 @@ func (p *progress) finished(task leafset.Runs) (bool, <-chan struct{}) {
 
 // received returns the bitmap of the leaves of the task that participant i need not send: merged, or in the spill.
 func (p *progress) received(i int, task leafset.Runs) leafset.Bitmap {
-	return p.spill.Held(i, p.merges(task))
+	return p.spill.Union(i, p.merges(task))
 }
 
 // keep spills a leaf that participant i sent, unless it is not needed any more.
@@ -193,7 +193,7 @@ func (p *progress) openFiles(plan *assignment, spool func(int64) (Spool, error))
 	if !plan.stepping() || p.means != nil {
 		return nil
 	}
-	size := plan.own().Bytes(plan.Layout)
+	size := plan.localRuns().Bytes(plan.Layout)
 	if spool == nil {
 		return noRoom(size, spill.ErrNoRoom)
 	}
@@ -201,7 +201,7 @@ func (p *progress) openFiles(plan *assignment, spool func(int64) (Spool, error))
 	if err != nil {
 		return noRoom(size, err)
 	}
-	p.means = &means{f, plan.own(), plan.Layout}
+	p.means = &means{f, plan.localRuns(), plan.Layout}
 	return nil
 }
 
@@ -209,13 +209,13 @@ func (p *progress) openFiles(plan *assignment, spool func(int64) (Spool, error))
 // written is whole.
 type means struct {
 	file   Spool
-	own    leafset.Runs
+	runs   leafset.Runs
 	layout *merge.Layout
 }
 
 // at returns where the file has what lies at an offset in the flat vector.
 func (m *means) at(off int64) int64 {
-	return m.own.Offset(m.layout, m.own.Index(m.layout.LeafAt(off)))
+	return m.runs.Offset(m.layout, m.runs.Index(m.layout.LeafAt(off)))
 }
 
 func (m *means) ReadAt(b []byte, off int64) (int, error) { return m.file.ReadAt(b, m.at(off)) }

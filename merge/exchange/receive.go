@@ -16,17 +16,17 @@ import (
 // merge waits for somebody else, or the attempt has failed, it reads on into the spill: what a peer has sent should not have to come
 // again.
 type receiver struct {
-	plan     *assignment
-	i        int // the contributor
-	codec    *leafio.Codec
-	judge    *judge
-	signer   signer
-	progress *progress
-	ring     *leafio.Ring
-	given    leafset.Bitmap  // leaves of the task that it need not send: merged before this attempt, or kept of what it sent
-	done     <-chan struct{} // closed when the attempt has ended
-	patience time.Duration   // how long the ring may be full before the spill is used
-	work     *task
+	plan       *assignment
+	i          int // the contributor
+	codec      *leafio.Codec
+	judge      *judge
+	signer     signer
+	progress   *progress
+	ring       *leafio.Ring
+	given      leafset.Bitmap  // leaves of the task that it need not send: merged before this attempt, or kept of what it sent
+	done       <-chan struct{} // closed when the attempt has ended
+	spillAfter time.Duration   // how long the ring may be full before the spill is used
+	work       *task
 
 	stuck bool // the ring was full for long, and is still
 	spare []byte
@@ -73,9 +73,9 @@ func (r *receiver) one(c *wire.Conn, leaf int) error {
 		return err
 	}
 	if spilled {
-		r.work.works()
+		r.work.busy()
 		err = r.progress.spill.Put(r.i, leaf, buf[:r.plan.Layout.LeafLen(leaf)])
-		r.work.rests()
+		r.work.idle()
 		if err == nil {
 			r.ring.Wake()
 			return nil
@@ -100,7 +100,7 @@ func (r *receiver) leaf(c *wire.Conn, leaf int, buf []byte) error {
 		return wire.ErrFrame
 	}
 	if h != r.codec.Header(leaf) {
-		return r.judge.strange(r.i, h)
+		return r.judge.unexpected(r.i, h)
 	}
 	var came func(sent []byte)
 	if r.progress.record != nil {
@@ -134,9 +134,9 @@ func (r *receiver) wait() []byte {
 		return nil
 	}
 	if r.timer == nil {
-		r.timer = time.NewTimer(r.patience)
+		r.timer = time.NewTimer(r.spillAfter)
 	} else {
-		r.timer.Reset(r.patience)
+		r.timer.Reset(r.spillAfter)
 	}
 	defer r.timer.Stop()
 	select {

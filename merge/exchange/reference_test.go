@@ -170,7 +170,7 @@ func (tr *training) join(s *swarm) *swarm {
 // plan sets the method, and factors as a leader would.
 func (tr *training) plan(a exchange.Attempt) exchange.Attempt {
 	a.Method = tr.method.String()
-	if !tr.method.Bounds() {
+	if !tr.method.BoundsNorms() {
 		return a
 	}
 	var weights []uint32
@@ -211,7 +211,7 @@ func (tr *training) travelled(s *slot, leaf int) []byte {
 	b := tr.leaf(s, leaf)
 	if c := tr.codec(); c != nil {
 		b = append([]byte(nil), b...)
-		if err := c.Travel(leaf, make([]byte, c.Len(leaf)), b, tr.leaf(tr.base[0], leaf)); err != nil {
+		if err := c.RoundTrip(leaf, make([]byte, c.Len(leaf)), b, tr.leaf(tr.base[0], leaf)); err != nil {
 			tr.t.Fatal(err)
 		}
 	}
@@ -244,7 +244,7 @@ func (tr *training) want(a exchange.Attempt) []byte {
 		if p.Weight > 0 {
 			in.Weights = append(in.Weights, p.Weight)
 			from = append(from, tr.local[i])
-			if tr.method.Bounds() {
+			if tr.method.BoundsNorms() {
 				in.Factors = append(in.Factors, p.Factor)
 			}
 		}
@@ -354,7 +354,7 @@ func (tr *training) verify(a exchange.Attempt, out []outcome) {
 func (tr *training) verifySquares(a exchange.Attempt, i int, got []float64) {
 	tr.t.Helper()
 	own := shard(a.Participants[i])
-	if !tr.method.Bounds() || len(own) == 0 {
+	if !tr.method.BoundsNorms() || len(own) == 0 {
 		if got != nil {
 			tr.t.Errorf("%s: participant %d measured updates: %v", tr.method, i, got)
 		}

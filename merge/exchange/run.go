@@ -16,11 +16,11 @@ import (
 
 // run is one attempt in progress at this node: it puts together what takes part in it, each with what that needs.
 type run struct {
-	hub   *Hub
-	slots Slots
-	dial  Dial
-	plan  *assignment
-	life  *lifetime
+	hub       *Hub
+	slots     Slots
+	dial      Dial
+	plan      *assignment
+	lifecycle *lifecycle
 
 	// From prepare on:
 	progress   *progress
@@ -46,42 +46,42 @@ func (r *run) prepare(p *progress) {
 	cfg, plan := &r.hub.cfg, r.plan
 	clock := dialing.NewClock(cfg.StallTimeout, len(plan.Participants))
 	if clock.Many {
-		r.life.count.PatientUntil = clock.End
+		r.lifecycle.count.PatientUntil = clock.End
 	}
 	p.useFiles(&r.slots)
 	codec := leafio.NewCodec(plan.Layout, plan.method, r.slots.Base)
 	r.progress, r.store, r.sealing = p, newStore(plan, codec, r.slots.Merged, p), newSealing(plan, r.signer, p)
 	r.servers = make([]*serverStream, len(plan.Participants))
 	judge := &judge{
-		plan: plan, life: r.life, sealing: r.sealing, clock: clock, cfg: cfg, began: time.Now(), hasBase: r.slots.Base != nil,
+		plan: plan, lifecycle: r.lifecycle, sealing: r.sealing, clock: clock, cfg: cfg, began: time.Now(), hasBase: r.slots.Base != nil,
 		shorten: codec.Shortens(), untrue: make([]error, len(plan.Participants)),
-		unheard: func(i int) bool { return r.servers[i] != nil && r.servers[i].conn() == nil },
+		unopened: func(i int) bool { return r.servers[i] != nil && r.servers[i].conn() == nil },
 	}
-	turns := &turns{plan: plan, ctx: r.life.ctx, sched: schedule.New(cfg.StallTimeout)}
-	if plan.own().Count() > 0 {
-		r.prepareOwner(codec, judge, turns)
+	scheduler := &sendScheduler{plan: plan, ctx: r.lifecycle.ctx, sched: schedule.New(cfg.StallTimeout)}
+	if plan.localRuns().Count() > 0 {
+		r.prepareOwner(codec, judge, scheduler)
 	}
-	dial := &dialer{plan: plan, ctx: r.life.ctx, cfg: cfg, clock: clock, limiter: r.hub.opening, dial: r.dial, idle: &r.hub.idle}
-	fetch := &fetcher{plan: plan, life: r.life, judge: judge, codec: codec, progress: p, store: r.store, sealing: r.sealing}
+	dial := &dialer{plan: plan, ctx: r.lifecycle.ctx, cfg: cfg, clock: clock, limiter: r.hub.opening, dial: r.dial, idle: &r.hub.idle}
+	fetch := &fetcher{plan: plan, lifecycle: r.lifecycle, judge: judge, codec: codec, progress: p, store: r.store, sealing: r.sealing}
 	send := &contribution{
-		plan: plan, life: r.life, codec: codec, local: r.slots.Local, progress: p, signer: r.signer, turns: turns, stall: cfg.StallTimeout,
+		plan: plan, lifecycle: r.lifecycle, codec: codec, local: r.slots.Local, progress: p, signer: r.signer, scheduler: scheduler, stall: cfg.StallTimeout,
 	}
 	for k := range len(plan.Participants) - 1 {
 		if j := (plan.Self + 1 + k) % len(plan.Participants); plan.Participants[j].Shard.Leaves > 0 {
-			r.clients = append(r.clients, &client{plan: plan, j: j, life: r.life, dial: dial, fetch: fetch, send: send})
+			r.clients = append(r.clients, &client{plan: plan, j: j, lifecycle: r.lifecycle, dial: dial, fetch: fetch, send: send})
 		}
 	}
 }
 
 // prepareOwner adds what merges the own shard: from every participant a stream.
-func (r *run) prepareOwner(codec *leafio.Codec, judge *judge, turns *turns) {
+func (r *run) prepareOwner(codec *leafio.Codec, judge *judge, scheduler *sendScheduler) {
 	cfg, plan, p := &r.hub.cfg, r.plan, r.progress
 	watchdog := newWatchdog(cfg.StallTimeout)
 	rings := make([]*leafio.Ring, len(plan.Participants))
 	r.accumulate = &accumulator{
-		plan: plan, life: r.life, progress: p, store: r.store, codec: codec, signer: r.signer, spool: r.slots.Spool, given: p.merges(plan.task()),
+		plan: plan, lifecycle: r.lifecycle, progress: p, store: r.store, codec: codec, signer: r.signer, spool: r.slots.Spool, given: p.merges(plan.task()),
 		collect: &collector{
-			plan: plan, codec: codec, local: r.slots.Local, progress: p, rings: rings, work: watchdog.task(), done: r.life.ctx.Done(),
+			plan: plan, codec: codec, local: r.slots.Local, progress: p, rings: rings, work: watchdog.task(), done: r.lifecycle.ctx.Done(),
 			copies: plan.witnessed(),
 		},
 	}
@@ -94,13 +94,13 @@ func (r *run) prepareOwner(codec *leafio.Codec, judge *judge, turns *turns) {
 			continue
 		}
 		rings[i] = leafio.NewRing(plan.Layout)
-		r.servers[i] = newServerStream(plan, i, r.life, judge)
+		r.servers[i] = newServerStream(plan, i, r.lifecycle, judge)
 		r.servers[i].receive = &receiver{
 			plan: plan, i: i, codec: codec, judge: judge, signer: r.signer, progress: p, ring: rings[i], given: p.received(i, plan.task()),
-			done: r.life.ctx.Done(), patience: cfg.Patience, work: watchdog.task(),
+			done: r.lifecycle.ctx.Done(), spillAfter: cfg.SpillAfter, work: watchdog.task(),
 		}
-		r.servers[i].send = &giver{
-			plan: plan, i: i, life: r.life, codec: codec, progress: p, store: r.store, sealing: r.sealing, turns: turns, watchdog: watchdog,
+		r.servers[i].distributor = &distributor{
+			plan: plan, i: i, lifecycle: r.lifecycle, codec: codec, progress: p, store: r.store, sealing: r.sealing, scheduler: scheduler, watchdog: watchdog,
 			share: share, stall: cfg.StallTimeout,
 		}
 	}
@@ -114,7 +114,7 @@ func (r *run) run(ctx context.Context) (*round.Done, error) {
 	}
 	for _, s := range r.servers {
 		if s != nil {
-			wg.Go(s.supply)
+			wg.Go(s.send)
 		}
 	}
 	for _, c := range r.clients {
@@ -129,14 +129,14 @@ func (r *run) run(ctx context.Context) (*round.Done, error) {
 	}
 	claims, err := r.conclude()
 	if err != nil {
-		r.life.fail(r.plan.Self, wire.Brief(err), err)
+		r.lifecycle.fail(r.plan.Self, wire.Brief(err), err)
 	}
-	failure := r.life.close()
+	failure := r.lifecycle.close()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("run attempt %d of round %d: %w", r.plan.Number, r.plan.Round, context.Cause(ctx))
 	}
 	if failure != nil {
-		failure.BytesReceived = r.life.count.Received.Load()
+		failure.BytesReceived = r.lifecycle.count.Received.Load()
 		return nil, failure
 	}
 	done := r.progress.done(r.plan)
@@ -146,11 +146,11 @@ func (r *run) run(ctx context.Context) (*round.Done, error) {
 
 // conclude signs what this node has merged.
 func (r *run) conclude() ([]round.Claim, error) {
-	if err := r.sealing.sealOwn(); err != nil {
+	if err := r.sealing.addLocal(); err != nil {
 		return nil, err
 	}
 	done, _ := r.progress.finished(r.plan.task())
-	if done && r.plan.witnessed() && r.life.failed() == nil && r.life.ctx.Err() == nil {
+	if done && r.plan.witnessed() && r.lifecycle.failed() == nil && r.lifecycle.ctx.Err() == nil {
 		return r.claims(r.progress.record)
 	}
 	return nil, nil
@@ -164,7 +164,7 @@ func (r *run) claims(rec *inventory.Record) ([]round.Claim, error) {
 		if d := r.progress.distances; d != nil {
 			c.Sums = d.Claimed(owner).Digest()
 		}
-		for _, i := range r.plan.who {
+		for _, i := range r.plan.contributors {
 			in, err := rec.Input(owner, i), error(nil)
 			if i == r.plan.Self {
 				in, err = r.signer.input(rec, owner)

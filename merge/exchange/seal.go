@@ -6,7 +6,7 @@ import (
 	"github.com/swarmd/swarmd/merge"
 )
 
-// Sealed identifies what an owner vouches for: the shard that it has merged in one attempt.
+// Sealed identifies what an owner seals: the shard that it has merged in one attempt.
 type Sealed struct {
 	Contract           string
 	Run, Round, Number uint64

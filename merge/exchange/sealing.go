@@ -8,15 +8,15 @@ import (
 	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
-// errSeal ends a stream whose owner vouches for other bytes than it gave.
+// errSeal ends a stream whose owner has sealed other bytes than it sent.
 var errSeal = errors.New("the owner's seal does not fit")
 
 // sealing holds what owners give in an attempt to their seals, and keeps these.
 type sealing struct {
-	plan     *assignment
-	signer   signer
-	progress *progress
-	own      func() (wire.Seal, error) // that of the own shard, once it is merged
+	plan      *assignment
+	signer    signer
+	progress  *progress
+	sealLocal func() (wire.Seal, error) // that of the own shard, once it is merged
 
 	mu    sync.Mutex // guards what is below
 	seals [][]byte   // by participant; nil: it owns nothing, or has not said its own yet
@@ -25,7 +25,7 @@ type sealing struct {
 func newSealing(plan *assignment, s signer, p *progress) *sealing {
 	return &sealing{
 		plan: plan, signer: s, progress: p, seals: make([][]byte, len(plan.Participants)),
-		own: sync.OnceValues(func() (wire.Seal, error) { return s.seal(p.shard(plan.Self, plan.own())) }),
+		sealLocal: sync.OnceValues(func() (wire.Seal, error) { return s.seal(p.shard(plan.Self, plan.localRuns())) }),
 	}
 }
 
@@ -36,8 +36,8 @@ func (s *sealing) keep(owner int, sig []byte) {
 	s.seals[owner] = sig
 }
 
-// given reports whether an owner has sealed its shard.
-func (s *sealing) given(owner int) bool {
+// has reports whether an owner has sealed its shard.
+func (s *sealing) has(owner int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seals[owner] != nil
@@ -51,7 +51,7 @@ func (s *sealing) all() [][]byte {
 }
 
 // take holds an owner's seal to what it has given. Leaves that do not fit are not kept: another attempt must not resume with them.
-// Whose word it is nobody asks as a rule, see [Hub.Vouch]; with witnesses all is reported at once, and so this is asked.
+// Whose word it is nobody asks as a rule, see [Hub.VerifySeals]; with witnesses all is reported at once, and so this is asked.
 func (s *sealing) take(owner int, seal wire.Seal) error {
 	if got := s.progress.shard(owner, s.plan.owned[owner]); seal.Shard != got {
 		s.discard(owner)
@@ -80,12 +80,12 @@ func (s *sealing) verify(owner int) error {
 	return s.signer.checkSeal(owner, wire.Seal{Shard: s.progress.shard(owner, s.plan.owned[owner]), Sig: s.all()[owner]})
 }
 
-// sealOwn adds the own seal to the others', also when there was nobody to give it to.
-func (s *sealing) sealOwn() error {
-	if merged, _ := s.progress.merged.HasShard(s.plan.own()); !merged || s.plan.own().Count() == 0 {
+// addLocal adds the own seal to the others', also when there was nobody to give it to.
+func (s *sealing) addLocal() error {
+	if merged, _ := s.progress.merged.HasShard(s.plan.localRuns()); !merged || s.plan.localRuns().Count() == 0 {
 		return nil
 	}
-	seal, err := s.own()
+	seal, err := s.sealLocal()
 	if err == nil {
 		s.keep(s.plan.Self, seal.Sig)
 	}
@@ -96,7 +96,7 @@ func (s *sealing) sealOwn() error {
 func (s *sealing) discard(owner int) {
 	if s.plan.method.Distances() {
 		// What the owner told of the distances may be false too, and what was merged here counts on it.
-		s.progress.spoil()
+		s.progress.invalidate()
 	} else {
 		s.progress.merged.Drop(s.plan.owned[owner])
 	}

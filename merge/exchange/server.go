@@ -13,27 +13,27 @@ import (
 
 // serverStream is the stream of one participant to this owner: its slices in, merged leaves out, both at once.
 type serverStream struct {
-	plan    *assignment
-	i       int // the participant
-	life    *lifetime
-	judge   *judge
-	receive *receiver
-	send    *giver
+	plan        *assignment
+	i           int // the participant
+	lifecycle   *lifecycle
+	judge       *judge
+	receive     *receiver
+	distributor *distributor
 
-	arrived  chan struct{}  // closed when the stream is claimed
-	have     leafset.Bitmap // what the participant holds; set before greeted is closed
-	greeted  chan struct{}
-	settled  chan struct{} // closed when no more of its leaves is read
-	supplied chan struct{} // closed when nothing more is written
+	arrived   chan struct{}  // closed when the stream is claimed
+	have      leafset.Bitmap // what the participant holds; set before greeted is closed
+	greeted   chan struct{}
+	settled   chan struct{} // closed when no more of its leaves is read
+	sendEnded chan struct{} // closed when nothing more is written
 
 	mu sync.Mutex // guards what is below
 	c  *wire.Conn // nil: it is not claimed yet
 }
 
-func newServerStream(plan *assignment, i int, life *lifetime, j *judge) *serverStream {
+func newServerStream(plan *assignment, i int, lifecycle *lifecycle, j *judge) *serverStream {
 	return &serverStream{
-		plan: plan, i: i, life: life, judge: j, arrived: make(chan struct{}), greeted: make(chan struct{}), settled: make(chan struct{}),
-		supplied: make(chan struct{}),
+		plan: plan, i: i, lifecycle: lifecycle, judge: j, arrived: make(chan struct{}), greeted: make(chan struct{}), settled: make(chan struct{}),
+		sendEnded: make(chan struct{}),
 	}
 }
 
@@ -41,7 +41,7 @@ func newServerStream(plan *assignment, i int, life *lifetime, j *judge) *serverS
 func (s *serverStream) claim(c *wire.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.c != nil || !s.life.attach(s.i, c) {
+	if s.c != nil || !s.lifecycle.attach(s.i, c) {
 		return false
 	}
 	s.c = c
@@ -64,16 +64,16 @@ func (s *serverStream) serve(c *wire.Conn) error {
 		err = s.receive.receive(c)
 	}
 	if err != nil {
-		s.life.failFor(s.i, "sends no more: "+wire.Brief(err), err)
+		s.lifecycle.failFor(s.i, "sends no more: "+wire.Brief(err), err)
 	}
 	close(s.settled)
 	if err == nil {
 		c.NoDeadline()
 		return nil
 	}
-	<-s.supplied // the attempt failed
+	<-s.sendEnded // the attempt failed
 	c.Drain()
-	s.life.detach(c)
+	s.lifecycle.detach(c)
 	return err
 }
 
@@ -83,7 +83,7 @@ func (s *serverStream) greet(c *wire.Conn) error {
 	if err != nil {
 		return err
 	}
-	m := leafset.NewBitmap(s.plan.own().Count())
+	m := leafset.NewBitmap(s.plan.localRuns().Count())
 	if h.Kind != wire.KindHave || int(h.Length) != len(m) {
 		return wire.Unexpected(h)
 	}
@@ -100,54 +100,54 @@ func (s *serverStream) linger(c *wire.Conn) (wire.Header, error) {
 	h, err := c.Next(false)
 	switch {
 	case err != nil:
-		t := time.NewTimer(s.life.grace / 2)
+		t := time.NewTimer(s.lifecycle.grace / 2)
 		defer t.Stop()
 		select {
-		case <-s.supplied:
+		case <-s.sendEnded:
 		case <-t.C:
-			s.life.heard(s.i, -1, s.plan.node(s.i)+" left before it had everything")
+			s.lifecycle.endedBy(s.i, -1, s.plan.node(s.i)+" left before it had everything")
 		}
 	case h.Kind == wire.KindFail:
 		s.judge.failed(s.i, c, h)
 		err = fmt.Errorf("%w: %s", errPeerFailed, s.plan.node(s.i))
 	}
-	<-s.supplied
-	if err == nil && s.life.failed() != nil {
+	<-s.sendEnded
+	if err == nil && s.lifecycle.failed() != nil {
 		err = errPeerFailed
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.EndWithin(s.life.grace)
+		c.EndWithin(s.lifecycle.grace)
 		c.Drain()
 	}
-	s.life.detach(c)
+	s.lifecycle.detach(c)
 	return h, err
 }
 
-// supply gives the participant the merged leaves of the own shard. It returns when nothing is taken from the participant any
+// send gives the participant the merged leaves of the own shard. It returns when nothing is taken from the participant any
 // more either.
-func (s *serverStream) supply() {
-	defer close(s.supplied)
+func (s *serverStream) send() {
+	defer close(s.sendEnded)
 	s.judge.awaitStream(s.i, s.arrived)
 	select {
 	case <-s.greeted:
-		s.give(s.conn())
-	case <-s.life.ctx.Done():
+		s.distribute(s.conn())
+	case <-s.lifecycle.ctx.Done():
 	}
 	if c := s.conn(); c != nil {
-		s.life.tell(c)
+		s.lifecycle.sendFailure(c)
 		<-s.settled // Soon: streams of an attempt that failed are bounded in time.
 	}
 }
 
-// give sends what the participant has not, and ends the attempt if that can't be done.
-func (s *serverStream) give(c *wire.Conn) {
-	err := s.send.give(c, s.receive.given, s.have)
+// distribute sends what the participant has not, and ends the attempt if that can't be done.
+func (s *serverStream) distribute(c *wire.Conn) {
+	err := s.distributor.distribute(c, s.receive.given, s.have)
 	if unread := (unreadError{}); errors.As(err, &unread) {
-		s.life.failFor(s.plan.Self, fmt.Sprintf("read merged weights: %v", unread), err)
+		s.lifecycle.failFor(s.plan.Self, fmt.Sprintf("read merged weights: %v", unread), err)
 		return
 	}
 	if err != nil {
-		s.life.suspect(s.i, s.owes(), s.plan.node(s.i)+" takes no more", err)
+		s.lifecycle.suspect(s.i, s.owes(), s.plan.node(s.i)+" takes no more", err)
 	}
 }
 

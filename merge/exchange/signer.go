@@ -76,7 +76,7 @@ func (s signer) checkInput(in round.Input, i, owner int) error {
 
 // checkShare holds an owner's share of the distances to the norms in it, and these to their contributors' keys.
 func (s signer) checkShare(j int, sh wire.Share) error {
-	who := s.plan.who
+	who := s.plan.contributors
 	for k, i := range who {
 		if err := s.checkNorm(sh.Norms[k], i, j); err != nil {
 			return fmt.Errorf("the norm of %s in its distances: %w", s.plan.node(i), err)

@@ -34,14 +34,14 @@ func newStore(plan *assignment, codec *leafio.Codec, slot slotFile, p *progress)
 // merge has a leaf of the task merged and returns the digest of what its owner stores. Of one that it witnesses this node
 // keeps nothing else: it is given the leaf by the owner, as everybody is.
 func (s *store) merge(leaf int, spare []byte, merged func(dst []byte) error) (merge.Digest, error) {
-	if s.plan.mine(leaf) {
+	if s.plan.isLocal(leaf) {
 		return s.put(leaf, spare, merged)
 	}
 	b := spare[:s.plan.Layout.LeafLen(leaf)]
 	if err := merged(b); err != nil {
 		return merge.Digest{}, err
 	}
-	if err := s.codec.Travel(leaf, b, nil); err != nil {
+	if err := s.codec.RoundTrip(leaf, b, nil); err != nil {
 		return merge.Digest{}, err
 	}
 	if s.stepper != nil {
@@ -73,7 +73,7 @@ func (s *store) put(leaf int, spare []byte, merged func(dst []byte) error) (merg
 	if err := merged(b); err != nil {
 		return merge.Digest{}, err
 	}
-	if err := s.codec.Travel(leaf, b, s.keepSent); err != nil {
+	if err := s.codec.RoundTrip(leaf, b, s.keepSent); err != nil {
 		return merge.Digest{}, err
 	}
 	if s.stepper != nil {

@@ -57,7 +57,7 @@ func (t *twoPass) run() error {
 
 // sum takes all contributions, of which there may be some in the spill, and makes the own share of the distances of them.
 func (t *twoPass) sum(d *inventory.Distances) error {
-	d.Open(t.plan.Layout, t.plan.shards[t.plan.Self], len(t.plan.who))
+	d.Open(t.plan.Layout, t.plan.shards[t.plan.Self], len(t.plan.contributors))
 	_ = t.progress.spill.Ensure() // Large, and slow on some file systems: that is no standstill. Who keeps something is told if it failed.
 	for k, n := d.Count(), t.plan.task().Count(); k < n; k++ {
 		leaf := t.plan.task().Leaf(k)
@@ -66,10 +66,10 @@ func (t *twoPass) sum(d *inventory.Distances) error {
 		}
 		d.SetCount(k + 1)
 	}
-	if err := t.holdNorms(d); err != nil {
+	if err := t.verifyNorms(d); err != nil {
 		return err
 	}
-	return d.SetShare(t.plan.Self, d.Share(t.plan.Self, t.plan.who))
+	return d.SetShare(t.plan.Self, d.Share(t.plan.Self, t.plan.contributors))
 }
 
 // add spills what was collected of a leaf and adds it to distances and norms.
@@ -78,20 +78,20 @@ func (t *twoPass) add(d *inventory.Distances, leaf int) error {
 		return err
 	}
 	err := d.Add(t.plan.ownerOf(leaf), leaf, t.collect.sources)
-	if err == nil && t.plan.mine(leaf) {
+	if err == nil && t.plan.isLocal(leaf) {
 		err = t.codec.WithBase(leaf, func(base []byte) { d.AddSquares(t.collect.squares(leaf, base)) })
 	}
-	t.collect.giveBack()
+	t.collect.release()
 	if err != nil {
 		d.Reset()
 	}
 	return err
 }
 
-// holdNorms waits for all contributors' norms and holds them to what they sent: both are sums of the same terms in the same
+// verifyNorms waits for all contributors' norms and holds them to what they sent: both are sums of the same terms in the same
 // order.
-func (t *twoPass) holdNorms(d *inventory.Distances) error {
-	for s, i := range t.plan.who {
+func (t *twoPass) verifyNorms(d *inventory.Distances) error {
+	for s, i := range t.plan.contributors {
 		if i == t.plan.Self {
 			n, err := t.signer.norm(i, d.Norm(s))
 			if err == nil {
@@ -103,7 +103,7 @@ func (t *twoPass) holdNorms(d *inventory.Distances) error {
 			continue
 		}
 		n, changed := d.NormOf(i)
-		t.collect.work.rests()
+		t.collect.work.idle()
 		for n == nil {
 			select {
 			case <-changed:
@@ -116,19 +116,19 @@ func (t *twoPass) holdNorms(d *inventory.Distances) error {
 			return &blame{i, inventory.ErrNorm}
 		}
 	}
-	t.collect.work.works()
+	t.collect.work.busy()
 	return nil
 }
 
 // total waits for the shares of all owners and adds them in plan order, so that every owner has the same distances.
 func (t *twoPass) total(d *inventory.Distances) ([]float64, error) {
-	total := make([]float64, wire.Pairs(len(t.plan.who)))
+	total := make([]float64, wire.Pairs(len(t.plan.contributors)))
 	for j, p := range t.plan.Participants {
 		if p.Shard.Leaves == 0 {
 			continue
 		}
 		s, changed := d.ShareOf(j)
-		t.collect.work.rests()
+		t.collect.work.idle()
 		for s == nil {
 			select {
 			case <-changed:
@@ -141,6 +141,6 @@ func (t *twoPass) total(d *inventory.Distances) ([]float64, error) {
 			total[i] += v
 		}
 	}
-	t.collect.work.works()
+	t.collect.work.busy()
 	return total, nil
 }

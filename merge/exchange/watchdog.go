@@ -46,8 +46,8 @@ func (w *watchdog) check() error {
 	return nil
 }
 
-// works begins the work on one leaf; what was begun before is done.
-func (t *task) works() { t.since.Store(int64(max(1, time.Since(t.began)))) }
+// busy begins the work on one leaf; what was begun before is done.
+func (t *task) busy() { t.since.Store(int64(max(1, time.Since(t.began)))) }
 
-// rests tells that from here others are waited for.
-func (t *task) rests() { t.since.Store(0) }
+// idle tells that from here others are waited for.
+func (t *task) idle() { t.since.Store(0) }

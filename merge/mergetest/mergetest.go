@@ -30,7 +30,7 @@ func Merge(m *merge.Method, l *merge.Layout, weights []uint32, models [][]byte, 
 			return nil, nil, err
 		}
 	}
-	if m.Bounds() {
+	if m.BoundsNorms() {
 		in.Factors = m.Factors(weights, Norms(l, models, base))
 	}
 	merger, err := m.NewMerger(l, in)
@@ -77,7 +77,7 @@ func Travel(wire *merge.Codec, l *merge.Layout, base []byte, models ...[]byte) (
 	for i := range models {
 		out[i] = bytes.Clone(models[i])
 		for leaf := range l.Leaves() {
-			if err := wire.Travel(leaf, make([]byte, wire.Len(leaf)), part(l, leaf, out[i]), part(l, leaf, base)); err != nil {
+			if err := wire.RoundTrip(leaf, make([]byte, wire.Len(leaf)), part(l, leaf, out[i]), part(l, leaf, base)); err != nil {
 				return nil, err
 			}
 		}

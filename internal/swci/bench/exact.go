@@ -43,7 +43,7 @@ func (e *exact) travel(leaf int, rows ...[]byte) error {
 		return nil
 	}
 	for _, x := range rows {
-		if err := e.codec.Travel(leaf, e.code[:e.codec.Len(leaf)], x, base); err != nil {
+		if err := e.codec.RoundTrip(leaf, e.code[:e.codec.Len(leaf)], x, base); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (e *exact) begin(plan []int, offered func(leaf int) [][]byte) (err error) {
 	for _, peer := range plan {
 		in.Weights = append(in.Weights, uint32(weightOf(peer))) //nolint:gosec // 69 to 100
 	}
-	if e.method.Distances() || e.method.Bounds() {
+	if e.method.Distances() || e.method.BoundsNorms() {
 		squares, distances := make([]float64, len(plan)), merge.NewDistances(e.layout, len(plan))
 		for leaf := range e.layout.Leaves() {
 			rows := offered(leaf)

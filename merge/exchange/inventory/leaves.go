@@ -76,8 +76,8 @@ func (v *Leaves) HasAll(leaves []int) bool {
 	return !slices.ContainsFunc(leaves, func(leaf int) bool { return !v.have[leaf] })
 }
 
-// Held returns the bitmap of a shard.
-func (v *Leaves) Held(s leafset.Runs) leafset.Bitmap {
+// Bitmap returns the bitmap of a shard.
+func (v *Leaves) Bitmap(s leafset.Runs) leafset.Bitmap {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	m := leafset.NewBitmap(s.Count())

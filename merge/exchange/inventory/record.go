@@ -28,7 +28,7 @@ type Record struct {
 	merged []merge.Digest   // by index in the task: of leaves that this node has merged
 	count  int              // of these
 	inputs [][]merge.Digest // by participant and index in the task: of leaves that it has sent; nil: it sends none
-	own    []merge.Digest   // by leaf of the model: of the own contribution
+	local  []merge.Digest   // by leaf of the model: of the own contribution
 	words  []*round.Input   // by owner: what this node has signed of its own leaves in that shard
 	taken  [][]round.Input  // by owner and participant: what others have signed, and it fits; nil: not a shard of the task
 }
@@ -39,7 +39,7 @@ func NewRecord(owned []leafset.Runs, task leafset.Runs, shards, others []int, le
 	n := len(owned)
 	rec := &Record{
 		owned: owned, task: task, changed: changed, merged: make([]merge.Digest, task.Count()),
-		inputs: make([][]merge.Digest, n), own: make([]merge.Digest, leaves), words: make([]*round.Input, n), taken: make([][]round.Input, n),
+		inputs: make([][]merge.Digest, n), local: make([]merge.Digest, leaves), words: make([]*round.Input, n), taken: make([][]round.Input, n),
 	}
 	for _, i := range others {
 		rec.inputs[i] = make([]merge.Digest, len(rec.merged))
@@ -106,10 +106,10 @@ func (r *Record) Send(leaf int, sent []byte) error {
 	d := merge.Sum(sent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.own[leaf]; !old.IsZero() && old != d {
+	if old := r.local[leaf]; !old.IsZero() && old != d {
 		return ErrChanged
 	}
-	r.own[leaf] = d
+	r.local[leaf] = d
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (r *Record) Send(leaf int, sent []byte) error {
 func (r *Record) Sent(leaf int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.own[leaf].IsZero()
+	return !r.local[leaf].IsZero()
 }
 
 // Word returns what this node signs of its own leaves in a shard, all of which must be noted: what is signed is signed for good.
@@ -148,10 +148,10 @@ func (r *Record) sentDigest(owner int) (merge.Digest, error) {
 	defer r.mu.Unlock()
 	digests := make([]merge.Digest, 0, r.owned[owner].Count())
 	for _, leaf := range r.owned[owner].All() {
-		if r.own[leaf].IsZero() {
+		if r.local[leaf].IsZero() {
 			return merge.Digest{}, fmt.Errorf("leaf %d of the own contribution is not known", leaf)
 		}
-		digests = append(digests, r.own[leaf])
+		digests = append(digests, r.local[leaf])
 	}
 	return merge.Combine(digests), nil
 }

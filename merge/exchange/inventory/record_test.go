@@ -110,8 +110,8 @@ func TestLeavesWakeWhoWaits(t *testing.T) {
 	changed.Wake()
 	<-next
 	held, _ = l.HasShard(owned[0])
-	if ready, _ = l.Ready(1); !ready || !held || !l.HasAll([]int{0, 1}) || l.Held(task)[0] != 0b11 {
-		t.Errorf("ready: %v, held: %v, %b", ready, held, l.Held(task))
+	if ready, _ = l.Ready(1); !ready || !held || !l.HasAll([]int{0, 1}) || l.Bitmap(task)[0] != 0b11 {
+		t.Errorf("ready: %v, held: %v, %b", ready, held, l.Bitmap(task))
 	}
 	if got := l.Digest(owned[0]); got != merge.Combine([]merge.Digest{sum("a"), sum("b")}) {
 		t.Errorf("the shard has %s", got)

@@ -100,7 +100,7 @@ func (c *Codec) Append(b []byte, from io.ReaderAt, leaf int, with Measure) ([]by
 	if with == nil {
 		return b, c.short.Encode(leaf, b[at:], x[:n], base[:n])
 	}
-	err := c.short.Travel(leaf, b[at:], x[:n], base[:n])
+	err := c.short.RoundTrip(leaf, b[at:], x[:n], base[:n])
 	if err == nil {
 		err = with(leaf, x[:n], base[:n])
 	}
@@ -132,9 +132,9 @@ func (c *Codec) Take(from io.Reader, leaf int, buf []byte, came func(sent []byte
 	return c.short.Decode(leaf, buf, code)
 }
 
-// Travel makes of a leaf of this node's, in place, what the others have of it: who owns which leaf must not change what is
+// RoundTrip makes of a leaf of this node's, in place, what the others have of it: who owns which leaf must not change what is
 // merged. Keep, which may be nil, is given what travels, and must not hold on to it.
-func (c *Codec) Travel(leaf int, b []byte, keep func(leaf int, sent []byte)) error {
+func (c *Codec) RoundTrip(leaf int, b []byte, keep func(leaf int, sent []byte)) error {
 	sent := b
 	if c.short != nil {
 		base, code := Room(c.layout), Room(c.layout)
@@ -144,7 +144,7 @@ func (c *Codec) Travel(leaf int, b []byte, keep func(leaf int, sent []byte)) err
 			return err
 		}
 		sent = code[:c.short.Len(leaf)]
-		if err := c.short.Travel(leaf, sent, b, base[:len(b)]); err != nil {
+		if err := c.short.RoundTrip(leaf, sent, b, base[:len(b)]); err != nil {
 			return &Fault{What: "shorten a leaf", Cause: err}
 		}
 	}

@@ -84,7 +84,7 @@ func TestLeavesArriveAsTheyTravel(t *testing.T) {
 				t.Fatal(err)
 			}
 			kept := bytes.Clone(local.b[l.LeafOffset(leaf):][:l.LeafLen(leaf)])
-			if err := c.Travel(leaf, kept, func(_ int, b []byte) { sent = bytes.Clone(b) }); err != nil {
+			if err := c.RoundTrip(leaf, kept, func(_ int, b []byte) { sent = bytes.Clone(b) }); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, measured) || !bytes.Equal(got, kept) {
@@ -110,7 +110,7 @@ func TestFaultsAreNoPeers(t *testing.T) {
 	}{
 		"a model that ends":   {func() error { return short.ReadBase(1, code) }, "read the committed model: read leaf 1: unexpected EOF"},
 		"while one is taken":  {func() error { return short.Take(bytes.NewReader(code), 1, code, nil) }, "read the committed model: read leaf 1: unexpected EOF"},
-		"while one is kept":   {func() error { return short.Travel(1, code, nil) }, "read the committed model: read leaf 1: unexpected EOF"},
+		"while one is kept":   {func() error { return short.RoundTrip(1, code, nil) }, "read the committed model: read leaf 1: unexpected EOF"},
 		"a stream that ends":  {func() error { return short.Take(bytes.NewReader(nil), 0, make([]byte, l.LeafLen(0)), nil) }, ""},
 		"a slot that ends":    {func() error { local.end = 0; return leafio.Read(local, l, 0, make([]byte, l.LeafLen(0))) }, ""},
 		"with a base at hand": {func() error { return short.WithBase(1, func([]byte) {}) }, "read the committed model: read leaf 1: unexpected EOF"},

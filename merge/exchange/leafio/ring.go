@@ -81,8 +81,8 @@ func (r *Ring) Wait(done <-chan struct{}) bool {
 	return true
 }
 
-// GiveBack lets the buffer of the next leaf be filled again.
-func (r *Ring) GiveBack() {
+// Release lets the buffer of the next leaf be filled again.
+func (r *Ring) Release() {
 	r.free <- r.next.buf
 	r.next = piece{}
 }

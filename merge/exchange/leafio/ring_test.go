@@ -39,7 +39,7 @@ func TestRingGivesLeavesInOrder(t *testing.T) {
 		if b, later := r.Peek(leaf - 1); b != nil || !later {
 			t.Errorf("leaf %d is not behind the one before it", leaf)
 		}
-		r.GiveBack()
+		r.Release()
 	}
 	if r.Buffer() == nil || len(r.Freed()) != 1 {
 		t.Error("buffers did not come back")

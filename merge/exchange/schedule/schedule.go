@@ -46,8 +46,8 @@ type Turn struct {
 
 // Scheduler says who may send next.
 type Scheduler struct {
-	hold time.Duration // who has sent for so long counts no more: it may be stuck
-	wait time.Duration // who has waited for so long may send: its receiver must not take this node for dead
+	turnLimit time.Duration // who has sent for so long counts no more: it may be stuck
+	waitLimit time.Duration // who has waited for so long may send: its receiver must not take this node for dead
 
 	mu      sync.Mutex // guards all below
 	sending []*Turn    // oldest first, Writers at most: those that count
@@ -58,7 +58,7 @@ type Scheduler struct {
 // New returns the scheduler of an attempt that fails when nothing comes for the stall time.
 func New(stall time.Duration) *Scheduler {
 	// With what an owner waits before it says that it lives, a quarter, wait stays under the half that others take for evidence.
-	return &Scheduler{hold: min(turnTime, stall/8), wait: stall / 5}
+	return &Scheduler{turnLimit: min(turnTime, stall/8), waitLimit: stall / 5}
 }
 
 // Ask asks for a turn and does not block. The caller ends the turn, granted or not.
@@ -84,10 +84,10 @@ func (t *Scheduler) End(x *Turn) {
 // grantLocked lets send who may. While somebody waits still, it is called again by the time that changes something.
 func (t *Scheduler) grantLocked() {
 	now := time.Now()
-	for len(t.sending) > 0 && now.Sub(t.sending[0].since) >= t.hold {
+	for len(t.sending) > 0 && now.Sub(t.sending[0].since) >= t.turnLimit {
 		t.sending = t.sending[1:]
 	}
-	for len(t.waiting) > 0 && now.Sub(t.waiting[0].since) >= t.wait {
+	for len(t.waiting) > 0 && now.Sub(t.waiting[0].since) >= t.waitLimit {
 		t.waiting[0].grant() // beyond the number
 		t.waiting = t.waiting[1:]
 	}
@@ -119,9 +119,9 @@ func (t *Scheduler) againLocked() {
 	if len(t.waiting) == 0 {
 		return
 	}
-	next := time.Until(t.waiting[0].since.Add(t.wait))
+	next := time.Until(t.waiting[0].since.Add(t.waitLimit))
 	if len(t.sending) > 0 {
-		next = min(next, time.Until(t.sending[0].since.Add(t.hold)))
+		next = min(next, time.Until(t.sending[0].since.Add(t.turnLimit)))
 	}
 	t.timer = time.AfterFunc(next, func() {
 		t.mu.Lock()

@@ -32,7 +32,7 @@ func expect(t *testing.T, ts []*Turn, want string) {
 // TestTurnsGoToWhoIsBehind has more streams than writers.
 func TestTurnsGoToWhoIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := &Scheduler{hold: time.Minute, wait: time.Minute}
+		ts := &Scheduler{turnLimit: time.Minute, waitLimit: time.Minute}
 		var first []*Turn
 		for i := range Writers {
 			first = append(first, ts.Ask(Rank{Merged: true, Share: 0.9, Distance: i}))
@@ -53,7 +53,7 @@ func TestTurnsGoToWhoIsBehind(t *testing.T) {
 
 func TestTurnThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := &Scheduler{hold: time.Minute, wait: time.Minute}
+		ts := &Scheduler{turnLimit: time.Minute, waitLimit: time.Minute}
 		var all []*Turn
 		for i := range Writers + 2 {
 			all = append(all, ts.Ask(Rank{Distance: i}))
@@ -74,7 +74,7 @@ func TestTurnThatIsGivenUp(t *testing.T) {
 func TestTurnsPassWhoIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
-		ts := &Scheduler{hold: limit, wait: time.Minute}
+		ts := &Scheduler{turnLimit: limit, waitLimit: time.Minute}
 		for range Writers {
 			ts.Ask(Rank{})
 		}
@@ -91,7 +91,7 @@ func TestTurnsPassWhoIsStuck(t *testing.T) {
 func TestTurnsForWhoWaitedLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
-		ts := &Scheduler{hold: time.Minute, wait: limit}
+		ts := &Scheduler{turnLimit: time.Minute, waitLimit: limit}
 		var busy []*Turn
 		for range Writers {
 			busy = append(busy, ts.Ask(Rank{}))

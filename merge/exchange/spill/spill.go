@@ -138,8 +138,8 @@ func (s *File) Get(i, leaf int, b []byte) error {
 	return err
 }
 
-// Held adds the leaves of participant i that are kept to a bitmap of the shard.
-func (s *File) Held(i int, m leafset.Bitmap) leafset.Bitmap {
+// Union adds the leaves of participant i that are kept to a bitmap of the shard.
+func (s *File) Union(i int, m leafset.Bitmap) leafset.Bitmap {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.have == nil || s.place[i] < 0 {

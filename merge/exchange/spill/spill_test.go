@@ -25,7 +25,7 @@ type closing struct {
 
 func (c closing) Close() error { *c.closed++; return nil }
 
-func TestAStashKeepsEachContributorApart(t *testing.T) {
+func TestASpillKeepsEachContributorApart(t *testing.T) {
 	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{5*merge.MaxLeafSize/4 + 3}}})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestAStashKeepsEachContributorApart(t *testing.T) {
 		return closing{make(inRAM, n), &closed}, nil
 	})
 	leafOf := func(i, leaf int) []byte { return bytes.Repeat([]byte{byte(10*i + leaf)}, l.LeafLen(leaf)) }
-	if s.Has(0, 2) || !bytes.Equal(s.Held(0, leafset.NewBitmap(4)), leafset.NewBitmap(4)) {
+	if s.Has(0, 2) || !bytes.Equal(s.Union(0, leafset.NewBitmap(4)), leafset.NewBitmap(4)) {
 		t.Error("there are leaves before any came")
 	}
 	for _, i := range []int{3, 0} {
@@ -62,11 +62,11 @@ func TestAStashKeepsEachContributorApart(t *testing.T) {
 				t.Errorf("participant %d, leaf %d: %v, or other bytes than were kept", i, leaf, err)
 			}
 		}
-		if m := s.Held(i, leafset.Bitmap{4}); m[0] != 4|1|2|8 {
+		if m := s.Union(i, leafset.Bitmap{4}); m[0] != 4|1|2|8 {
 			t.Errorf("participant %d: held %b, want what was given and what is kept", i, m)
 		}
 	}
-	if m := s.Held(2, leafset.NewBitmap(4)); m[0] != 0 {
+	if m := s.Union(2, leafset.NewBitmap(4)); m[0] != 0 {
 		t.Errorf("one that contributes nothing: %b", m)
 	}
 	s.Release()
@@ -76,7 +76,7 @@ func TestAStashKeepsEachContributorApart(t *testing.T) {
 	}
 }
 
-func TestAStashThatCanNotBeMadeIsNotTriedAgain(t *testing.T) {
+func TestASpillThatCanNotBeMadeIsNotTriedAgain(t *testing.T) {
 	l, err := merge.NewLayout([]merge.Tensor{{Name: "w", DType: merge.Float32, Shape: []int64{5}}})
 	if err != nil {
 		t.Fatal(err)

@@ -58,16 +58,16 @@ type queuer interface{ Queues() bool }
 // Conn adds framing, stall detection and counting to a stream. One goroutine
 // reads and one writes.
 type Conn struct {
-	s     Stream
-	stall time.Duration
-	count atomic.Pointer[Counters]
-	armed time.Time    // when the reader last set its deadline
-	torn  bool         // the writer broke off within a frame
-	held  *[]byte      // of the writer: frames that go with what it writes next, from the pool; nil: none
-	since atomic.Int64 // when the reader began to wait for a byte that is owed, in Unix nanoseconds; 0: it does not wait
+	s        Stream
+	stall    time.Duration
+	count    atomic.Pointer[Counters]
+	armed    time.Time    // when the reader last set its deadline
+	torn     bool         // the writer broke off within a frame
+	buffered *[]byte      // of the writer: frames that go with what it writes next, from the pool; nil: none
+	since    atomic.Int64 // when the reader began to wait for a byte that is owed, in Unix nanoseconds; 0: it does not wait
 
-	mu      sync.Mutex // guards winding, so that no deadline moves back after wind
-	winding bool
+	mu     sync.Mutex // guards ending, so that no deadline is moved after EndWithin
+	ending bool
 }
 
 // NewConn returns the connection on a stream that is silent for the stall time at most while something is owed.
@@ -104,10 +104,10 @@ func (c *Conn) Close() { _ = c.s.Close() }
 func (c *Conn) EndWithin(grace time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.winding {
+	if c.ending {
 		return
 	}
-	c.winding = true
+	c.ending = true
 	end := time.Now().Add(grace)
 	_ = c.s.SetReadDeadline(end) // An error means the stream is gone, which ends it too.
 	_ = c.s.SetWriteDeadline(end)
@@ -116,7 +116,7 @@ func (c *Conn) EndWithin(grace time.Duration) {
 func (c *Conn) deadline(set func(time.Time) error, t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.winding {
+	if !c.ending {
 		_ = set(t) // An error shows at the read or write that follows.
 	}
 }
@@ -143,17 +143,17 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if n >= more {
 			count.fed.Store(time.Now().UnixNano())
 		}
-		if n > 0 || !Late(err) || !count.busy(c.stall) || c.wound() {
+		if n > 0 || !Late(err) || !count.busy(c.stall) || c.isEnding() {
 			return n, err
 		}
 		now = time.Now()
 	}
 }
 
-func (c *Conn) wound() bool {
+func (c *Conn) isEnding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.winding
+	return c.ending
 }
 
 func (c *Conn) rawRead(p []byte) (int, error) {
@@ -214,53 +214,53 @@ func (c *Conn) Payload(h Header, limit uint32) ([]byte, error) {
 // a deadline, so a leaf at once would make slow links look dead.
 const WriteSize = 64 << 10
 
-// heldBeside is how much more than a bundle's leaves is held as a rule: their headers and a few short frames.
-const heldBeside = 4 << 10
+// bufferSlack is how much more than a bundle's leaves is buffered as a rule: their headers and a few short frames.
+const bufferSlack = 4 << 10
 
-// holds are buffers for what connections hold.
-var holds = sync.Pool{New: func() any { return new([]byte) }}
+// writeBuffers is the pool of the buffers of all connections.
+var writeBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Hold takes whole frames that go with what is written next, so that a short model is one write and not three. Fill appends them, n bytes at
-// most; of an error nothing is held. Who then waits for what the peer needs these frames for flushes before.
-func (c *Conn) Hold(n int, fill func(b []byte) ([]byte, error)) error {
-	if c.held == nil {
-		c.held = holds.Get().(*[]byte)
-		*c.held = (*c.held)[:0]
+// Buffer appends whole frames to those that go with the next write, so that a short model takes one write and not three. Fill appends
+// n bytes at most; if it fails nothing is added. A caller that waits for an answer to these frames must call Flush first.
+func (c *Conn) Buffer(n int, fill func(b []byte) ([]byte, error)) error {
+	if c.buffered == nil {
+		c.buffered = writeBuffers.Get().(*[]byte)
+		*c.buffered = (*c.buffered)[:0]
 	}
-	b, err := fill(slices.Grow(*c.held, n))
+	b, err := fill(slices.Grow(*c.buffered, n))
 	if err == nil {
-		*c.held = b
+		*c.buffered = b
 	}
 	return err
 }
 
-// HoldFrames is hold of frames that are there.
-func (c *Conn) HoldFrames(b []byte) {
-	_ = c.Hold(len(b), func(held []byte) ([]byte, error) { return append(held, b...), nil })
+// BufferFrames is Buffer for frames that exist.
+func (c *Conn) BufferFrames(b []byte) {
+	_ = c.Buffer(len(b), func(buffered []byte) ([]byte, error) { return append(buffered, b...), nil })
 }
 
-// Holding reports whether something is held.
-func (c *Conn) Holding() bool { return c.held != nil && len(*c.held) > 0 }
+// HasBuffered reports whether frames are buffered.
+func (c *Conn) HasBuffered() bool { return c.buffered != nil && len(*c.buffered) > 0 }
 
-// Flush writes what is held.
+// Flush writes the buffered frames.
 func (c *Conn) Flush(bounded bool) error {
-	if !c.Holding() {
+	if !c.HasBuffered() {
 		return nil
 	}
 	return c.Write(nil, bounded)
 }
 
-// Write sends whole frames, after what is held. If bounded, it fails when the peer takes no byte
+// Write sends the buffered frames and then b, which holds whole frames. If bounded, it fails when the peer takes no byte
 // for the stall time; else it waits as long as the stream lives.
 func (c *Conn) Write(b []byte, bounded bool) error { return c.WriteFrame(nil, b, bounded) }
 
-// WriteFrame is write of a header and a payload. If reading the payload panics the stream is torn.
+// WriteFrame is Write for a header and a payload. If reading the payload panics the stream is torn.
 func (c *Conn) WriteFrame(head, b []byte, bounded bool) error {
-	if c.Holding() {
-		held := c.held
-		defer holds.Put(held)
-		*held = append(*held, head...)
-		head, c.held = *held, nil
+	if c.HasBuffered() {
+		buffered := c.buffered
+		defer writeBuffers.Put(buffered)
+		*buffered = append(*buffered, head...)
+		head, c.buffered = *buffered, nil
 	}
 	c.torn = true
 	started := false
@@ -278,7 +278,7 @@ func (c *Conn) WriteFrame(head, b []byte, bounded bool) error {
 		if err == nil {
 			continue
 		}
-		if n > 0 && !c.wound() && errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 && !c.isEnding() && errors.Is(err, os.ErrDeadlineExceeded) {
 			continue // Slow is not dead.
 		}
 		c.torn = started
@@ -297,7 +297,7 @@ func (c *Conn) writePiece(head, b []byte) (int, error) {
 	switch {
 	case len(head) == 0:
 		return c.s.Write(b[:piece])
-	case len(head) > WriteSize+heldBeside: // a large leaf is held
+	case len(head) > WriteSize+bufferSlack: // a large leaf is buffered
 		return c.s.Write(head[:WriteSize])
 	}
 	if w, ok := c.s.(frameWriter); ok {
@@ -306,7 +306,7 @@ func (c *Conn) writePiece(head, b []byte) (int, error) {
 	return c.s.Write(head)
 }
 
-// CloseWith says why this side ends and closes its direction; after wind.
+// CloseWith says why this side ends and closes its direction. EndWithin must have been called.
 func (c *Conn) CloseWith(f Fail) {
 	if !c.torn {
 		_ = c.Write(f.Append(nil), false) // Best effort: the peer may be the one that died.

@@ -11,9 +11,9 @@ import (
 	"github.com/swarmd/swarmd/merge/exchange/wire"
 )
 
-// lifetime is how long an attempt lasts at this node: until it is complete, or for what reason it failed first. It has the open streams,
+// lifecycle is how long an attempt lasts at this node: until it is complete, or for what reason it failed first. It has the open streams,
 // which it ends with the attempt.
-type lifetime struct {
+type lifecycle struct {
 	plan  *assignment
 	grace time.Duration // how long streams have to tell why
 	count wire.Counters // of all streams
@@ -29,15 +29,15 @@ type lifetime struct {
 	aborted bool
 }
 
-// newLifetime returns that of an attempt that ends with the context at the latest.
-func newLifetime(ctx context.Context, plan *assignment, grace time.Duration) *lifetime {
-	l := &lifetime{plan: plan, grace: grace, done: make(chan struct{}), conns: make(map[*wire.Conn]int)}
+// newLifecycle returns that of an attempt that ends with the context at the latest.
+func newLifecycle(ctx context.Context, plan *assignment, grace time.Duration) *lifecycle {
+	l := &lifecycle{plan: plan, grace: grace, done: make(chan struct{}), conns: make(map[*wire.Conn]int)}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	return l
 }
 
 // over reports whether Run has returned.
-func (l *lifetime) over() bool {
+func (l *lifecycle) over() bool {
 	select {
 	case <-l.done:
 		return true
@@ -46,14 +46,14 @@ func (l *lifetime) over() bool {
 	}
 }
 
-func (l *lifetime) failed() *Failure {
+func (l *lifecycle) failed() *Failure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure
 }
 
 // close lets no stream join any more, and returns why the attempt failed; nil: it has not.
-func (l *lifetime) close() *Failure {
+func (l *lifecycle) close() *Failure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
@@ -61,12 +61,12 @@ func (l *lifetime) close() *Failure {
 }
 
 // fail ends the attempt for what this node has seen.
-func (l *lifetime) fail(blamed int, reason string, cause error) {
+func (l *lifecycle) fail(blamed int, reason string, cause error) {
 	l.end(&Failure{Blamed: blamed, HeardFrom: -1, Reason: reason, cause: cause})
 }
 
 // failFor ends the attempt for an error met where participant i is to blame, unless the error itself is this node's or nobody's.
-func (l *lifetime) failFor(i int, reason string, err error) {
+func (l *lifecycle) failFor(i int, reason string, err error) {
 	fault := (*leafio.Fault)(nil)
 	switch {
 	case !errors.As(err, &fault):
@@ -78,14 +78,14 @@ func (l *lifetime) failFor(i int, reason string, err error) {
 	}
 }
 
-// heard ends the attempt because participant i has ended it, for what i says. That it did is all that this node knows.
-func (l *lifetime) heard(i, blamed int, reason string) {
+// endedBy ends the attempt because participant i has ended it, for what i says. That it did is all that this node knows.
+func (l *lifecycle) endedBy(i, blamed int, reason string) {
 	l.end(&Failure{Blamed: blamed, HeardFrom: i, Reason: reason})
 }
 
 // end ends the attempt unless it is over or another reason came first. All
 // streams get the grace time to tell the peers.
-func (l *lifetime) end(f *Failure) {
+func (l *lifecycle) end(f *Failure) {
 	if f.Blamed >= 0 {
 		f.Node = l.plan.node(f.Blamed)
 	}
@@ -104,7 +104,7 @@ func (l *lifetime) end(f *Failure) {
 }
 
 // abort drops all streams: the caller wants to be gone.
-func (l *lifetime) abort() {
+func (l *lifecycle) abort() {
 	l.mu.Lock()
 	l.aborted = true
 	conns := l.connsLocked()
@@ -115,7 +115,7 @@ func (l *lifetime) abort() {
 	}
 }
 
-func (l *lifetime) connsLocked() []*wire.Conn {
+func (l *lifecycle) connsLocked() []*wire.Conn {
 	conns := make([]*wire.Conn, 0, len(l.conns))
 	for c := range l.conns {
 		conns = append(conns, c)
@@ -124,7 +124,7 @@ func (l *lifetime) connsLocked() []*wire.Conn {
 }
 
 // attach lets the attempt end the stream to participant i; false when it has ended itself.
-func (l *lifetime) attach(i int, c *wire.Conn) bool {
+func (l *lifecycle) attach(i int, c *wire.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.aborted || l.failure != nil {
@@ -135,14 +135,14 @@ func (l *lifetime) attach(i int, c *wire.Conn) bool {
 	return true
 }
 
-func (l *lifetime) detach(c *wire.Conn) {
+func (l *lifecycle) detach(c *wire.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
 }
 
-// tell says on a stream of an attempt that failed why; the writer calls it.
-func (l *lifetime) tell(c *wire.Conn) {
+// sendFailure says on a stream of an attempt that failed why; the writer calls it.
+func (l *lifecycle) sendFailure(c *wire.Conn) {
 	l.mu.Lock()
 	f, aborted := l.failure, l.aborted
 	l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *lifetime) tell(c *wire.Conn) {
 
 // suspect fails the attempt after a write error to participant i, but only when the reading side
 // of the same stream had time to learn a better reason. Who owes nothing is not blamed.
-func (l *lifetime) suspect(i int, owes bool, reason string, err error) {
+func (l *lifecycle) suspect(i int, owes bool, reason string, err error) {
 	t := time.NewTimer(l.grace / 2)
 	defer t.Stop()
 	select {
@@ -164,13 +164,13 @@ func (l *lifetime) suspect(i int, owes bool, reason string, err error) {
 		if owes {
 			l.fail(i, reason+": "+wire.Brief(err), err)
 		} else {
-			l.heard(i, -1, reason+": "+wire.Brief(err))
+			l.endedBy(i, -1, reason+": "+wire.Brief(err))
 		}
 	}
 }
 
-// heardOf returns when participant i last showed life on a stream of this attempt, the zero time if it did not.
-func (l *lifetime) heardOf(i int) (at time.Time) {
+// lastSeen returns when participant i last showed life on a stream of this attempt, the zero time if it did not.
+func (l *lifecycle) lastSeen(i int) (at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c, to := range l.conns {
@@ -189,7 +189,7 @@ func (l *lifetime) heardOf(i int) (at time.Time) {
 }
 
 // owesSince reports whether participant i owes bytes on a stream since then or before.
-func (l *lifetime) owesSince(i int, then time.Time) bool {
+func (l *lifecycle) owesSince(i int, then time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c, to := range l.conns {

@@ -29,12 +29,12 @@ func (w *writes) SetWriteDeadline(time.Time) error { return nil }
 func TestWhatIsHeldGoesWithWhatFollows(t *testing.T) {
 	w := &writes{}
 	c := NewConn(w, time.Second)
-	c.HoldFrames([]byte("ab"))
+	c.BufferFrames([]byte("ab"))
 	failed := errors.New("not read")
-	if err := c.Hold(3, func(b []byte) ([]byte, error) { return append(b, "xyz"...), failed }); !errors.Is(err, failed) {
+	if err := c.Buffer(3, func(b []byte) ([]byte, error) { return append(b, "xyz"...), failed }); !errors.Is(err, failed) {
 		t.Errorf("held %v, want that error", err)
 	}
-	c.HoldFrames([]byte("c"))
+	c.BufferFrames([]byte("c"))
 	if len(w.all) != 0 {
 		t.Errorf("%q were written before anything followed", w.all)
 	}
@@ -42,7 +42,7 @@ func TestWhatIsHeldGoesWithWhatFollows(t *testing.T) {
 		func() error { return c.WriteFrame([]byte("d"), []byte("e"), true) },
 		func() error { return c.Write([]byte("f"), false) },
 		func() error { return c.Flush(true) }, // nothing
-		func() error { c.HoldFrames([]byte("g")); return c.Flush(true) },
+		func() error { c.BufferFrames([]byte("g")); return c.Flush(true) },
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)
@@ -58,12 +58,12 @@ func TestALargeLeafThatIsHeldGoesInPieces(t *testing.T) {
 	w := &writes{}
 	c := NewConn(w, time.Second)
 	leaf := bytes.Repeat([]byte("0123456789abcdef"), merge.MaxLeafSize/16)
-	c.HoldFrames(leaf)
+	c.BufferFrames(leaf)
 	if err := c.Write([]byte("end"), true); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range w.all {
-		if len(b) > WriteSize+heldBeside {
+		if len(b) > WriteSize+bufferSlack {
 			t.Errorf("a write has %d bytes", len(b))
 		}
 	}
