@@ -40,7 +40,7 @@ func (a *admitter) handle(ctx context.Context, peer Peer, req JoinRequest) JoinR
 	if leader == a.replica.address {
 		return a.admit(ctx, a.replica.self, joinPassed{Peer: peer, Request: req})
 	}
-	resp, err := ask[joinPassed, JoinResponse](ctx, a.peers.links, leader, askJoin, &joinPassed{Peer: peer, Request: req})
+	resp, err := ask[joinPassed, JoinResponse](ctx, a.peers.conns, leader, askJoin, &joinPassed{Peer: peer, Request: req})
 	if err != nil {
 		return tryLater(err)
 	}

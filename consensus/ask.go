@@ -9,10 +9,10 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/swarmd/swarmd/consensus/snlink"
+	"github.com/swarmd/swarmd/consensus/peerconn"
 )
 
-// What SNs ask each other for consensus itself, as Connect calls with JSON bodies on their links.
+// What SNs ask each other for consensus itself, as Connect calls with JSON bodies on their connections.
 const (
 	askStats    = "/swarm.consensus/Stats"     // how far is your log?
 	askRead     = "/swarm.consensus/ReadIndex" // of the leader: which index must I have applied?
@@ -55,8 +55,8 @@ func (jsonCodec) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 func (jsonCodec) Unmarshal(b []byte, v any) error { return exactly(b, v) }
 
 // ask makes one call on the SN at an address, for as long as ctx allows. ErrNotLeader keeps its identity.
-func ask[Req, Res any](ctx context.Context, links *snlink.Links, address, procedure string, req *Req) (*Res, error) {
-	client := connect.NewClient[Req, Res](&http.Client{Transport: links.To(address)}, "http://sn"+procedure,
+func ask[Req, Res any](ctx context.Context, conns *peerconn.Pool, address, procedure string, req *Req) (*Res, error) {
+	client := connect.NewClient[Req, Res](&http.Client{Transport: conns.To(address)}, "http://sn"+procedure,
 		connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(maxAsk))
 	res, err := client.CallUnary(ctx, connect.NewRequest(req))
 	switch {
@@ -73,7 +73,7 @@ func ask[Req, Res any](ctx context.Context, links *snlink.Links, address, proced
 // answers has fn answer a call.
 func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx context.Context, from Peer, req *Req) (*Res, error)) {
 	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[Req]) (*connect.Response[Res], error) {
-		res, err := fn(ctx, snlink.PeerOf(ctx), req.Msg)
+		res, err := fn(ctx, peerconn.PeerOf(ctx), req.Msg)
 		if errors.Is(err, ErrNotLeader) || errors.Is(err, ErrShutdown) {
 			return nil, connect.NewError(connect.CodeFailedPrecondition, err)
 		}
@@ -89,16 +89,16 @@ func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx con
 func (g *Group) ServeAPI(h http.Handler) { g.endpoint.api.Store(&h) }
 
 // PeerOf returns the SN that sent a request, as the network has proven it; nobody for the context of another request.
-func PeerOf(ctx context.Context) Peer { return snlink.PeerOf(ctx) }
+func PeerOf(ctx context.Context) Peer { return peerconn.PeerOf(ctx) }
 
 // WithLeader calls try until it succeeds or fails for a reason that another try can't mend: with nil while this server leads, else
-// with a way to the leader's API. It tries again while there is no leader, the link to it breaks, or try returns ErrNotLeader, until ctx
+// with a way to the leader's API. It tries again while there is no leader, the connection to it breaks, or try returns ErrNotLeader, until ctx
 // ends, and then returns ErrNoLeader. Where there has been no leader for five election timeouts and fewer voters than a majority
 // answer, it returns at once; see Quorum. So what try does must bear being done twice.
 func (g *Group) WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error {
 	return g.contact.retry(ctx, func(ctx context.Context, leader string) error {
 		if leader != g.replica.address {
-			return try(ctx, toLeader{g.peers.links.To(leader)})
+			return try(ctx, toLeader{g.peers.conns.To(leader)})
 		}
 		if !g.IsLeader() { // it must know all that was committed before
 			return ErrNotLeader

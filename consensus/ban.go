@@ -6,8 +6,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/raftnet"
-	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
@@ -16,7 +16,7 @@ type bans struct {
 	replica *replica
 	members *membership
 	trans   *raftnet.Transport
-	links   *snlink.Links
+	conns   *peerconn.Pool
 	streams *streams
 	every   time.Duration
 	log     *slog.Logger
@@ -53,7 +53,7 @@ func (b *bans) cutOff(out func(peerID string) bool) {
 		b.log.Warn("this node is banned from the swarm", "node", b.replica.name)
 	}
 	b.trans.CloseOf(out)
-	b.links.DropOf(func(address string) bool {
+	b.conns.DropOf(func(address string) bool {
 		id, _, err := ParseAddress(address)
 		return err == nil && out(id)
 	})

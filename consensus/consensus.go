@@ -15,9 +15,9 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/admission"
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/raftnet"
 	"github.com/swarmd/swarmd/consensus/roster"
-	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/consensus/store"
 	"github.com/swarmd/swarmd/identity/naming"
@@ -146,14 +146,14 @@ func (g *Group) assemble() {
 	r, t := g.replica, g.cfg.Timing
 	heard, named, streams := roster.New(), new(raftnet.Named), newStreams()
 	r.entries, r.fsm = g.storage.stores.Log, newFSM(g.fail, g.storage.disk, g.storage.ledger)
-	links := snlink.New(dialer(r, g.cfg.Network))
-	g.ledger = &ledgerCopy{file: g.storage.ledger, replica: r, links: links, fail: g.fail, log: g.log}
+	conns := peerconn.New(dialer(r, g.cfg.Network))
+	g.ledger = &ledgerCopy{file: g.storage.ledger, replica: r, conns: conns, fail: g.fail, log: g.log}
 	stats := func() serverStats {
 		s := r.stats()
 		s.LedgerBehind = g.ledger.complete() != nil
 		return s
 	}
-	g.peers = &peers{self: g.cfg.Address, links: links, stats: stats}
+	g.peers = &peers{self: g.cfg.Address, conns: conns, stats: stats}
 	g.members = newMembership(r, g.peers, heard, g.log)
 	admitter := newAdmitter(r, g.peers, g.members, g.cfg.Prover, g.log)
 	g.joiner = &joiner{
@@ -161,14 +161,14 @@ func (g *Group) assemble() {
 	}
 	g.trans = raftnet.New(raftnet.Config{
 		Network: g.cfg.Network, Address: g.cfg.Address, Term: g.storage.term, Election: t.Election, Log: g.log,
-		Genuine: r.genuine, Servers: r.servers, Named: named.Has, Tell: g.peers.tellHandOver,
+		Genuine: r.genuine, Servers: r.servers, Named: named.Has, Notify: g.peers.notifyHandOver,
 		Leader: func() string { _, address, _ := r.leader(); return address },
 	})
 	g.contact = newContact(r, g.peers, t, g.log)
 	g.lead = &leadership{replica: r, heard: heard, log: g.log, notify: make(chan bool, 16)}
 	g.endpoint = &endpoint{replica: r, ledger: g.ledger, admitter: admitter, trans: g.trans, stats: stats, log: g.log, streams: streams}
-	g.endpoint.server = snlink.NewServer(g.endpoint.between(), g.log)
-	g.bans = &bans{replica: r, members: g.members, trans: g.trans, links: links, streams: streams, every: t.Update, log: g.log}
+	g.endpoint.server = peerconn.NewServer(g.endpoint.between(), g.log)
+	g.bans = &bans{replica: r, members: g.members, trans: g.trans, conns: conns, streams: streams, every: t.Update, log: g.log}
 }
 
 // gives reports whether this server gives its disk up after a write has taken so long. Alone it makes room for nobody and waits. A

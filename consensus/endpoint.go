@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/raftnet"
-	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -28,7 +28,7 @@ type endpoint struct {
 	stats    func() serverStats
 	log      *slog.Logger
 	streams  *streams
-	server   *snlink.Server
+	server   *peerconn.Server
 	api      atomic.Pointer[http.Handler] // what the leader answers other SNs
 }
 
@@ -66,8 +66,8 @@ func (e *endpoint) between() http.Handler {
 		(*api).ServeHTTP(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer := snlink.PeerOf(r.Context())
-		if !e.allow(peer) { // also on a link that was opened before its sender was removed
+		peer := peerconn.PeerOf(r.Context())
+		if !e.allow(peer) { // also on a connection that was opened before its sender was removed
 			e.log.Warn("request refused: not an SN of the configuration", "peer", peer.PeerID)
 			http.Error(w, "not an SN of the configuration", http.StatusForbidden)
 			return

@@ -3,22 +3,22 @@ package consensus
 import (
 	"context"
 
-	"github.com/swarmd/swarmd/consensus/snlink"
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// AskPassedJoin sends, on the links of an SN, a join as if it were passed on from a peer.
-func AskPassedJoin(ctx context.Context, links *snlink.Links, address string, from Peer, r JoinRequest) (JoinResponse, error) {
-	resp, err := ask[joinPassed, JoinResponse](ctx, links, address, askJoin, &joinPassed{Peer: from, Request: r})
+// AskPassedJoin sends, on the connections of an SN, a join as if it were passed on from a peer.
+func AskPassedJoin(ctx context.Context, conns *peerconn.Pool, address string, from Peer, r JoinRequest) (JoinResponse, error) {
+	resp, err := ask[joinPassed, JoinResponse](ctx, conns, address, askJoin, &joinPassed{Peer: from, Request: r})
 	if err != nil {
 		return JoinResponse{}, err
 	}
 	return *resp, nil
 }
 
-// AskStats asks on the links of an SN how far another one's log is.
-func AskStats(ctx context.Context, links *snlink.Links, address string) error {
-	_, err := ask[nothing, serverStats](ctx, links, address, askStats, &nothing{})
+// AskStats asks on the connections of an SN how far another one's log is.
+func AskStats(ctx context.Context, conns *peerconn.Pool, address string) error {
+	_, err := ask[nothing, serverStats](ctx, conns, address, askStats, &nothing{})
 	return err
 }
 

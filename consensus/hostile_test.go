@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/swarmd/swarmd/consensus"
-	"github.com/swarmd/swarmd/consensus/snlink"
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
 // linksOf are links of a node to others, past its own Group: what a rogue SN may have.
-func (s *swarm) linksOf(node *memNode) *snlink.Links {
-	links := snlink.New(func(ctx context.Context, address string) (net.Conn, error) {
+func (s *swarm) linksOf(node *memNode) *peerconn.Pool {
+	links := peerconn.New(func(ctx context.Context, address string) (net.Conn, error) {
 		return node.Dial(ctx, address, consensus.ProtocolRPC)
 	})
 	s.t.Cleanup(links.Close)

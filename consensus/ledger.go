@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/swarmd/swarmd/consensus/ledgerfile"
-	"github.com/swarmd/swarmd/consensus/snlink"
+	"github.com/swarmd/swarmd/consensus/peerconn"
 )
 
 // maxLedgerChunk bounds what one answer carries of the ledger, unless one record is longer.
@@ -20,8 +20,8 @@ const maxLedgerChunk = 1 << 20
 // ledgerRetry is the pause between two rounds of asking for missing records.
 const ledgerRetry = 500 * time.Millisecond
 
-// ledgerPatience bounds the wait for one answer with missing records.
-const ledgerPatience = 10 * time.Second
+// ledgerTimeout bounds the wait for one answer with missing records.
+const ledgerTimeout = 10 * time.Second
 
 // ErrLedgerBehind says that this server's ledger is not complete.
 var ErrLedgerBehind = ledgerfile.ErrBehind
@@ -33,7 +33,7 @@ var ErrOffset = errors.New("no record of the ledger begins at this offset")
 type ledgerCopy struct {
 	file    *ledgerfile.File
 	replica *replica
-	links   *snlink.Links
+	conns   *peerconn.Pool
 	fail    func(error)
 	log     *slog.Logger
 }
@@ -114,8 +114,8 @@ func (l *ledgerCopy) fetch(ctx context.Context, from string) (string, error) {
 		if !behind {
 			return address, nil
 		}
-		askCtx, cancel := context.WithTimeout(ctx, ledgerPatience)
-		answer, err := ask[ledgerRequest, ledgerAnswer](askCtx, l.links, address, askLedger, &ledgerRequest{have})
+		askCtx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+		answer, err := ask[ledgerRequest, ledgerAnswer](askCtx, l.conns, address, askLedger, &ledgerRequest{have})
 		cancel()
 		if err == nil && len(answer.Records) == 0 {
 			err = errors.New("it has no more records than this SN")

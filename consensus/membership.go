@@ -58,7 +58,7 @@ func (m *membership) addServer(ctx context.Context, req JoinRequest) (voter bool
 	id, address := raft.ServerID(req.Name), raft.ServerAddress(req.Address)
 	done := false
 	err = m.changing(ctx, func() error {
-		voter, done, err = m.follow(ctx, id, address)
+		voter, done, err = m.ensureServer(ctx, id, address)
 		return err
 	})
 	if err != nil || done {
@@ -106,8 +106,8 @@ func (m *membership) twin(name string) (voter string, shared bool) {
 	return "", false
 }
 
-// follow makes a server follow the log; done tells that nothing remains to be done for it. The caller holds joining.
-func (m *membership) follow(ctx context.Context, id raft.ServerID, address raft.ServerAddress) (voter, done bool, err error) {
+// ensureServer makes a server follow the log; done tells that nothing remains to be done for it. The caller holds joining.
+func (m *membership) ensureServer(ctx context.Context, id raft.ServerID, address raft.ServerAddress) (voter, done bool, err error) {
 	for _, s := range m.replica.servers() {
 		if s.ID != id {
 			continue

@@ -6,7 +6,7 @@ import "github.com/swarmd/swarmd/consensus/raftnet"
 const (
 	// ProtocolRaft carries raft's own messages; only servers of the configuration speak it.
 	ProtocolRaft = raftnet.Protocol
-	// ProtocolRPC carries HTTP/2 between SNs, with what they ask each other: see snlink.
+	// ProtocolRPC carries HTTP/2 between SNs, with what they ask each other: see peerconn.
 	ProtocolRPC = "/swarm/rpc/1"
 	// ProtocolJoin carries the two requests of an SN that wants to become a server: for a nonce, and to be let in.
 	ProtocolJoin = "/swarm/join/2"

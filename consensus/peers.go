@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/quorum"
 	"github.com/swarmd/swarmd/consensus/raftnet"
-	"github.com/swarmd/swarmd/consensus/snlink"
 )
 
 // peers asks other SNs how they do; this one answers itself.
 type peers struct {
 	self  string // this server's address
-	links *snlink.Links
+	conns *peerconn.Pool
 	stats func() serverStats // of this server
 }
 
@@ -22,7 +22,7 @@ func (p *peers) fetchStats(ctx context.Context, address string) (serverStats, er
 	if address == p.self {
 		return p.stats(), nil
 	}
-	s, err := ask[nothing, serverStats](ctx, p.links, address, askStats, &nothing{})
+	s, err := ask[nothing, serverStats](ctx, p.conns, address, askStats, &nothing{})
 	if err != nil {
 		return serverStats{}, err
 	}
@@ -35,12 +35,12 @@ func (p *peers) probe(ctx context.Context, v quorum.Voter) error {
 	return err
 }
 
-// tellHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
-func (p *peers) tellHandOver(ctx context.Context, address, successorID string) {
-	_, _ = ask[handOver, nothing](ctx, p.links, address, askHandOver, &handOver{successorID})
+// notifyHandOver tells a follower to whom this leader hands over; one that does not hear it votes when it finds the leader gone.
+func (p *peers) notifyHandOver(ctx context.Context, address, successorID string) {
+	_, _ = ask[handOver, nothing](ctx, p.conns, address, askHandOver, &handOver{successorID})
 }
 
-// dialer opens links to other SNs, but not to those that are banned.
+// dialer opens connections to other SNs, except to banned ones.
 func dialer(r *replica, network Network) func(ctx context.Context, address string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		if id, _, err := ParseAddress(address); err == nil {

@@ -71,7 +71,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 			index, err = g.replica.readIndex(ctx)
 			return err
 		}
-		answer, err := ask[nothing, indexAnswer](ctx, g.peers.links, leader, askRead, &nothing{})
+		answer, err := ask[nothing, indexAnswer](ctx, g.peers.conns, leader, askRead, &nothing{})
 		if err == nil {
 			index = answer.Index
 		}

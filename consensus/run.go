@@ -84,7 +84,7 @@ func (g *Group) hangUpNow() (ended raft.Future, err error) {
 	g.replica.settled.Store(false)
 	ended = g.replica.raft.Shutdown()
 	g.endpoint.streams.close()
-	g.peers.links.Close()
+	g.peers.conns.Close()
 	g.endpoint.server.Close()
 	g.trans.CloseStreams()
 	return ended, g.trans.Close()

@@ -39,7 +39,7 @@ func (ad *adoption) ahead() bool {
 		ad.times.since = time.Time{}
 		return false
 	}
-	reports, claims, newest := ad.facts.heard(), map[string]bool{}, uint64(0)
+	reports, claims, newest := ad.facts.recentReports(), map[string]bool{}, uint64(0)
 	for _, r := range reports {
 		for _, h := range r.Held {
 			if h.Round > ad.facts.c.Round() {

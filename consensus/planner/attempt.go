@@ -50,8 +50,8 @@ type attempts struct {
 	plans     []*state.Plan // the last attempts, if their parts had witnesses
 }
 
-// follow does what is due now.
-func (at *attempt) follow() {
+// advance does what is due now.
+func (at *attempt) advance() {
 	at.notes()
 	if at.facts.banned() {
 		_, why := at.facts.gone()
@@ -65,7 +65,7 @@ func (at *attempt) follow() {
 		at.without(node + " has a SPIFFE ID of its own now")
 		return
 	}
-	done, failures, pending := at.gather()
+	done, failures, pending := at.collect()
 	if len(done) == len(at.facts.c.Plan.Participants) && !at.ask(done) {
 		if v := at.comparison.disagree(done); len(v.failures) > 0 {
 			at.contradicted()
@@ -106,8 +106,8 @@ func (at *attempt) contradicted() {
 	at.tries.disagreed, at.tries.epoch = at.facts.c.Plan.Attempt, at.facts.c.Plan.Epoch+1
 }
 
-// gather sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
-func (at *attempt) gather() (done map[string]Report, failures []failure, pending []string) {
+// collect sorts the participants' reports on the running attempt; pending are those who have said nothing yet.
+func (at *attempt) collect() (done map[string]Report, failures []failure, pending []string) {
 	p := at.facts.c.Plan
 	done = map[string]Report{}
 	for _, part := range p.Participants {
@@ -189,7 +189,7 @@ func (at *attempt) without(reason string) {
 			parts = append(parts, part)
 		}
 	}
-	if parts = at.lineup.fit(at.facts.mutualParts(parts)); at.lineup.carries(parts) && at.out.recalled != p.Attempt { // Who comes back is in no attempt yet.
+	if parts = at.lineup.fit(at.facts.mutualParts(parts)); at.lineup.carries(parts) && at.out.readmittedIn != p.Attempt { // Who comes back is in no attempt yet.
 		// Who closes meanwhile is not in it, so it does not become final; who comes back to train makes it one like the others.
 		at.opening.planRound(parts, p.Final && at.facts.c.FinalDue(), reason)
 		return

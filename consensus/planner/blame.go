@@ -56,7 +56,7 @@ func (bl *blame) judge(v verdict) {
 	if len(out) == 0 && bl.tries.notBefore.Sub(bl.tries.failSince) >= bl.facts.cfg.StallGrace { // when the next attempt begins
 		if bl.pairDisagrees(named) {
 			bl.out.breaks(p.Participants[0].Node, p.Participants[1].Node)
-			bl.recall(failures)
+			bl.readmit(failures)
 			return
 		}
 		out = bl.unconnected(failures)
@@ -68,7 +68,7 @@ func (bl *blame) judge(v verdict) {
 			bl.out.exclude(node)
 		}
 	default:
-		bl.recall(failures)
+		bl.readmit(failures)
 	}
 	bl.prove(failures, named)
 }

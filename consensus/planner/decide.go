@@ -54,10 +54,10 @@ func Decide(in Inputs) Decision {
 			comparison: &comparison{facts: f, tries: &mem.tries},
 			interval:   &interval{facts: f, loss: &mem.loss},
 		}
-		at.follow()
+		at.advance()
 	case c.Terms == nil:
 		o.enrolling()
-	case rc.lost():
+	case rc.modelLost():
 	default:
 		o.plan()
 	}

@@ -7,17 +7,17 @@ import (
 
 // exclusions are who takes part in no attempt, and what was seen of whom that may lead to it.
 type exclusions struct {
-	round    uint64              // that is due
-	excluded []string            // nodes left out of the round's next attempts
-	proven   []string            // of excluded, those whom their own word or signature proves
-	recalled uint64              // the attempt after which somebody who was left out came back; 0: none
-	broken   map[string][]string // node → those to whom its links broke in the round's attempts
-	named    []string            // nodes that were named as the cause by two others
-	namedIn  uint64              // in this attempt
-	sitOut   map[string]uint64   // node → last round that it sits out
-	skips    map[string][]uint64 // node → attempts of this round that ended in a skip for it
-	frozen   map[string]bool     // closed sessions of the run of whose frozen weights two owners may have leaves
-	doubts   map[string][]uint64 // node → the last rounds in which what it said and what another said could not both be so
+	round        uint64              // that is due
+	excluded     []string            // nodes left out of the round's next attempts
+	proven       []string            // of excluded, those whom their own word or signature proves
+	readmittedIn uint64              // the attempt after which somebody who was left out came back; 0: none
+	broken       map[string][]string // node → those to whom its links broke in the round's attempts
+	named        []string            // nodes that were named as the cause by two others
+	namedIn      uint64              // in this attempt
+	sitOut       map[string]uint64   // node → last round that it sits out
+	skips        map[string][]uint64 // node → attempts of this round that ended in a skip for it
+	frozen       map[string]bool     // closed sessions of the run of whose frozen weights two owners may have leaves
+	doubts       map[string][]uint64 // node → the last rounds in which what it said and what another said could not both be so
 }
 
 // in returns a copy for a round.

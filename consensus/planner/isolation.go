@@ -9,15 +9,15 @@ import (
 // isolationOpen stands in a session's isolation before what its SL opened.
 const isolationOpen = "open:"
 
-// toldIsolation is what was said of one contract's sessions.
-type toldIsolation struct {
+// loggedIsolation is what was said of one contract's sessions.
+type loggedIsolation struct {
 	seen *state.Contract // as it was looked at last: what did not change is not looked at again
 	told map[string]bool // sessions whose opened isolation was logged
 }
 
-// tellIsolation logs once for each session that its SL let the program out, on every SN, so that each organisation's log has it.
+// logIsolation logs once for each session that its SL let the program out, on every SN, so that each organisation's log has it.
 // Only Run calls it.
-func (l *Planner) tellIsolation(view *state.State) {
+func (l *Planner) logIsolation(view *state.State) {
 	for name := range l.isolation {
 		if view.Contracts[name] == nil {
 			delete(l.isolation, name)
@@ -28,7 +28,7 @@ func (l *Planner) tellIsolation(view *state.State) {
 		if old.seen == c {
 			continue
 		}
-		now := toldIsolation{seen: c, told: map[string]bool{}}
+		now := loggedIsolation{seen: c, told: map[string]bool{}}
 		for id, s := range c.Sessions {
 			if !strings.Contains(s.Isolation, isolationOpen) {
 				continue

@@ -40,7 +40,7 @@ type Planner struct {
 	reports   *Reports
 	liveness  *liveness.Tracker
 	wake      chan struct{}                 // holds one, so that many wake-ups are one
-	isolation map[string]toldIsolation      // by contract; Run's alone
+	isolation map[string]loggedIsolation    // by contract; Run's alone
 	losses    map[string]state.LostModel    // those that were logged, by contract; Run's alone
 	adoptions map[string]state.AdoptedRound // likewise
 	refused   string                        // the last rejection that was logged as a warning; Run's alone
@@ -76,7 +76,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Planner {
 	cfg = cfg.withDefaults()
 	return &Planner{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), isolation: map[string]toldIsolation{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), isolation: map[string]loggedIsolation{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
 	}
 }
 
@@ -139,7 +139,7 @@ func (l *Planner) Run(ctx context.Context) error {
 	started := time.Now()
 	for {
 		changed := l.raft.Changed()
-		l.tellIsolation(l.raft.View())
+		l.logIsolation(l.raft.View())
 		l.tellLost(l.raft.View(), started)
 		l.tellAdopted(l.raft.View(), started)
 		if l.lead() {

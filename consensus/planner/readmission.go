@@ -6,7 +6,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// recall decides who goes on when those whom a failed attempt leaves are too few: the largest set without a broken link, as
+// readmit decides who goes on when those whom a failed attempt leaves are too few: the largest set without a broken link, as
 // unconnected has it, but of all who are ready, and by all links that have broken in this round. So who was left out for a link
 // to one that has gone on to break others comes back, and that one goes. Each failure adds a link, and honest peers' links hold:
 // after as many attempts as liars have links the set is one of honest peers. Of equally large sets one with the nodes that the
@@ -14,7 +14,7 @@ import (
 //
 // Where no set of two or more carries the round, the same is tried again, as ever, and what broke before is forgotten: it may
 // have healed.
-func (bl *blame) recall(failures []failure) {
+func (bl *blame) readmit(failures []failure) {
 	p := bl.facts.c.Plan
 	var others []peer
 	for _, o := range bl.lineup.roster() {
@@ -44,7 +44,7 @@ func (bl *blame) recall(failures []failure) {
 		}
 		bl.out.readmit(node)
 		if bl.facts.planned(node) == "" {
-			bl.out.recalled = p.Attempt
+			bl.out.readmittedIn = p.Attempt
 		}
 	}
 }

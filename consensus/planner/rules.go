@@ -8,9 +8,9 @@ import (
 )
 
 // normBits is a declared norm as a plan carries it: a norm that is none counts as the largest.
-func normBits(norm float64, bounds bool) uint64 {
+func normBits(norm float64, boundsNorms bool) uint64 {
 	switch {
-	case !bounds || norm == 0:
+	case !boundsNorms || norm == 0:
 		return 0
 	case norm > 0 && norm <= math.MaxFloat64:
 		return math.Float64bits(norm)

@@ -43,8 +43,8 @@ type Config struct {
 	Leader func() string
 	// Named reports whether somebody trusted has named a peer as a server that this one's configuration lacks.
 	Named func(peerID string) bool
-	// Tell tells the server at an address that this leader hands over to another one. It may block until ctx ends.
-	Tell func(ctx context.Context, address, successorID string)
+	// Notify tells the server at an address that this leader hands over to another one. It may block until ctx ends.
+	Notify func(ctx context.Context, address, successorID string)
 }
 
 // Transport lies between raft and the streams: raft believes what a message says of its sender, so what arrives is held
@@ -414,7 +414,7 @@ func (t *Transport) announce(address string) {
 	var told sync.WaitGroup
 	for _, s := range t.cfg.Servers() {
 		if to := string(s.Address); s.Suffrage == raft.Voter && to != address && to != t.cfg.Address {
-			told.Go(func() { t.cfg.Tell(ctx, to, id) })
+			told.Go(func() { t.cfg.Notify(ctx, to, id) })
 		}
 	}
 	told.Wait()

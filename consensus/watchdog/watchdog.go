@@ -15,20 +15,20 @@ const parts = 4
 // Watchdog reports a write to this server's disk that does not return. A leader in that state commits nothing, and goes on
 // telling the others that it leads; they would wait for ever. It is safe for concurrent use.
 type Watchdog struct {
-	patience time.Duration
-	gives    atomic.Pointer[func(waited time.Duration) bool] // reports whether to give up; nil: not yet
-	once     sync.Once
-	hung     chan struct{} // closed once cause is set
-	cause    error
+	timeout time.Duration
+	giveUp  atomic.Pointer[func(waited time.Duration) bool] // reports whether to give up; nil: not yet
+	once    sync.Once
+	hung    chan struct{} // closed once cause is set
+	cause   error
 }
 
 // New returns a watchdog that is asked whether to give up after a write has taken so long, and again after each quarter of that.
-func New(patience time.Duration) *Watchdog {
-	return &Watchdog{patience: patience, hung: make(chan struct{})}
+func New(timeout time.Duration) *Watchdog {
+	return &Watchdog{timeout: timeout, hung: make(chan struct{})}
 }
 
 // GiveUpWhen sets what reports whether to give up a write that has taken so long; until then none is.
-func (w *Watchdog) GiveUpWhen(gives func(waited time.Duration) bool) { w.gives.Store(&gives) }
+func (w *Watchdog) GiveUpWhen(gives func(waited time.Duration) bool) { w.giveUp.Store(&gives) }
 
 // Hung is closed when a write was given up.
 func (w *Watchdog) Hung() <-chan struct{} { return w.hung }
@@ -43,15 +43,15 @@ func (w *Watchdog) During(what string) (done func()) {
 	var timer *time.Timer
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(w.patience/parts, func() {
+	timer = time.AfterFunc(w.timeout/parts, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if ticks++; over {
 			return
 		}
-		waited := time.Duration(ticks) * w.patience / parts
-		if gives := w.gives.Load(); ticks < parts || gives == nil || !(*gives)(waited) {
-			timer.Reset(w.patience / parts)
+		waited := time.Duration(ticks) * w.timeout / parts
+		if gives := w.giveUp.Load(); ticks < parts || gives == nil || !(*gives)(waited) {
+			timer.Reset(w.timeout / parts)
 			return
 		}
 		w.once.Do(func() {

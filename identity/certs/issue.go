@@ -33,7 +33,7 @@ const (
 	DefaultTrustDomain = "swarm.learning"
 	DefaultDays        = 90
 
-	caLife = 10 * 365 * 24 * time.Hour
+	caLifetime = 10 * 365 * 24 * time.Hour
 	// Certificates are valid from a little in the past: clocks differ.
 	backdate = 5 * time.Minute
 	maxHosts = 32
@@ -81,7 +81,7 @@ func InitCA(dir, trustDomain string, now time.Time) (*CA, error) {
 	}
 	ca.key = key
 	template := &x509.Certificate{
-		Subject: subject, NotBefore: now.Add(-backdate), NotAfter: now.Add(caLife),
+		Subject: subject, NotBefore: now.Add(-backdate), NotAfter: now.Add(caLifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	if !ca.domain.IsZero() {

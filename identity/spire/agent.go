@@ -174,7 +174,7 @@ func (a *Agent) run(ctx context.Context, ready chan<- error) {
 // once runs one agent until it ends, and tells when it answers. The error is why it ended.
 func (a *Agent) once(ctx context.Context, onReady func()) error {
 	var join *Join
-	if a.setup.cfg.GenJoinToken != nil && (a.state.keyLost() || !readKept(a.setup.dataDir).usable(time.Now())) {
+	if a.setup.cfg.GenJoinToken != nil && (a.state.keyLost() || !readSaved(a.setup.dataDir).usable(time.Now())) {
 		j, err := a.setup.cfg.GenJoinToken.Join(ctx, a.setup.cfg.Role, a.setup.cfg.NodeName)
 		if err != nil {
 			return a.state.hopeless(err)

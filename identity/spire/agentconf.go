@@ -72,35 +72,35 @@ func parseAgentFile(text string) (f agentFile, err error) {
 	return f, err
 }
 
-// keptData is what an agent keeps of its identity: with it a restart needs no token.
-type keptData struct {
+// savedData is what an agent keeps of its identity: with it a restart needs no token.
+type savedData struct {
 	svid   *x509.Certificate // nil: none
 	bundle []*x509.Certificate
 }
 
 // usable reports whether the agent goes on with what it has kept.
-func (k keptData) usable(now time.Time) bool {
+func (k savedData) usable(now time.Time) bool {
 	return k.svid != nil && now.Add(time.Second).Before(k.svid.NotAfter)
 }
 
-// readKept reads the agent's data. Data that can't be read counts as none: the agent says what is wrong with it.
-func readKept(dir string) keptData {
+// readSaved reads the agent's data. Data that can't be read counts as none: the agent says what is wrong with it.
+func readSaved(dir string) savedData {
 	raw, err := readBounded(filepath.Join(dir, "agent-data.json"))
 	if err != nil {
-		return keptData{}
+		return savedData{}
 	}
-	return parseKept(raw)
+	return parseSaved(raw)
 }
 
-func parseKept(raw []byte) keptData {
+func parseSaved(raw []byte) savedData {
 	var stored struct {
 		SVID   [][]byte `json:"svid"`
 		Bundle [][]byte `json:"bundle"`
 	}
 	if json.Unmarshal(raw, &stored) != nil {
-		return keptData{}
+		return savedData{}
 	}
-	var k keptData
+	var k savedData
 	if len(stored.SVID) > 0 {
 		k.svid = parsePEM(stored.SVID[0])
 	}
@@ -124,11 +124,11 @@ func parsePEM(text []byte) *x509.Certificate {
 	return cert
 }
 
-// Kept reports whether an agent goes on with what it has kept in agent-data.json, so that it needs no join token.
-func Kept(data []byte) bool { return parseKept(data).usable(time.Now()) }
+// HasUsableData reports whether an agent goes on with what it has kept in agent-data.json, so that it needs no join token.
+func HasUsableData(data []byte) bool { return parseSaved(data).usable(time.Now()) }
 
 // domain returns the trust domain that the agent belongs to, "" before its first join.
-func (k keptData) domain() string {
+func (k savedData) domain() string {
 	id, err := spiffeid.FromString(k.id())
 	if err != nil {
 		return ""
@@ -137,7 +137,7 @@ func (k keptData) domain() string {
 }
 
 // id returns the agent's SPIFFE ID, "" before its first join.
-func (k keptData) id() string {
+func (k savedData) id() string {
 	if k.svid == nil {
 		return ""
 	}
@@ -148,7 +148,7 @@ func (k keptData) id() string {
 	return id.String()
 }
 
-func (k keptData) pem() []byte {
+func (k savedData) pem() []byte {
 	var out []byte
 	for _, c := range k.bundle {
 		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
@@ -229,7 +229,7 @@ func newAgentSetup(cfg AgentConfig) (_ *agentSetup, err error) {
 func (s *agentSetup) prepare(join *Join) (args []string, domain string, err error) {
 	cfg := s.cfg
 	token := cfg.JoinToken
-	kept := readKept(s.dataDir)
+	kept := readSaved(s.dataDir)
 	bundle := kept.pem()
 	address, port := first(cfg.ServerAddress, s.file.Agent.ServerAddress), cfg.ServerPort
 	domain = first(cfg.TrustDomain, s.file.Agent.TrustDomain)
@@ -345,7 +345,7 @@ func (s *agentSetup) check() error {
 	if len(s.socket) > maxSocket {
 		return fmt.Errorf("start SPIRE agent: socket path %s has %d bytes, unix sockets allow %d: use a shorter --state-dir, or -socketPath", s.socket, len(s.socket), maxSocket)
 	}
-	kept := readKept(s.dataDir)
+	kept := readSaved(s.dataDir)
 	if cfg.ConfigFile == "" && cfg.JoinToken == "" && cfg.GenJoinToken == nil && !kept.usable(time.Now()) {
 		return fmt.Errorf("start SPIRE agent: it has no join token: give -joinToken with one that `swarmd spire-token %s` made on the server's machine, or -genJoinToken, or a -config FILE with another attestor", node(cfg.Role, cfg.NodeName))
 	}

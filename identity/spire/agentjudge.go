@@ -72,7 +72,7 @@ func (a *agentState) judge(fault error) {
 // refusedLocked is what to do about an agent that the server does not take.
 func (a *agentState) refusedLocked() error {
 	text := fmt.Sprintf("the SPIRE server at %s refuses this agent (%s): %s", a.setup.server(), cause(a.complaint), a.setup.rejoin(a.domain))
-	kept := readKept(a.setup.dataDir).usable(time.Now())
+	kept := readSaved(a.setup.dataDir).usable(time.Now())
 	switch {
 	case a.joined && !kept: // it has dropped its identity, so that its next start may use a token
 		return errors.New(text)
@@ -121,7 +121,7 @@ func (a *agentState) ended(end error) error {
 // trusted returns the certificates by which the agent knows its server, none if that is not known here, and whether they are what
 // the agent has kept.
 func (s *agentSetup) trusted() (bundle []*x509.Certificate, kept bool) {
-	if kept := readKept(s.dataDir).bundle; len(kept) > 0 {
+	if kept := readSaved(s.dataDir).bundle; len(kept) > 0 {
 		return kept, true
 	}
 	path := filepath.Join(s.cfg.StateDir, "bootstrap.pem")

@@ -100,7 +100,7 @@ func (a *agentState) explain(last error) string {
 	if last == nil {
 		return ""
 	}
-	parent := readKept(a.setup.dataDir).id()
+	parent := readSaved(a.setup.dataDir).id()
 	if a.alias != "" && a.domain != "" {
 		parent = "spiffe://" + a.domain + a.alias
 	}

@@ -67,7 +67,7 @@ func (a *agentState) begin(gotToken bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.selectors, a.complaint, a.since = nil, "", time.Now()
-	a.joined, a.gotToken = readKept(a.setup.dataDir).usable(a.since), gotToken
+	a.joined, a.gotToken = readSaved(a.setup.dataDir).usable(a.since), gotToken
 	select {
 	case <-a.refused:
 	default:
@@ -101,7 +101,7 @@ func (a *agentState) ready() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.up, a.everUp, a.joined, a.since, a.problem, a.lostKey = true, true, true, time.Now(), "", false
-	a.setup.cfg.Log.Info("SPIRE agent is ready", "socket", a.setup.socket, "spiffe_id", readKept(a.setup.dataDir).id())
+	a.setup.cfg.Log.Info("SPIRE agent is ready", "socket", a.setup.socket, "spiffe_id", readSaved(a.setup.dataDir).id())
 }
 
 // sayProblem repeats what the agent waits for.

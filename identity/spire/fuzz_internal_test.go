@@ -60,7 +60,7 @@ func FuzzKept(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"svid":[null],"bundle":[null]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		k := parseKept(raw)
+		k := parseSaved(raw)
 		if k.usable(time.Now()) && k.svid == nil {
 			t.Error("usable without a certificate")
 		}

@@ -21,7 +21,7 @@ var ranks = []struct {
 	// Connect's code is generated beside its messages; a SPIRE agent's plugin needs only the roles; everything that deals in
 	// containers stands on the engine.
 	{"0+", []string{"internal/cmdline", "internal/trust", "internal/session/composite", "internal/session/proof", "internal/session/statement", "internal/delta", "internal/session/recipients", "consensus/raftnet", "consensus/segments", "consensus/admission", "consensus/backup", "consensus/watchdog", "consensus/roster", "consensus/liveness", "consensus/quorum", "consensus/ledgerfile", "internal/epoch", "api/swarm/v1/swarmv1connect", "identity/spire/attestor", "internal/launch/engine", "internal/launch/sudo", "merge/exchange/leafset", "merge/exchange/wire"}},
-	{"0++", []string{"consensus/store", "consensus/snlink", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
+	{"0++", []string{"consensus/store", "consensus/peerconn", "internal/session/models", "merge/exchange/inventory", "merge/exchange/leafio", "merge/exchange/spill"}}, // the stores of the log, its segments, the ledger; links on raftnet's streams
 	{"1", []string{
 		"consensus", "consensus/planner", "internal/p2p", "internal/launch", "internal/bridge", "internal/bridge/program",
 		"internal/health", "internal/registry", "internal/session", "merge/exchange", "identity/embedded", "identity/certs", "identity/spire",

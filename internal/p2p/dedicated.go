@@ -55,7 +55,7 @@ type dedicatedConn struct {
 
 var (
 	_ network.MuxedConn   = (*dedicatedConn)(nil)
-	_ network.MuxedStream = (*aloneStream)(nil)
+	_ network.MuxedStream = (*dedicatedStream)(nil)
 )
 
 // onClose sets what to call once the connection is closed, which may be now.
@@ -97,12 +97,12 @@ func (c *dedicatedConn) IsClosed() bool {
 
 // OpenStream returns the only stream.
 func (c *dedicatedConn) OpenStream(context.Context) (network.MuxedStream, error) {
-	return &aloneStream{conn: c}, nil
+	return &dedicatedStream{conn: c}, nil
 }
 
 // AcceptStream returns the only stream, as OpenStream.
 func (c *dedicatedConn) AcceptStream() (network.MuxedStream, error) {
-	return &aloneStream{conn: c}, nil
+	return &dedicatedStream{conn: c}, nil
 }
 
 // As implements network.MuxedConn.
@@ -114,11 +114,11 @@ func (c *dedicatedConn) As(target any) bool {
 	return false
 }
 
-// aloneStream is a TLS connection as a stream.
-type aloneStream struct{ conn *dedicatedConn }
+// dedicatedStream is a TLS connection as a stream.
+type dedicatedStream struct{ conn *dedicatedConn }
 
 // Read reads. io.EOF only says that the peer has closed its direction; that the connection broke is another error.
-func (s *aloneStream) Read(p []byte) (int, error) {
+func (s *dedicatedStream) Read(p []byte) (int, error) {
 	n, err := s.conn.secure.Read(p)
 	if errors.Is(err, io.EOF) && s.conn.secure.wire.ended {
 		err = fmt.Errorf("connection lost: %w", io.ErrUnexpectedEOF)
@@ -127,24 +127,24 @@ func (s *aloneStream) Read(p []byte) (int, error) {
 }
 
 // Write writes. After a deadline has cut it short the stream can only be closed.
-func (s *aloneStream) Write(p []byte) (int, error) { return s.conn.secure.Write(p) }
+func (s *dedicatedStream) Write(p []byte) (int, error) { return s.conn.secure.Write(p) }
 
 // WriteFrame writes a header and a payload as one.
-func (s *aloneStream) WriteFrame(header, payload []byte) (int, error) {
+func (s *dedicatedStream) WriteFrame(header, payload []byte) (int, error) {
 	return s.conn.secure.WriteFrame(header, payload)
 }
 
 // Queues is Stream's.
-func (s *aloneStream) Queues() bool { return s.conn.secure.wire.queues() }
+func (s *dedicatedStream) Queues() bool { return s.conn.secure.wire.queues() }
 
 // CloseWrite tells the peer that nothing more comes.
-func (s *aloneStream) CloseWrite() error { return s.conn.secure.CloseWrite() }
+func (s *dedicatedStream) CloseWrite() error { return s.conn.secure.CloseWrite() }
 
 // CloseRead does nothing: what still comes must be read, or the kernel would drop what was written.
-func (s *aloneStream) CloseRead() error { return nil }
+func (s *dedicatedStream) CloseRead() error { return nil }
 
 // Close ends both directions. What was written arrives if the peer reads it within linger.
-func (s *aloneStream) Close() error {
+func (s *dedicatedStream) Close() error {
 	if s.conn.IsClosed() {
 		return nil
 	}
@@ -159,13 +159,13 @@ func (s *aloneStream) Close() error {
 }
 
 // Reset drops the connection: the peer finds it lost.
-func (s *aloneStream) Reset() error { return s.conn.Close() }
+func (s *dedicatedStream) Reset() error { return s.conn.Close() }
 
 // ResetWithError is Reset: there is no way to tell a code.
-func (s *aloneStream) ResetWithError(network.StreamErrorCode) error { return s.Reset() }
+func (s *dedicatedStream) ResetWithError(network.StreamErrorCode) error { return s.Reset() }
 
-func (s *aloneStream) SetDeadline(t time.Time) error     { return s.conn.secure.SetDeadline(t) }
-func (s *aloneStream) SetReadDeadline(t time.Time) error { return s.conn.secure.SetReadDeadline(t) }
-func (s *aloneStream) SetWriteDeadline(t time.Time) error {
+func (s *dedicatedStream) SetDeadline(t time.Time) error     { return s.conn.secure.SetDeadline(t) }
+func (s *dedicatedStream) SetReadDeadline(t time.Time) error { return s.conn.secure.SetReadDeadline(t) }
+func (s *dedicatedStream) SetWriteDeadline(t time.Time) error {
 	return s.conn.secure.SetWriteDeadline(t)
 }

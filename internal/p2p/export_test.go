@@ -179,7 +179,7 @@ func Unbound(h *Host) (n int) {
 
 // KnowsQueues reports whether the stream can ask its socket for queues.
 func KnowsQueues(s *Stream) bool {
-	a, ok := s.inner.(*aloneStream)
+	a, ok := s.inner.(*dedicatedStream)
 	return ok && rawConn(a.conn.secure.wire.Conn) != nil
 }
 

@@ -26,7 +26,7 @@ func Lines(waiting planner.Waiting, now time.Time) []string {
 	if w.Kind == "" {
 		return []string{"the raft leader has not looked at this contract yet: ask again in a moment"}
 	}
-	lines := append(w.stand(now), w.guard(now))
+	lines := append(w.stand(now), w.reason(now))
 	if w.Kind != planner.WaitCompleted {
 		lines = append(lines, w.outlook(now)...)
 	}
@@ -76,8 +76,8 @@ func (w words) stand(now time.Time) []string {
 	return []string{head}
 }
 
-// guard is the one reason.
-func (w words) guard(now time.Time) string {
+// reason says why the contract waits.
+func (w words) reason(now time.Time) string {
 	switch w.Kind {
 	case planner.WaitSessions:
 		return "no session is open: no program has joined the contract, or all have left it"

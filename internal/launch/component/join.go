@@ -304,7 +304,7 @@ func (l *launcher) join(ctx context.Context, dir string) ([]byte, error) {
 	if agent == nil || agent.GenJoinToken == nil {
 		return nil, nil
 	}
-	if kept, err := l.read(ctx, path.Join(dir, keptFile)); err == nil && spire.Kept(kept) {
+	if kept, err := l.read(ctx, path.Join(dir, keptFile)); err == nil && spire.HasUsableData(kept) {
 		return nil, nil
 	}
 	join, err := agent.GenJoinToken.Join(ctx, identity.Role(l.spec.Role), agent.NodeName)

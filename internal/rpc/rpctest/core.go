@@ -12,9 +12,9 @@ import (
 
 	"github.com/swarmd/swarmd/consensus"
 	"github.com/swarmd/swarmd/consensus/admission"
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/planner"
 	"github.com/swarmd/swarmd/consensus/quorum"
-	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/consensus/state"
 	"github.com/swarmd/swarmd/identity/naming"
 )
@@ -217,7 +217,7 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 	if h == nil {
 		return nil, fmt.Errorf("no way to %s", w.to)
 	}
-	ctx := snlink.WithPeer(r.Context(), consensus.Peer{PeerID: w.from, Role: naming.RoleSN, SPIFFEID: "spiffe://hospital.example/swarm/sn/" + w.from})
+	ctx := peerconn.WithPeer(r.Context(), consensus.Peer{PeerID: w.from, Role: naming.RoleSN, SPIFFEID: "spiffe://hospital.example/swarm/sn/" + w.from})
 	res, err := RoundTrip(h, r.WithContext(ctx))
 	if err == nil && res.StatusCode == http.StatusMisdirectedRequest {
 		_ = res.Body.Close()

@@ -1,4 +1,4 @@
-package snlink_test
+package peerconn_test
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarmd/swarmd/consensus/peerconn"
 	"github.com/swarmd/swarmd/consensus/raftnet"
-	"github.com/swarmd/swarmd/consensus/snlink"
 	"github.com/swarmd/swarmd/identity/naming"
 )
 
@@ -25,8 +25,8 @@ const leader = "idb@b:30303"
 // pair is one SN that asks, and one that answers, in memory.
 type pair struct {
 	t      *testing.T
-	links  *snlink.Links
-	server *snlink.Server
+	pool   *peerconn.Pool
+	server *peerconn.Server
 
 	mu     sync.Mutex
 	ends   []net.Conn // of the asking side
@@ -36,10 +36,10 @@ type pair struct {
 }
 
 func newPair(t *testing.T, h http.HandlerFunc) *pair {
-	p := &pair{t: t, server: snlink.NewServer(h, slog.New(slog.DiscardHandler))}
-	p.links = snlink.New(p.dial)
+	p := &pair{t: t, server: peerconn.NewServer(h, slog.New(slog.DiscardHandler))}
+	p.pool = peerconn.New(p.dial)
 	t.Cleanup(func() {
-		p.links.Close()
+		p.pool.Close()
 		p.server.Close()
 		p.served.Wait()
 	})
@@ -70,7 +70,7 @@ func (p *pair) ask(ctx context.Context, body string) (string, error) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	res, err := p.links.To(leader).RoundTrip(r)
+	res, err := p.pool.To(leader).RoundTrip(r)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (p *pair) ask(ctx context.Context, body string) (string, error) {
 
 func echo(w http.ResponseWriter, r *http.Request) {
 	b, _ := io.ReadAll(r.Body)
-	fmt.Fprintf(w, "%s says %s", snlink.PeerOf(r.Context()).PeerID, b)
+	fmt.Fprintf(w, "%s says %s", peerconn.PeerOf(r.Context()).PeerID, b)
 }
 
 func TestOneConnectionForAll(t *testing.T) {
@@ -119,21 +119,21 @@ func TestLostLinkIsOpenedAnew(t *testing.T) {
 		}()
 		synctest.Wait()
 		_ = p.ends[0].Close()
-		if err := <-failed; !errors.Is(err, snlink.ErrLost) {
-			t.Errorf("a request on a link that broke: %v, want ErrLost", err)
+		if err := <-failed; !errors.Is(err, peerconn.ErrLost) {
+			t.Errorf("a request on a connection that broke: %v, want ErrLost", err)
 		}
 		close(hold)
 		if got, err := p.ask(t.Context(), "again"); err != nil || got != "ida says again" {
-			t.Errorf("after the link broke: %q, %v", got, err)
+			t.Errorf("after the connection broke: %q, %v", got, err)
 		}
-		p.links.DropOf(func(address string) bool { return address == leader })
+		p.pool.DropOf(func(address string) bool { return address == leader })
 		if got, err := p.ask(t.Context(), "third"); err != nil || got != "ida says third" || len(p.ends) != 3 {
-			t.Errorf("after the link was dropped: %q, %v, %d connections", got, err, len(p.ends))
+			t.Errorf("after the connection was dropped: %q, %v, %d connections", got, err, len(p.ends))
 		}
 	})
 }
 
-// TestOneRequestBreaksNoOther: what is wrong with one request costs the others on its link nothing.
+// TestOneRequestBreaksNoOther: what is wrong with one request costs the others on its connection nothing.
 func TestOneRequestBreaksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -157,10 +157,10 @@ func TestOneRequestBreaksNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("X", strings.Repeat("x", 1<<20))
-		if res, err := p.links.To(leader).RoundTrip(r); err == nil || errors.Is(err, snlink.ErrLost) {
+		if res, err := p.pool.To(leader).RoundTrip(r); err == nil || errors.Is(err, peerconn.ErrLost) {
 			t.Errorf("headers of a MiB: %v, %v", res, err)
 		}
-		if _, err := p.ask(t.Context(), "abort"); err == nil || errors.Is(err, snlink.ErrLost) {
+		if _, err := p.ask(t.Context(), "abort"); err == nil || errors.Is(err, peerconn.ErrLost) {
 			t.Errorf("a handler that gave up: %v", err)
 		}
 		close(hold)
@@ -223,12 +223,12 @@ func TestDialThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, echo)
 		p.refuse = errors.New("no route")
-		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, snlink.ErrLost) || !strings.Contains(err.Error(), "no route") {
+		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, peerconn.ErrLost) || !strings.Contains(err.Error(), "no route") {
 			t.Errorf("a dial that failed: %v", err)
 		}
 		p.refuse, p.silent = nil, true
 		begin := time.Now()
-		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, snlink.ErrLost) || time.Since(begin) != 10*time.Second {
+		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, peerconn.ErrLost) || time.Since(begin) != 10*time.Second {
 			t.Errorf("a dial without an answer: %v after %s", err, time.Since(begin))
 		}
 		p.silent = false
@@ -247,14 +247,14 @@ func TestCloseEndsAll(t *testing.T) {
 			failed <- err
 		}()
 		synctest.Wait()
-		p.links.Close()
-		if err := <-failed; !errors.Is(err, snlink.ErrLost) {
-			t.Errorf("a request when the links close: %v", err)
+		p.pool.Close()
+		if err := <-failed; !errors.Is(err, peerconn.ErrLost) {
+			t.Errorf("a request when the pool closes: %v", err)
 		}
-		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, snlink.ErrClosed) {
-			t.Errorf("a request when the links are closed: %v", err)
+		if _, err := p.ask(t.Context(), "x"); !errors.Is(err, peerconn.ErrClosed) {
+			t.Errorf("a request when the pool is closed: %v", err)
 		}
-		p.links.Close()
+		p.pool.Close()
 	})
 }
 
@@ -266,7 +266,7 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte(preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x03\x01\x05\x00\x00\x00\x01\x83\x86\x84"))
 	f.Add([]byte("POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		s := snlink.NewServer(http.HandlerFunc(echo), slog.New(slog.DiscardHandler))
+		s := peerconn.NewServer(http.HandlerFunc(echo), slog.New(slog.DiscardHandler))
 		a, b := net.Pipe()
 		var ended sync.WaitGroup
 		ended.Go(func() { s.Serve(b, raftnet.Peer{PeerID: "ida"}) })

@@ -22,11 +22,11 @@ type recoveryTimes struct {
 	inVain time.Time // until when the rules forbade a round of those who are there anyway; since if they never did
 }
 
-// lost looks whether the committed model is gone: enough sessions live, and none of their nodes holds it. When that lasts for
+// modelLost reports whether the committed model is gone: enough sessions live, and none of their nodes holds it. When that lasts for
 // the stall grace, training goes back to the newest model that is held, or begins anew. It is false while nothing is wrong,
 // and in the first seconds, when the reports of those who hold it may be on their way: however short the grace is, a new
 // leader, which has heard of nobody, gives them the two heartbeat timeouts in which it finds nobody dead either.
-func (rc *recovery) lost() bool {
+func (rc *recovery) modelLost() bool {
 	live, held := rc.facts.survivors()
 	if !rc.facts.c.HasModel() || rc.facts.c.Terms == nil || live < int(rc.facts.c.Terms.MinPeers) || held {
 		rc.times.since, rc.times.inVain = time.Time{}, time.Time{}
@@ -39,7 +39,7 @@ func (rc *recovery) lost() bool {
 	if now.Sub(rc.times.since) < rc.facts.cfg.HeartbeatTimeout {
 		return false
 	}
-	last, old := rc.facts.c.Committed, rc.newestHeld()
+	last, old := rc.facts.c.Committed, rc.newestModel()
 	if err := rc.facts.forbidden(); err != nil && !rc.facts.c.FinalDue() { // a final round does not wait for whom a rule requires
 		rc.times.inVain = now
 		rc.answer.wait(Waiting{Kind: WaitModel, Since: rc.times.since, For: last.Participants, Rule: fmt.Sprintf(
@@ -90,7 +90,7 @@ func (f *facts) survivors() (live int, held bool) {
 	if last == nil {
 		return live, false
 	}
-	for _, r := range f.heard() {
+	for _, r := range f.recentReports() {
 		held = held || r.Ready != nil && r.Ready.BaseRound == last.Round && r.Ready.BaseDigest == last.Digest
 		held = held || r.Done != nil && r.Done.Round == last.Round && r.Done.ModelDigest == last.Digest // it merged it
 		// By digest alone: a model that training went back to has the number of another round at whoever held it before.
@@ -99,9 +99,9 @@ func (f *facts) survivors() (live int, held bool) {
 	return live, held
 }
 
-// heard returns the newest reports from nodes that live, in the order of their sessions' IDs. A daemon that was started anew
+// recentReports returns the newest reports from nodes that live, in the order of their sessions' IDs. A daemon that was started anew
 // may live while the report is of the one before.
-func (f *facts) heard() []Report {
+func (f *facts) recentReports() []Report {
 	var out []Report
 	for _, id := range sortedKeys(f.in.Reports) {
 		r := f.in.Reports[id]
@@ -118,25 +118,25 @@ func (f *facts) heard() []Report {
 	return out
 }
 
-// older is a model that training can go back to; the zero value is none.
-type older struct {
+// olderModel is a model that training can go back to; the zero value is none.
+type olderModel struct {
 	round.Model
 	nodes []string // that hold it
 }
 
-func (o older) outlook() string {
+func (o olderModel) outlook() string {
 	if o.Round == 0 {
 		return "begins anew, as nobody holds an older one"
 	}
 	return fmt.Sprintf("goes back to the model of round %d, which %s has", o.Round, names(o.nodes))
 }
 
-// newestHeld finds the newest model that is held, of several of one round the one that most hold. It must be the one
+// newestModel finds the newest model that is held, of several of one round the one that most hold. It must be the one
 // that was committed, where this leader knows, and a method that keeps an optimiser's state needs it.
-func (rc *recovery) newestHeld() older {
+func (rc *recovery) newestModel() olderModel {
 	last := rc.facts.c.Committed
-	by := map[round.Model]*older{}
-	for _, r := range rc.facts.heard() {
+	by := map[round.Model]*olderModel{}
+	for _, r := range rc.facts.recentReports() {
 		for _, h := range r.Held {
 			fits := h.Round >= 1 && h.Round < last.Round && hexDigest(h.Digest) && (h.State == "") == (last.StateDigest == "") &&
 				(h.State == "" || hexDigest(h.State))
@@ -144,14 +144,14 @@ func (rc *recovery) newestHeld() older {
 				continue
 			}
 			if by[h] == nil {
-				by[h] = &older{Model: h}
+				by[h] = &olderModel{Model: h}
 			}
 			if !slices.Contains(by[h].nodes, r.Node) {
 				by[h].nodes = append(by[h].nodes, r.Node)
 			}
 		}
 	}
-	var best older
+	var best olderModel
 	for _, o := range by {
 		if o.Round > best.Round || o.Round == best.Round && (len(o.nodes) > len(best.nodes) || len(o.nodes) == len(best.nodes) && o.Digest < best.Digest) {
 			best = *o

@@ -1,4 +1,4 @@
-package snlink
+package peerconn
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxStreams bounds the requests that one SN may have open on a link; the next ones wait at its side.
+	// maxStreams bounds the requests that one SN may have open on a connection; the next ones wait at its side.
 	maxStreams = 128
-	// maxUnread bounds what of a link's requests is in memory before it is read, in bytes: the most that HTTP/2 is given here.
+	// maxUnread bounds what of a connection's requests is in memory before it is read, in bytes: the most that HTTP/2 is given here.
 	maxUnread = 4<<20 - 1
 	// maxStreamUnread is what one request takes of it at most, so that those which wait to be read leave room for all others.
 	maxStreamUnread = maxUnread / maxStreams
@@ -51,7 +51,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *Server {
 	return s
 }
 
-// greeted answers a link's first request itself: see greet.
+// greeted answers a connection's first request itself: see greet.
 type greeted struct{ http.Handler }
 
 // ServeHTTP implements http.Handler.
