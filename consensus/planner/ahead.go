@@ -208,20 +208,3 @@ func sortedNames(set map[string]bool) []string {
 	slices.Sort(out)
 	return out
 }
-
-// tellAdopted logs once, on every SN that is there, that the swarm went on from what the SLs had. Only Run calls it.
-func (l *Planner) tellAdopted(view *state.State, since time.Time) {
-	for name := range l.adoptions {
-		if view.Contracts[name] == nil {
-			delete(l.adoptions, name)
-		}
-	}
-	for name, c := range view.Contracts {
-		if a := c.Adopted; a != nil && l.adoptions[name] != *a {
-			if a.AtMS >= since.UnixMilli() {
-				l.log.Warn("training goes on from a model that the SNs did not know", "contract", name, "run", c.Run, "why", a.String())
-			}
-			l.adoptions[name] = *a
-		}
-	}
-}

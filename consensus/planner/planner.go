@@ -34,16 +34,15 @@ const forgetAfter = 30 * time.Second
 
 // Planner carries out the leader's duties while this node leads. All methods are safe for concurrent use.
 type Planner struct {
-	cfg       Config
-	raft      Log
-	log       *slog.Logger
-	reports   *Reports
-	liveness  *liveness.Tracker
-	wake      chan struct{}                 // holds one, so that many wake-ups are one
-	isolation map[string]loggedIsolation    // by contract; Run's alone
-	losses    map[string]state.LostModel    // those that were logged, by contract; Run's alone
-	adoptions map[string]state.AdoptedRound // likewise
-	refused   string                        // the last rejection that was logged as a warning; Run's alone
+	cfg          Config
+	raft         Log
+	log          *slog.Logger
+	reports      *Reports
+	liveness     *liveness.Tracker
+	wake         chan struct{}              // holds one, so that many wake-ups are one
+	isolation    map[string]loggedIsolation // by contract; Run's alone
+	modelChanges map[string]modelChange     // what was logged of them, by contract; Run's alone
+	refused      string                     // the last rejection that was logged as a warning; Run's alone
 
 	mu        sync.Mutex
 	leading   bool
@@ -76,7 +75,7 @@ func New(cfg Config, raft Log, log *slog.Logger) *Planner {
 	cfg = cfg.withDefaults()
 	return &Planner{
 		cfg: cfg, raft: raft, log: log, reports: NewReports(), liveness: liveness.New(cfg.HeartbeatTimeout, cfg.Self),
-		wake: make(chan struct{}, 1), isolation: map[string]loggedIsolation{}, losses: map[string]state.LostModel{}, adoptions: map[string]state.AdoptedRound{}, contracts: map[string]*contract{},
+		wake: make(chan struct{}, 1), isolation: map[string]loggedIsolation{}, modelChanges: map[string]modelChange{}, contracts: map[string]*contract{},
 	}
 }
 
@@ -140,8 +139,7 @@ func (l *Planner) Run(ctx context.Context) error {
 	for {
 		changed := l.raft.Changed()
 		l.logIsolation(l.raft.View())
-		l.tellLost(l.raft.View(), started)
-		l.tellAdopted(l.raft.View(), started)
+		l.logModelChanges(l.raft.View(), started)
 		if l.lead() {
 			l.step(ctx)
 		}

@@ -171,21 +171,3 @@ func sortedKeys(m map[string]Report) []string {
 	slices.Sort(keys)
 	return keys
 }
-
-// tellLost logs once, on every SN that is there, that training went back from a model. Since is when this SN was started: what is
-// older was told then. Only Run calls it.
-func (l *Planner) tellLost(view *state.State, since time.Time) {
-	for name := range l.losses {
-		if view.Contracts[name] == nil {
-			delete(l.losses, name)
-		}
-	}
-	for name, c := range view.Contracts {
-		if c.Lost != nil && l.losses[name] != *c.Lost {
-			if c.Lost.AtMS >= since.UnixMilli() {
-				l.log.Error("a committed model was lost", "contract", name, "run", c.Run, "why", c.Lost.String())
-			}
-			l.losses[name] = *c.Lost
-		}
-	}
-}

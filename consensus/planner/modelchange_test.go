@@ -11,8 +11,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// TestLostModelIsToldOnce: an SN that is started again finds the loss in its state, which was told when it happened.
-func TestLostModelIsToldOnce(t *testing.T) {
+// TestLostModelIsLoggedOnce: an SN that is started again finds the loss in its state, and it was logged when it happened.
+func TestLostModelIsLoggedOnce(t *testing.T) {
 	b := survivorsOfTwo(t)
 	synctest.Test(t, func(t *testing.T) {
 		log, words := newFakeLog(), &buffer{}
