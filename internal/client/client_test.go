@@ -164,8 +164,8 @@ func TestLearnsSwarmAndSNs(t *testing.T) {
 	s := newSwarm(t, swarmID)
 	a, b := s.start("sn-0"), s.start("sn-1")
 	c := s.client("/swarm/swci", nil, a.addr)
-	nodes, err := c.ListNodes(t.Context())
-	if err != nil || len(nodes) != 2 || !nodes[0].GetLeader() {
+	list, err := c.ListNodes(t.Context())
+	if nodes := list.GetNodes(); err != nil || len(nodes) != 2 || !nodes[0].GetLeader() {
 		t.Fatalf("nodes: %v %v", nodes, err)
 	}
 	if c.PinnedSwarmID() != swarmID {

@@ -24,14 +24,8 @@ func (c *Client) GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error
 	return res, nil
 }
 
-// ListNodes returns all registered nodes, sorted by role and name.
-func (c *Client) ListNodes(ctx context.Context) ([]*swarmv1.Node, error) {
-	res, err := c.NodeList(ctx)
-	return res.GetNodes(), err
-}
-
-// NodeList returns all registered nodes, all bans, the SNs that have not joined, and whether the SN that says so has a quorum.
-func (c *Client) NodeList(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
+// ListNodes returns all registered nodes, sorted by role and name, all bans, the SNs that have not joined, and whether the SN that says so has a quorum.
+func (c *Client) ListNodes(ctx context.Context) (*swarmv1.ListNodesResponse, error) {
 	return call(ctx, c, callOptions{}, swarmv1connect.NodeServiceClient.ListNodes, &swarmv1.ListNodesRequest{})
 }
 
@@ -81,14 +75,8 @@ func (c *Client) EndSession(ctx context.Context, req *swarmv1.EndSessionRequest)
 	return err
 }
 
-// ListContracts returns all contracts, sorted by name.
-func (c *Client) ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error) {
-	res, err := c.ContractList(ctx)
-	return res.GetContracts(), err
-}
-
-// ContractList returns all contracts, and whether the SN that says so has a quorum.
-func (c *Client) ContractList(ctx context.Context) (*swarmv1.ListContractsResponse, error) {
+// ListContracts returns all contracts, sorted by name, and whether the SN that says so has a quorum.
+func (c *Client) ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error) {
 	return call(ctx, c, callOptions{}, swarmv1connect.ContractServiceClient.ListContracts, &swarmv1.ListContractsRequest{})
 }
 

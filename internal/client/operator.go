@@ -52,7 +52,7 @@ func (c Operator) runOf(ctx context.Context, contract string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, x := range all {
+	for _, x := range all.GetContracts() {
 		if x.GetName() == contract {
 			return x.GetRun(), nil
 		}

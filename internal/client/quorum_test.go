@@ -43,7 +43,7 @@ func TestGivesUpWithoutQuorum(t *testing.T) {
 			if client.Reason(err) != client.ReasonNoQuorum || err.Error() != "no quorum: 1 of 3 SNs answer" || client.Remedy(err) == "" {
 				t.Errorf("got %v, reason %q", err, client.Reason(err))
 			}
-			if list, err := c.NodeList(ctx); err != nil || list.GetNoQuorum().GetMessage() != "no quorum: 1 of 3 SNs answer" {
+			if list, err := c.ListNodes(ctx); err != nil || list.GetNoQuorum().GetMessage() != "no quorum: 1 of 3 SNs answer" {
 				t.Errorf("list of nodes: %v %v", list, err)
 			}
 		})

@@ -229,8 +229,8 @@ func TestChoose(t *testing.T) {
 				t.Errorf("pinned %q, want %q", cl.PinnedSwarmID(), c.pinned)
 			}
 			if c.pinned != "" {
-				if nodes, err := cl.ListNodes(t.Context()); err != nil || len(nodes) != 2 {
-					t.Errorf("nodes: %v, %v", nodes, err)
+				if list, err := cl.ListNodes(t.Context()); err != nil || len(list.GetNodes()) != 2 {
+					t.Errorf("nodes: %v, %v", list, err)
 				}
 			}
 		})

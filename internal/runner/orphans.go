@@ -16,7 +16,7 @@ func (r *Runner) EndOrphans(ctx context.Context, api Swarm, kept string, finishe
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	contracts, err := api.ListContracts(ctx)
-	for _, c := range contracts {
+	for _, c := range contracts.GetContracts() {
 		if c.OpenSessions == 0 {
 			continue
 		}

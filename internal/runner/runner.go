@@ -76,7 +76,7 @@ type Containers interface {
 
 // Swarm is what a runner asks of the swarm's API. *client.Client fulfils it.
 type Swarm interface {
-	ListContracts(ctx context.Context) ([]*swarmv1.ContractSummary, error)
+	ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error)
 	GetContractStatus(ctx context.Context, contract string) (*swarmv1.GetContractStatusResponse, error)
 	EndSession(ctx context.Context, req *swarmv1.EndSessionRequest) error
 }

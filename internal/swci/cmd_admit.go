@@ -55,7 +55,7 @@ func admitNode(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
 		name, peerID := args.Value("NAME"), args.Opts.String("peer-id")
 		if peerID == "" {
-			list, err := api.NodeList(ctx)
+			list, err := api.ListNodes(ctx)
 			if err == nil {
 				err = s.shown(list.GetNoQuorum())
 			}

@@ -90,7 +90,7 @@ type contractJSON struct {
 
 func listContracts(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		list, err := api.ContractList(ctx)
+		list, err := api.ListContracts(ctx)
 		if err == nil {
 			err = s.printContracts(list)
 		}

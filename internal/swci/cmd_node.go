@@ -78,7 +78,7 @@ type useJSON struct {
 
 func listNodes(ctx context.Context, s *Session, args Args) error {
 	return s.withAPI(ctx, args.Opts, func(api client.Operator) error {
-		list, err := api.NodeList(ctx)
+		list, err := api.ListNodes(ctx)
 		if err == nil && s.JSON {
 			err = printJSON(s.Env.Stdout, nodesToJSON(list))
 		} else if err == nil {

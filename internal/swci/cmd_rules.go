@@ -184,7 +184,7 @@ func (s *Session) warnOfUnknown(ctx context.Context, api client.Operator, requir
 	if len(required) == 0 {
 		return nil
 	}
-	list, err := api.NodeList(ctx)
+	list, err := api.ListNodes(ctx)
 	if err != nil {
 		return fmt.Errorf("the rules are set, but whether all required SLs are known is not: list nodes: %w", err)
 	}

@@ -30,7 +30,7 @@ const (
 // API is what a run asks the swarm while it goes on.
 type API interface {
 	GetSwarm(ctx context.Context) (*swarmv1.GetSwarmResponse, error)
-	ContractList(ctx context.Context) (*swarmv1.ListContractsResponse, error)
+	ListContracts(ctx context.Context) (*swarmv1.ListContractsResponse, error)
 	GetContractStatus(ctx context.Context, name string) (*swarmv1.GetContractStatusResponse, error)
 	CreateContract(ctx context.Context, name string, rules *swarmv1.Rules) (*swarmv1.ContractView, error)
 }

@@ -129,7 +129,7 @@ func (p *progress) ask(ctx context.Context) *swarmv1.GetContractStatusResponse {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	list, err := p.api.ContractList(ctx)
+	list, err := p.api.ListContracts(ctx)
 	if err != nil || len(list.GetContracts()) == 0 {
 		return nil
 	}

@@ -28,7 +28,7 @@ func (fakeAPI) GetSwarm(context.Context) (*swarmv1.GetSwarmResponse, error) {
 	return &swarmv1.GetSwarmResponse{SwarmId: "abcdef"}, nil
 }
 
-func (fakeAPI) ContractList(context.Context) (*swarmv1.ListContractsResponse, error) {
+func (fakeAPI) ListContracts(context.Context) (*swarmv1.ListContractsResponse, error) {
 	return &swarmv1.ListContractsResponse{Contracts: []*swarmv1.ContractSummary{{Name: "unused"}, {Name: "mine", OpenSessions: 2}}}, nil
 }
 
