@@ -258,21 +258,17 @@ func (s *agentSetup) prepare(join *Join) (args []string, domain string, err erro
 		}
 		add("trustBundle", path)
 	}
-	conf := cfg.ConfigFile
-	if conf == "" {
+	conf, hasToken, err := s.writeConf(token)
+	if err != nil {
+		return nil, "", err
+	}
+	if cfg.ConfigFile == "" {
 		if port == 0 {
 			port = defaultPort
 		}
-		conf = filepath.Join(cfg.StateDir, "agent.conf")
-		text, err := s.defaultConf(token)
-		if err != nil {
-			return nil, "", err
-		}
-		if err := atomicfile.Replace(conf, []byte(text), 0o600); err != nil {
-			return nil, "", err
-		}
 		domain = first(domain, DefaultTrustDomain)
-	} else {
+	}
+	if !hasToken {
 		add("joinToken", token)
 	}
 	add("config", conf)
@@ -299,8 +295,7 @@ func (s *agentSetup) trusts() bool {
 	return f.TrustBundle != "" || f.TrustBundleURL != "" || f.Insecure
 }
 
-// defaultConf is the agent's configuration where the user gives none. The token stands here and not on the command
-// line, which every user of the machine can read.
+// defaultConf is the agent's configuration where the user gives none.
 func (s *agentSetup) defaultConf(token string) (string, error) {
 	block := ""
 	if s.cfg.Swarmd != "" {

@@ -16,6 +16,9 @@ type AgentOption struct {
 	Usage string
 }
 
+// JoinTokenVariable is the variable with a join token: unlike a command line nobody but its owner can read it.
+const JoinTokenVariable = "SWARM_SPIRE_JOIN_TOKEN"
+
 // joinOptions say where a join token comes from; they are ours.
 var joinOptions = []AgentOption{
 	{"gen-join-token", true, "have a join token made by the SPIRE server: on this machine, or on its own over ssh"},

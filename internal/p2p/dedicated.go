@@ -166,6 +166,7 @@ func (s *dedicatedStream) ResetWithError(network.StreamErrorCode) error { return
 
 func (s *dedicatedStream) SetDeadline(t time.Time) error     { return s.conn.secure.SetDeadline(t) }
 func (s *dedicatedStream) SetReadDeadline(t time.Time) error { return s.conn.secure.SetReadDeadline(t) }
+
 func (s *dedicatedStream) SetWriteDeadline(t time.Time) error {
 	return s.conn.secure.SetWriteDeadline(t)
 }

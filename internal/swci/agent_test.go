@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarmd/swarmd/identity/spire"
 	"github.com/swarmd/swarmd/identity/spire/spiretest"
 	"github.com/swarmd/swarmd/internal/e2e/e2etest"
 	"github.com/swarmd/swarmd/internal/swci"
@@ -23,8 +24,11 @@ func ctl(t *testing.T, state string, args ...string) (stdout, stderr string, cod
 	code = swci.Main(args, swci.Env{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Now: time.Now,
 		Getenv: func(name string) string {
-			if name == "XDG_STATE_HOME" {
+			switch name {
+			case "XDG_STATE_HOME":
 				return state
+			case spire.JoinTokenVariable:
+				return os.Getenv(name)
 			}
 			return ""
 		},
@@ -79,6 +83,21 @@ func TestOwnAgentMistakes(t *testing.T) {
 	} {
 		_, stderr, code := ctl(t, spiretest.TempDir(t), append([]string{"identity"}, strings.Fields(options)...)...)
 		if code == exit.OK || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") > 2 {
+			t.Errorf("%s: code %d, want %q:\n%s", options, code, want, stderr)
+		}
+	}
+}
+
+// TestTokenOfTheEnvironment: an agent that is started takes its join token from there too. By itself the variable starts none.
+func TestTokenOfTheEnvironment(t *testing.T) {
+	t.Setenv("PATH", filepath.Dir(e2etest.Spire(t, "spire-agent")))
+	t.Setenv(spire.JoinTokenVariable, "hush")
+	for options, want := range map[string]string{
+		"-serverAddress=h":    "nothing says how it knows the SPIRE server",
+		"--socket-path=/nope": "no identity socket at /nope",
+	} {
+		_, stderr, code := ctl(t, spiretest.TempDir(t), append([]string{"identity"}, strings.Fields(options)...)...)
+		if code == exit.OK || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, want %q:\n%s", options, code, want, stderr)
 		}
 	}

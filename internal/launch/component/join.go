@@ -108,16 +108,20 @@ func (l *launcher) tellAgent(given *spire.AgentConfig) {
 		return
 	}
 	args, files := agentArgs(agent)
+	if agent.JoinToken != "" {
+		s.Vars = append([]string{spire.JoinTokenVariable + "=" + agent.JoinToken}, s.Vars...)
+	}
 	if agent.GenJoinToken != nil {
 		args = append(args, "-gen-join-token", "-join-file="+file)
 	}
 	s.Args, s.Files = slices.Concat(s.Args, args), slices.Concat(s.Files, files)
 }
 
-// agentArgs are the options of an agent as a command of ours takes them, and the files that they name.
+// agentArgs are the options of an agent as a command of ours takes them, but for its join token, which every user of the host could
+// read there, and the files that they name.
 func agentArgs(cfg *spire.AgentConfig) (args, files []string) {
 	for _, o := range [][2]string{
-		{"serverAddress", cfg.ServerAddress}, {"trustDomain", cfg.TrustDomain}, {"joinToken", cfg.JoinToken}, {"config", cfg.ConfigFile},
+		{"serverAddress", cfg.ServerAddress}, {"trustDomain", cfg.TrustDomain}, {"config", cfg.ConfigFile},
 	} {
 		if o[1] != "" {
 			args = append(args, "-"+o[0]+"="+o[1])
