@@ -16,21 +16,27 @@ import (
 // gone are words of ours that the field has others for, with those. They may not come back: neither in a name, nor in a comment, a
 // message or a document.
 var gone = map[string]string{
-	`doorman`:        "admission",
-	`walls|walled`:   "isolation",
-	`decider`:        "planner",
-	`tells? whether`: "reports whether",
-	`is had from`:    "comes from",
+	`blends?`:       "combination",
+	`book`:          "ledger file",
+	`chores?`:       "watchdog",
+	`decider`:       "planner",
+	`disown(ed|s)?`: "abort",
+	`doorman`:       "admission",
 	`(earlier|next|later|another|new|old) (life|lives)`: "incarnation, previous run, next run",
-	`hearsay`:               "indirect report",
-	`port ?hold|leftover`:   "port owner, orphan",
-	`take ?up`:              "adopt",
-	`(is|was|are) taken up`: "adopted",
-	`disown(ed|s)?`:         "abort",
-	`book`:                  "ledger file",
+	`givers?`:               "distributor",
 	`good-?byes?`:           "leave",
+	`hearsay`:               "indirect report",
+	`intakes?`:              "receive",
+	`is had from`:           "comes from",
+	`(is|was|are) taken up`: "adopted",
 	`manners?`:              "call options",
+	`port ?hold|leftover`:   "port owner, orphan",
+	`scenes?`:               "snapshot",
+	`snlink`:                "peerconn",
+	`take ?up`:              "adopt",
+	`tells? whether`:        "reports whether",
 	`traits?`:               "capabilities",
+	`walls|walled`:          "isolation",
 }
 
 // orders are verbs that a log message may not begin with: it says what happened, not what to do.
