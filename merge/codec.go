@@ -38,10 +38,10 @@ func parseWire(value string) (DType, error) {
 // committed model travel: BFloat16 or Float16; 0 if elements travel as they are.
 func (m *Method) Wire() DType { return m.wire }
 
-// Codec makes of leaves what travels, and back. A float32 element travels as
-// its difference from the last committed model, the base, in 16 bits; elements
-// of other types travel as they are, and padding does not. It is immutable and
-// safe for concurrent use.
+// Codec encodes leaves for the wire and decodes them. A float32 element travels
+// as its difference from the last committed model, the base, in 16 bits;
+// elements of other types travel as they are, and padding does not. It is
+// immutable and safe for concurrent use.
 type Codec struct {
 	layout *Layout
 	add    func(y []float32, code []byte)
@@ -95,9 +95,9 @@ func travelling(s Segment) int {
 	return s.End - s.Start
 }
 
-// Encode writes to code what travels of the leaf x. x and base have the leaf's
-// length, code that of Len. A difference that is too large for the wire type
-// becomes its largest finite value, a NaN or infinity in x remains one.
+// Encode writes the wire form of the leaf x to code. x and base have the length
+// of the leaf, code that of Len. A difference that is too large for the wire
+// type becomes its largest finite value; a NaN or infinity in x remains one.
 func (c *Codec) Encode(leaf int, code, x, base []byte) error {
 	if err := c.check(leaf, code, x, base); err != nil {
 		return err
@@ -120,9 +120,9 @@ func (c *Codec) Encode(leaf int, code, x, base []byte) error {
 	return nil
 }
 
-// Decode makes of the base's leaf in y, in place, the leaf that code stands
-// for. Lengths are those of Encode, the contents of code may be anything. A sum
-// beyond float32 becomes the largest finite value, a NaN or infinity in code
+// Decode decodes code. y holds the leaf of the base, which is overwritten by
+// the result. Lengths are those of Encode; code may hold any bytes. A sum
+// beyond float32 becomes the largest finite value; a NaN or infinity in code
 // remains one.
 func (c *Codec) Decode(leaf int, y, code []byte) error {
 	if err := c.check(leaf, code, y, y); err != nil {
@@ -150,8 +150,8 @@ func (c *Codec) Decode(leaf int, y, code []byte) error {
 	return nil
 }
 
-// RoundTrip makes of the leaf x, in place, what others have of it: its code, which
-// it leaves in code, decoded. Doing so twice gives the same bytes as once.
+// RoundTrip encodes the leaf x to code and overwrites x with what code decodes
+// to: what the receivers have. A second call changes nothing.
 func (c *Codec) RoundTrip(leaf int, code, x, base []byte) error {
 	if err := c.Encode(leaf, code, x, base); err != nil {
 		return err

@@ -20,7 +20,7 @@ const (
 	tooBFloat16 = 0x7f7f8000 // the least magnitude that rounds to infinity
 	tooFloat16  = 0x477ff000 // the same: 65520
 	least16     = 0x38800000 // the least normal float16: 2^-14
-	places16    = 13 << 23   // by how many places, in the exponent, float16's fraction is shorter
+	places16    = 13 << 23   // the bits by which float16's fraction is shorter, in the exponent
 )
 
 // subBFloat16 writes x-b, rounded to nearest, ties to even.
@@ -45,10 +45,11 @@ func subBFloat16(code []byte, x, b []float32) {
 	}
 }
 
-// pattern is short for what the kernels are full of.
+// pattern returns the bits of v. It is short because the kernels use it so
+// often.
 func pattern(v float32) uint32 { return math.Float32bits(v) }
 
-// roundB rounds what is no NaN to bfloat16.
+// roundB rounds the bits of a float32, not of a NaN, to bfloat16.
 func roundB(u uint32) uint32 { return (u + 0x7fff + u>>16&1) >> 16 }
 
 // subFloat16 is subBFloat16 for float16.
@@ -73,7 +74,7 @@ func subFloat16(code []byte, x, b []float32) {
 	}
 }
 
-// roundH rounds what is below 65520 to float16. Adding a power of two whose exponent is 13 above that of the number, or of the
+// roundH rounds the bits of a float32 below 65520 to float16. Adding a power of two whose exponent is 13 above that of the number, or of the
 // least normal result, moves the wanted bits to the end of the fraction, and rounds them; a normal result's leading one, and
 // the carry of what is rounded up, add to the exponent as they should.
 func roundH(u uint32) uint32 {
@@ -91,7 +92,7 @@ func subCareful(code []byte, x, b []float32, round func(float32) uint16, largest
 		h := round(d)
 		switch {
 		case !finite32(v):
-			h = round(v) // as it is: whose it is must be found
+			h = round(v) // kept, so that the merge finds its contributor
 		case math.Float32bits(d)&abs32 <= inf32 && h&0x7fff == largest+1:
 			h = h&0x8000 | largest
 		}
@@ -147,8 +148,8 @@ func addFloat16(y []float32, code []byte) {
 	}
 }
 
-// decodeHalf converts the low half of h, unless that is infinite or NaN. Where a subnormal is the end of the fraction of one half,
-// processors do not slow down for it.
+// decodeHalf converts the low half of h, unless that is infinite or NaN. It reads a subnormal as the end of the fraction of one
+// half, since processors compute slowly with subnormals.
 func decodeHalf(h uint32) float32 {
 	a := h & 0x7fff
 	u := a<<13 + (least16 - 1<<23)
@@ -166,7 +167,8 @@ func infinities(h uint64) uint32 {
 	return uint32(h) | uint32(h)<<16
 }
 
-// mend corrects a sum with d: it is finite if d is, and d if that is not.
+// mend corrects a sum v of which d is one term: v becomes finite if d is
+// finite, else v becomes d.
 func mend(v *float32, d float32) {
 	switch {
 	case !finite32(d):

@@ -2,14 +2,15 @@ package merge
 
 // combination merges to centre + Σ shares_i (x_i - centre), in float64, rounded once.
 type combination struct {
-	weights    []uint32  // who is blamed when sums overflow
+	weights    []uint32  // to find whom to blame when a sum overflows
 	shares     []float64 // a contributor with 0 takes no part
-	centre     int       // the contributor around which is summed; -1: base
+	centre     int       // the contributor that differences are taken from; -1: the base
 	centreOnly bool      // no other contributor has a share
 }
 
-// average returns a leafFunc for shares of a sum of 1. Summing around one of
-// the contributors gives back exactly what all agree on.
+// average returns a leafFunc for shares whose sum is 1. It sums differences
+// from one contributor, so elements on which all contributors agree come out
+// exactly.
 func average(weights []uint32, shares []float64, centre int) leafFunc {
 	c := &combination{weights: weights, shares: shares, centre: centre, centreOnly: true}
 	for i, s := range shares {

@@ -2,15 +2,15 @@ package merge
 
 import "math"
 
-// float reports whether d is a floating point type: what distances and
-// optimisers look at.
+// float reports whether d is a floating point type. Distances and
+// optimisers ignore all others.
 func (d DType) float() bool {
 	return d == Float64 || d == Float32 || d == Float16 || d == BFloat16
 }
 
 // widen decodes into scratch, which must not be shorter than b has elements,
-// and returns what it filled. Every type is exact but 64-bit integers beyond
-// 2^53.
+// and returns what it filled. All values but 64-bit integers beyond 2^53 are
+// exact.
 func widen(d DType, b []byte, scratch []float64) []float64 {
 	size := d.Size()
 	out := scratch[:len(b)/size]

@@ -34,8 +34,8 @@ func NewDistances(l *Layout, n int) *Distances {
 func (d *Distances) Sums() []float64 { return append([]float64(nil), d.sums...) }
 
 // Add adds the distances over one leaf. A value that is not finite, or so large
-// that its square is useless, is an error of type *NonFinite; the sums are not
-// to be used then. Add does not allocate unless it fails.
+// that its square is useless, is an error of type *NonFinite; the sums must
+// not be used afterwards. Add does not allocate unless it fails.
 func (d *Distances) Add(leaf int, sources [][]byte) error {
 	if leaf < 0 || leaf >= d.layout.Leaves() || len(sources) != d.n || d.n == 0 {
 		return fmt.Errorf("distances of leaf %d: %d sources for %d contributors and %d leaves",

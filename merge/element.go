@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// nativeLittle says whether memory holds numbers as the vector does.
+// nativeLittle reports whether this machine stores numbers as the vector does: little endian.
 var nativeLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // view returns b as numbers without a copy, or nil where the machine's byte order or the alignment forbids it.

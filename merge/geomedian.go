@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Weiszfeld's algorithm ends at a step shorter than stepEnd, and after so many
-// iterations.
+// Weiszfeld's algorithm ends at a step shorter than stepEnd, or after
+// maxIterations.
 const (
 	stepEnd       = 1e-6
 	maxIterations = 200
@@ -27,7 +27,7 @@ var geoMedian = spec{
 }
 
 // weiszfeld holds centres as coefficients: y = Σ λ_i x_i with Σ λ_i = 1. gram
-// are the products (x_i - x_p)·(x_j - x_p) around the medoid p, from which
+// holds the products (x_i - x_p)·(x_j - x_p) around the medoid p, from which
 // every length follows without cancelling against far contributors.
 type weiszfeld struct {
 	n       int
@@ -53,9 +53,9 @@ func newWeiszfeld(p pairs, weights []uint32, centre int) *weiszfeld {
 	return z
 }
 
-// product returns a·b of two vectors from |a|², |b|² and |a-b|². What is lost
-// in rounding beside a far vector is taken as a right angle, and no product is
-// larger than lengths allow.
+// product returns a·b for two vectors from |a|², |b|² and |a-b|². Where
+// rounding beside a far vector leaves nothing of the product it returns 0, as
+// for a right angle. No product exceeds that of the lengths.
 func product(a, b, ab float64) float64 {
 	g := (a - ab + b) / 2
 	if math.Abs(g) <= 4*epsilon*(a+b+ab) {
@@ -68,10 +68,10 @@ func product(a, b, ab float64) float64 {
 // epsilon is half the distance from 1 to the next float64.
 const epsilon = 0x1p-53
 
-// run returns the final coefficients. It begins at the mean. A liar as far away
-// as numbers go can drag that so far that the way back takes too many
-// iterations, with less than half of the weight: then it begins again at the
-// medoid, which is none of theirs.
+// run returns the final coefficients. It starts at the mean. A liar at the end
+// of the number range can drag the mean so far away, with less than half of the
+// weight, that the iterations run out on the way back. Then run starts again at
+// the medoid, which is an honest model.
 func (z *weiszfeld) run(centre int) []float64 {
 	var total float64
 	for _, w := range z.weights {

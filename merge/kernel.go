@@ -15,7 +15,7 @@ type kernel struct {
 // fastest is the first kernel that this processor can run; kernels ends with the plain one.
 var fastest = kernels()[0]
 
-// Kernel names what sums up float32 means on this machine: "avx512", "avx2", or "plain" for Go's own loops.
+// Kernel names the kernel that computes float32 means on this machine: "avx512", "avx2", or "plain" for Go's own loops.
 func Kernel() string { return fastest.name }
 
 var plain = kernel{"plain", func(acc []float32, rows [][]float32, weights []float32, onto bool, sum float32) (int, bool) {
@@ -31,10 +31,10 @@ func (k *kernel) run(acc []float32, rows [][]float32, weights []float32, onto bo
 	return finite
 }
 
-// weighFrom is the plain loop, from one element on: four elements at a time stay in registers while all rows are added.
+// weighFrom is the plain loop. It begins with the element at, and keeps four sums in registers while it adds all rows.
 //
-// The explicit float32 conversions forbid the compiler to fuse multiply and add, which some architectures would do and
-// others not.
+// The explicit float32 conversions keep the compiler from fusing multiplication and addition, which it does for some architectures
+// only.
 func weighFrom(at int, acc []float32, rows [][]float32, weights []float32, onto bool, sum float32) bool {
 	const width = 4
 	var bits uint32

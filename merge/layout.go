@@ -29,8 +29,8 @@ const (
 	MaxLeafSize = 256 << 10 // of models from 64 MiB on
 )
 
-// leavesWanted is how many leaves a model is divided into if the bounds allow it, half as many at least: so small models have many
-// owners too.
+// leavesWanted is how many leaves a model has at most, if the bounds allow it. It has at least half as many, so a small model has
+// many owners too.
 const leavesWanted = 256
 
 // ErrLayout is wrapped by every error about a layout that breaks the rules.

@@ -16,7 +16,7 @@ func meanOf(_ values, in Contributors) leafFunc {
 const (
 	// block is how many elements are accumulated at a time: the accumulator stays in the L1 cache.
 	block = 1024
-	// group is how many sources are added at a time. Processors foresee about as many streams.
+	// group is how many sources are added at a time. Processors prefetch about as many streams.
 	group = 8
 )
 
@@ -93,7 +93,7 @@ func (m *meaner) accumulate(a []float32, sources [][]byte, d DType, at, end int)
 		for i := range rows {
 			rows[i] = load32(d, sources[first+i][at:end], m.scratch[i][:])
 		}
-		var sum float32 // only behind the last group is divided
+		var sum float32 // 0 until the last group, after which the result is divided
 		if last == len(sources) {
 			sum = m.sum
 		}

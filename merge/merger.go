@@ -19,11 +19,11 @@ const MaxContributors = 4096
 // needs, or what is known of them does not fit.
 var ErrContributors = errors.New("contributors do not fit the method")
 
-// Contributors is what a merger must know of those whose models it merges, in
-// the order of the plan.
+// Contributors describes those whose models are merged, in the order of the
+// plan.
 type Contributors struct {
 	Weights   []uint32  // all above 0: a participant of weight 0 is no contributor
-	Factors   []float64 // Method.Bounds: one for each, 0 < f <= 1; else nil
+	Factors   []float64 // Method.BoundsNorms: one for each, 0 < f <= 1; else nil
 	Distances []float64 // Method.Distances: squared, pairs (0,1), (0,2), …, (1,2), …; else nil
 }
 
@@ -41,8 +41,8 @@ type work struct {
 // the leaf's start.
 type leafFunc func(w *work) error
 
-// NonFinite says that a value was NaN or infinite, or so large that the merge
-// was.
+// NonFinite reports a value that is NaN or infinite, or so large that the
+// merged value is.
 type NonFinite struct {
 	Contributor int    // index in the sources; -1: nobody's, such as a step's result
 	Tensor      string // the tensor's name
@@ -121,7 +121,7 @@ func (m *Merger) Leaf(leaf int, dst []byte, sources [][]byte, base []byte) error
 	err := m.merge(w)
 	w.dst, w.sources, w.base = nil, nil, nil
 	if err == nil {
-		return nil // Apart from what follows, which would allocate.
+		return nil // errors.As would allocate.
 	}
 	if nf := (*NonFinite)(nil); errors.As(err, &nf) {
 		nf.locate(m.layout, leaf)

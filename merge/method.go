@@ -204,7 +204,7 @@ func (s *spec) parse(of string) (out values, wire DType, err error) {
 	return out, wire, nil
 }
 
-// known names the parameters that there are.
+// known returns the names of all parameters.
 func (s *spec) known() string {
 	names := make([]string, len(s.params), len(s.params)+1)
 	for i := range s.params {

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// sorter puts, for each element, the contributors' values in ascending order.
-// It runs a network of comparators over strips of elements: the same steps for
-// all values, so without a branch that depends on them, for any number of
-// contributors. Values are compared as integers in the order of the numbers.
+// sorter sorts the contributors' values of each element. It applies a sorting
+// network to strips of elements: the steps are the same for all values, so no
+// branch depends on a value. Values are compared as integers of the same order
+// as the numbers.
 type sorter struct {
 	n           int
 	comparators [][2]uint16
@@ -105,7 +105,7 @@ func keys32(row []uint64, d DType, b []byte, i uint64) int {
 	for e := range row {
 		v := math.Float32bits(x[e])
 		carry |= v&0x7fffffff + 0x00800000
-		// Negative numbers turn round, the others get in front of them.
+		// The order of negative numbers is reversed, and all others come after them.
 		v ^= uint32(int32(v)>>31) | 1<<31
 		row[e] = uint64(v)<<32 | i
 	}
@@ -162,7 +162,7 @@ func (s *sorter) row(rank int, out []float64) {
 	}
 }
 
-// value decodes the value of one rank of element e, owner says whose it is.
+// value decodes the value of one rank of element e; owner returns its contributor.
 func (s *sorter) value(rank, e int) float64 {
 	k := s.keys[rank*strip+e]
 	if s.packed {
@@ -178,7 +178,7 @@ func (s *sorter) owner(rank, e int) int {
 	return int(s.owners[rank*strip+e])
 }
 
-// column decodes one element's values, ascending, and whose they are.
+// column decodes one element's values in ascending order and returns them with their contributors.
 func (s *sorter) column(e int) (v []float64, order []uint16) {
 	for r := range s.n {
 		k := s.keys[r*strip+e]

@@ -7,7 +7,7 @@ package merge
 // then the second. There is no padding.
 
 // stateUnits returns how many 4-byte units of one slot lie before a byte offset
-// of the flat vector, which is no element's middle.
+// of the flat vector, which must not lie within an element.
 func (l *Layout) stateUnits(offset int64) int64 {
 	i := l.TensorAt(offset)
 	t := l.tensors[i]

@@ -53,8 +53,9 @@ var trimmedMean = spec{
 	},
 }
 
-// whole takes a rounding error off a sum of weights, which are whole numbers:
-// what is left of a weight by such an error, times a huge value, must not count.
+// whole removes a rounding error from a sum of weights, which are whole
+// numbers: the remainder that an error leaves of a weight, times a huge value,
+// must not count.
 func whole(v float64) float64 {
 	if r := math.Round(v); math.Abs(v-r) <= 1e-9*max(1, r) {
 		return r

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// UpdateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero. It is that of what owners
-// get, which the method may have rounded on the wire.
+// UpdateNorm is the Euclidean norm of source minus base over all float tensors; a nil base is zero. It is the norm of
+// what owners receive, which the method's wire type may have rounded.
 func UpdateNorm(m *Method, l *Layout, source, base io.ReaderAt) (float64, error) {
 	x, b := make([]byte, MaxLeafSize), make([]byte, MaxLeafSize)
 	squares := 0.0

@@ -1,10 +1,11 @@
 package merge
 
-// Mergers returns who merges each participant's shard, if k are to: the participant itself, then, in plan order and from it on
-// in a circle, those that own something too and whose unit differs from those taken already. There are fewer where there are not so
-// many units, and the owner is alone where k is 1 or less. The entry of a participant that owns nothing is nil.
+// Mergers returns the mergers of each participant's shard: the participant itself, then its witnesses, k in all. Witnesses are
+// the next participants in plan order, from the participant on in a circle, that own something and whose unit no other merger of
+// the shard has. There are fewer than k where there are fewer units, and no witness where k is 1 or less. The entry of a
+// participant that owns nothing is nil.
 //
-// All others but the owner merge it as witnesses. A unit is what parties are told apart by, so no party is its own witness.
+// A unit identifies a party, so no party witnesses its own shard.
 func Mergers(units []string, owns []bool, k int) [][]int {
 	mergers := make([][]int, len(units))
 	for owner := range units {
