@@ -47,7 +47,7 @@ func (a *admitter) handle(ctx context.Context, peer Peer, req JoinRequest) JoinR
 	return *resp
 }
 
-// admit lets a server in; only the leader can. What via says of the peer counts for nothing but refusals: via may lie.
+// admit lets a server in; only the leader can. What via says of the peer can only refuse it, since via may lie.
 func (a *admitter) admit(ctx context.Context, via Peer, passed joinPassed) JoinResponse {
 	if !a.replica.leads() {
 		return tryLater(ErrNotLeader)
@@ -137,8 +137,8 @@ func (a *admitter) judgeJoin(peer, sender Peer, req JoinRequest) *JoinRefusal {
 
 func other(claimed, swarm string) bool { return claimed != "" && claimed != swarm }
 
-// judgeAdmission remembers an SN that no operator has admitted, where operators do. Whatever else keeps it from registering is
-// told first, since an operator could not help it.
+// judgeAdmission remembers an SN that no operator has admitted, in a swarm where operators admit SNs. Any other reason that keeps
+// it from registering is reported first, since no operator could help it.
 func (a *admitter) judgeAdmission(req JoinRequest) *JoinRefusal {
 	view, node := a.replica.view(), req.Register.Node
 	if view.Admit == "" {
@@ -152,7 +152,7 @@ func (a *admitter) judgeAdmission(req JoinRequest) *JoinRefusal {
 	return refusalOf(err)
 }
 
-// refusalOf makes a refusal of the state's; nil if err is none.
+// refusalOf turns a rejection by the state into a refusal. It returns nil if err is none.
 func refusalOf(err error) *JoinRefusal {
 	rejected, ok := errors.AsType[*state.Error](err)
 	if !ok {
@@ -163,7 +163,7 @@ func refusalOf(err error) *JoinRefusal {
 	}
 }
 
-// notAdmitted reports whether an SN was refused for want of an operator's word.
+// notAdmitted reports whether an SN was refused because no operator has admitted it.
 func notAdmitted(err error) bool {
 	refusal, ok := errors.AsType[*JoinRefusal](err)
 	return ok && refusal.Reason == state.ReasonNotAdmitted

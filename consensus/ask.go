@@ -12,7 +12,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/peerconn"
 )
 
-// What SNs ask each other for consensus itself, as Connect calls with JSON bodies on their connections.
+// Procedures that SNs call on each other for consensus itself: Connect calls with JSON bodies.
 const (
 	askStats    = "/swarm.consensus/Stats"     // how far is your log?
 	askRead     = "/swarm.consensus/ReadIndex" // of the leader: which index must I have applied?
@@ -42,7 +42,7 @@ type handOver struct {
 	PeerID string `json:"peer_id"`
 }
 
-// jsonCodec is the one form of these messages. What has an unknown field is refused.
+// jsonCodec encodes these messages. It refuses unknown fields.
 type jsonCodec struct{}
 
 // Name implements connect.Codec.
@@ -70,7 +70,7 @@ func ask[Req, Res any](ctx context.Context, conns *peerconn.Pool, address, proce
 	return nil, fmt.Errorf("ask %s: %w", address, err)
 }
 
-// answers has fn answer a call.
+// answers returns a handler that answers calls by fn.
 func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx context.Context, from Peer, req *Req) (*Res, error)) {
 	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[Req]) (*connect.Response[Res], error) {
 		res, err := fn(ctx, peerconn.PeerOf(ctx), req.Msg)
@@ -84,8 +84,8 @@ func answers[Req, Res any](mux *http.ServeMux, procedure string, fn func(ctx con
 	}, connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(maxJoin)))
 }
 
-// ServeAPI has h answer the requests of other SNs while this server leads. [PeerOf] tells h who asks. With the status 421 it sends who
-// asks back to look for the leader.
+// ServeAPI makes h answer the requests of other SNs while this server leads. In h, [PeerOf] returns the SN that asks. A response
+// with status 421 makes that SN look for the leader again.
 func (g *Group) ServeAPI(h http.Handler) { g.endpoint.api.Store(&h) }
 
 // PeerOf returns the SN that sent a request, as the network has proven it; nobody for the context of another request.
@@ -94,7 +94,7 @@ func PeerOf(ctx context.Context) Peer { return peerconn.PeerOf(ctx) }
 // WithLeader calls try until it succeeds or fails for a reason that another try can't mend: with nil while this server leads, else
 // with a way to the leader's API. It tries again while there is no leader, the connection to it breaks, or try returns ErrNotLeader, until ctx
 // ends, and then returns ErrNoLeader. Where there has been no leader for five election timeouts and fewer voters than a majority
-// answer, it returns at once; see Quorum. So what try does must bear being done twice.
+// answer, it returns at once; see Quorum. So try must be idempotent.
 func (g *Group) WithLeader(ctx context.Context, try func(ctx context.Context, way http.RoundTripper) error) error {
 	return g.contact.retry(ctx, func(ctx context.Context, leader string) error {
 		if leader != g.replica.address {

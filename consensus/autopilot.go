@@ -27,7 +27,7 @@ type serverStats struct {
 	LastTerm      uint64 `json:"last_term"`
 	LastIndex     uint64 `json:"last_index"`
 	Applied       uint64 `json:"applied"`
-	// LedgerBehind tells that records of the ledger are missing there.
+	// LedgerBehind reports whether records of the ledger are missing there.
 	LedgerBehind bool `json:"ledger_behind,omitempty"`
 }
 
@@ -41,7 +41,7 @@ type Server struct {
 	LastContact time.Time
 }
 
-// pilot tells autopilot about the group. Autopilot runs on the leader only.
+// pilot describes the group to autopilot, which runs on the leader only.
 type pilot struct {
 	replica *replica
 	peers   *peers
@@ -53,7 +53,7 @@ type pilot struct {
 
 var _ autopilot.ApplicationIntegration = (*pilot)(nil)
 
-// newAutopilot returns autopilot, which makes no server a voter that is unfit.
+// newAutopilot returns an autopilot that never promotes an unfit server.
 func newAutopilot(p pilot, unfit func(name string) bool) *autopilot.Autopilot {
 	return autopilot.New(p.replica.raft, p,
 		autopilot.WithLogger(raftnet.NewLog(p.log, "consensus")),
@@ -145,8 +145,8 @@ func (p pilot) RemoveFailedServer(s *autopilot.Server) {
 	p.log.Warn("dead server removed", "node", s.Name, "address", string(s.Address))
 }
 
-// promoter makes healthy non-voters voters while there are fewer than MaxVoters. Who lacks a part of the ledger waits: with
-// the votes of such servers alone, records could be lost for good. Nor does one SPIFFE ID get two votes.
+// promoter makes healthy non-voters voters while there are fewer than MaxVoters. It does not promote a server that lacks a part
+// of the ledger: a majority of such servers could lose records for good. Nor does it give one SPIFFE ID two votes.
 type promoter struct {
 	*autopilot.StablePromoter
 	unfit func(name string) bool
@@ -161,7 +161,7 @@ func (p promoter) CalculatePromotionsAndDemotions(c *autopilot.Config, s *autopi
 	return changes
 }
 
-// logTerm returns the term of the newest entry in raft's log; raft tells it only as text.
+// logTerm returns the term of the newest entry in raft's log; raft exposes it as text only.
 func logTerm(r *raft.Raft) uint64 {
 	term, err := strconv.ParseUint(r.Stats()["last_log_term"], 10, 64)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// bans keeps out whom the state has banned.
+// bans keeps banned nodes out.
 type bans struct {
 	replica *replica
 	members *membership
@@ -22,8 +22,8 @@ type bans struct {
 	log     *slog.Logger
 }
 
-// run follows the bans until ctx ends: whoever is banned loses its streams at once, and on the leader its place in the configuration
-// if it still has one, because it was banned by other means than Ban or slipped in meanwhile.
+// run enforces bans until ctx ends. It closes the streams of a banned node at once. On the leader it also removes the node's
+// server from the configuration, which is still there if the ban did not come by Ban, or if the server slipped in meanwhile.
 func (b *bans) run(ctx context.Context) {
 	ticker := time.NewTicker(b.every)
 	defer ticker.Stop()

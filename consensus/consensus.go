@@ -171,9 +171,9 @@ func (g *Group) assemble() {
 	g.bans = &bans{replica: r, members: g.members, trans: g.trans, conns: conns, streams: streams, every: t.Update, log: g.log}
 }
 
-// gives reports whether this server gives its disk up after a write has taken so long. Alone it makes room for nobody and waits. A
-// leader holds up all others. A follower holds up the SLs that look to it; where servers share a storage that fails over all hang
-// at once, and must not all be gone when it answers.
+// gives reports whether this server gives up its disk after a write has taken so long. A server alone waits, since no other could
+// take over. A leader holds up all others and gives up first. A follower holds up only the SLs that use it. Servers that share a
+// storage hang all at once when it fails over, and some must be left when it answers.
 func (g *Group) gives(waited time.Duration) bool {
 	return len(g.replica.servers()) > 1 && (g.replica.elected() || waited >= 6*g.cfg.Timing.Disk)
 }

@@ -59,7 +59,8 @@ func (c *contact) quorum(ctx context.Context) error {
 	return nil
 }
 
-// count says how many voters answer while there is no leader, as a *quorum.Error; nil: this server knows of no voters, or ctx ended.
+// count returns how many voters answer, as a *quorum.Error, while there is no leader. It returns nil if this server knows of no
+// voters, or ctx has ended.
 func (c *contact) count(ctx context.Context) error {
 	n, err := c.polls.Count(ctx)
 	if err != nil || n.Voters() == 0 {
@@ -75,7 +76,7 @@ func (c *contact) poll() quorum.Count {
 	return quorum.Poll(ctx, quorumOf(c.replica.voters()), c.peers.probe)
 }
 
-// watch tells in the log, once, that too few voters answer, and once that there is a leader again, until ctx ends.
+// watch logs, until ctx ends, when too few voters answer and when there is a leader again, each once.
 func (c *contact) watch(ctx context.Context) {
 	ticker := time.NewTicker(c.timing.Update)
 	defer ticker.Stop()

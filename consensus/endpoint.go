@@ -32,7 +32,7 @@ type endpoint struct {
 	api      atomic.Pointer[http.Handler] // what the leader answers other SNs
 }
 
-// between is what this server answers to other SNs.
+// between returns the handler of other SNs' requests.
 func (e *endpoint) between() http.Handler {
 	mux := http.NewServeMux()
 	answers(mux, askStats, func(context.Context, Peer, *nothing) (*serverStats, error) {

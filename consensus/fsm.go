@@ -14,7 +14,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/watchdog"
 )
 
-// applied is what one log entry came to.
+// applied is the outcome of one log entry.
 type applied struct {
 	index  uint64
 	result state.Result

@@ -14,7 +14,7 @@ import (
 // growthPause is how long a snapshot that failed is left alone.
 const growthPause = 10 * time.Second
 
-// trim has raft cut its log, until ctx ends, when it has grown by so many bytes.
+// trim makes raft cut its log whenever that has grown by so many bytes, until ctx ends.
 func trim(ctx context.Context, r *replica, growth *store.Growth, log *slog.Logger) {
 	for {
 		select {

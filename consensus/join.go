@@ -27,9 +27,9 @@ type JoinRequest struct {
 	SVIDSignature []byte `json:"svid_signature,omitempty"`
 }
 
-// Prover is how this package, which knows no keys, has joins proven. Its methods are safe for concurrent use.
+// Prover proves and checks joins, since this package knows no keys. Its methods are safe for concurrent use.
 type Prover interface {
-	// Prove returns the request of this node with a registration made anew, since what proves one grows old, and signed.
+	// Prove returns the request of this node, signed, with a new registration: the proof of an old one expires.
 	Prove(JoinRequest) (JoinRequest, error)
 	// Check returns who made a request for a swarm, as its signatures prove it.
 	Check(swarmID string, r JoinRequest) (Peer, error)

@@ -17,7 +17,7 @@ import (
 	"github.com/swarmd/swarmd/consensus/store"
 )
 
-// joiner has this server let into the group, and again when it was removed.
+// joiner makes this server a member of the group, again when it was removed.
 type joiner struct {
 	replica  *replica
 	admitter *admitter // for when this server leads itself
@@ -84,7 +84,7 @@ func (j *joiner) join(ctx context.Context, via []string, self JoinRequest) error
 	}
 }
 
-// rejoin is what join was called with, for a server that finds itself removed.
+// rejoin holds the arguments of join, for a server that finds itself removed.
 type rejoin struct {
 	self JoinRequest
 	via  []string
@@ -226,7 +226,7 @@ func (j *joiner) run(ctx context.Context) {
 	}
 }
 
-// tellWaits says once that this SN waits for an operator, and what that one is to type.
+// tellWaits logs once that this SN waits for an operator, and the command that admits it.
 func (j *joiner) tellWaits(told bool) bool {
 	if !told {
 		j.log.Warn("this SN waits until an operator admits it", "node", j.replica.name, "type", admission.Command(j.replica.name, j.replica.self.PeerID))

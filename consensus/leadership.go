@@ -123,8 +123,8 @@ func (l *leadership) settle(ctx context.Context, term uint64, settled chan<- uin
 	}
 }
 
-// ends returns what raft's end comes to. Raft may wait to tell of a leadership change, and nobody listens any more: that is
-// thrown away until then.
+// ends returns a channel that receives raft's error when raft has ended. Raft may block on a leadership change that nobody reads
+// any more, so those are discarded meanwhile.
 func (l *leadership) ends(ended raft.Future) <-chan error {
 	down, told := make(chan error, 1), make(chan error, 1)
 	go func() { down <- ended.Error() }()

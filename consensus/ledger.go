@@ -97,8 +97,8 @@ func (l *ledgerCopy) run(ctx context.Context) {
 	}
 }
 
-// fetch asks the other servers for the next records and returns the address of the one that some came from. It begins
-// with from, so that one server gives all: of two histories neither would ever fit behind the other.
+// fetch asks the other servers for the next records and returns the address of the one that some came from. It asks from first,
+// so that all records come from one server: records of two histories would never fit together.
 func (l *ledgerCopy) fetch(ctx context.Context, from string) (string, error) {
 	var failed []error
 	others := 0

@@ -90,8 +90,8 @@ func (m *membership) addServer(ctx context.Context, req JoinRequest) (voter bool
 	return voter && err == nil, err
 }
 
-// twin returns a voter that has the SPIFFE ID of another server, which then gets no vote: who was given one identity must not
-// make a majority of it. The seed's entry that all SNs share names nobody, so there it is only told.
+// twin returns a voter that has the SPIFFE ID of another server, which then gets no vote: one identity must not become a
+// majority. The seed's entry, which all SNs share, identifies nobody, so there the vote is given and a warning logged.
 func (m *membership) twin(name string) (voter string, shared bool) {
 	view := m.replica.view()
 	own := view.Nodes[name]
@@ -106,7 +106,8 @@ func (m *membership) twin(name string) (voter string, shared bool) {
 	return "", false
 }
 
-// ensureServer makes a server follow the log; done tells that nothing remains to be done for it. The caller holds joining.
+// ensureServer makes a server follow the log. It reports whether the server votes, and whether nothing remains to be done. The
+// caller holds joining.
 func (m *membership) ensureServer(ctx context.Context, id raft.ServerID, address raft.ServerAddress) (voter, done bool, err error) {
 	for _, s := range m.replica.servers() {
 		if s.ID != id {
@@ -131,8 +132,8 @@ func (m *membership) ensureServer(ctx context.Context, id raft.ServerID, address
 // errBusy says that another change of the configuration is under way.
 var errBusy = errors.New("another SN is being let in or out right now; ask again")
 
-// changing calls fn while nobody else changes the configuration, each of which looks at it first. It waits for others for
-// a moment only: who asks comes again, and a change that hangs must not make others hang.
+// changing calls fn while nobody else changes the configuration. It waits for its turn only briefly: callers try again, and a
+// change that hangs must not block others.
 func (m *membership) changing(ctx context.Context, fn func() error) error {
 	waitCtx, cancel := context.WithTimeout(ctx, busyAfter)
 	err := m.acquire(waitCtx)
@@ -151,7 +152,7 @@ func (m *membership) change(ctx context.Context, start func() raft.IndexFuture) 
 	return m.replica.await(ctx, func() error { return fromRaft(start().Error()) })
 }
 
-// caughtUp waits a short while for a new server to have the log; later it is autopilot's to promote it.
+// caughtUp waits a short while until a new server has the log. After that autopilot promotes it.
 func (m *membership) caughtUp(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout/4)
 	defer cancel()
@@ -190,15 +191,15 @@ func (m *membership) leaving(c state.Command) (peerID string) {
 	return ""
 }
 
-// proposeWithout proposes what ends a node key's membership, whose encoded form is data, when its server is out of the
-// configuration: in the other order a crash in between would leave a voter that nobody speaks to.
+// proposeWithout removes the server of a node key from the configuration, and then proposes data, the encoded command that ends
+// the membership of the key. In the other order a crash in between would leave a voter that nobody talks to.
 func (m *membership) proposeWithout(ctx context.Context, peerID string, c state.Command, data []byte) (applied, error) {
 	if err := m.acquire(ctx); err != nil {
 		return applied{}, err
 	}
 	defer m.release()
 	if _, _, err := m.replica.view().Apply(c); err != nil {
-		return applied{}, err // what the state refuses must not cost a server
+		return applied{}, err // a command that the state refuses must not remove a server
 	}
 	if err := m.expel(ctx, peerID); err != nil {
 		return applied{}, err
@@ -240,7 +241,7 @@ func (m *membership) expel(ctx context.Context, peerID string) error {
 	return nil
 }
 
-// expendable refuses to do without a server if the voters that remain, as far as they answer, are no majority of theirs.
+// expendable returns an error if the remaining voters that answer are no majority of the remaining voters.
 func (m *membership) expendable(ctx context.Context, out raft.Server) error {
 	if out.Suffrage != raft.Voter {
 		return nil
@@ -270,8 +271,8 @@ func (m *membership) handOver(ctx context.Context) error {
 	return ErrNotLeader
 }
 
-// expelStrangers expels who is banned, who was forgotten, so that nobody counts for the quorum whom no list shows, and where
-// operators admit SNs, who is admitted no longer.
+// expelStrangers expels servers of banned and forgotten nodes, so that no server counts for the quorum that no list shows. Where
+// operators admit SNs, it also expels those that are no longer admitted.
 func (m *membership) expelStrangers(ctx context.Context) {
 	for _, s := range m.replica.servers() {
 		id, _, err := ParseAddress(string(s.Address))

@@ -14,9 +14,9 @@ const (
 	maxBackoff = 500 * time.Millisecond
 )
 
-// Propose has a command committed by this server while it leads, after [Config.Vet], and returns when it was applied here. A server
-// that does not lead, or not long enough, returns ErrNotLeader, and then it may have been committed all the same: commands are
-// made so that a second one has no effect. A rejection by the state is returned as *state.Error.
+// Propose commits a command on this server while it leads, after [Config.Vet], and returns when it was applied here. A server
+// that does not lead, or loses leadership too early, returns ErrNotLeader. The command may have been committed all the same: a
+// second one has no effect. A rejection by the state is returned as *state.Error.
 func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, error) {
 	data, err := state.EncodeCommand(c)
 	if err == nil {
@@ -44,9 +44,9 @@ func (g *Group) Propose(ctx context.Context, c state.Command) (state.Result, err
 	return a.result, err
 }
 
-// ProposeAsLeader is Propose on the leader alone: what a leader decides from what only it knows, such as who was heard of,
-// must not reach another leader's log because leadership was lost on the way. It tries once; ErrNotLeader says that this
-// server does not lead, or did not lead long enough.
+// ProposeAsLeader is Propose on the leader alone. A leader's decision may rest on what only it knows, such as which nodes it
+// heard from, so it must not reach the log of another leader. It tries once; ErrNotLeader means that this server does not lead,
+// or lost leadership.
 func (g *Group) ProposeAsLeader(ctx context.Context, c state.Command) (state.Result, error) {
 	data, err := state.EncodeCommand(c)
 	if err == nil {

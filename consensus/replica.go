@@ -12,7 +12,8 @@ import (
 	"github.com/swarmd/swarmd/consensus/state"
 )
 
-// replica is this server's copy of the state and the raft under it: it reads, and has commands committed while it leads.
+// replica is this server's copy of the state with the raft instance under it. It serves reads, and commits commands while this
+// server leads.
 type replica struct {
 	name, address string
 	self          Peer

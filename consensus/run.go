@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ending is how a group ends, once.
+// ending shuts a group down, once.
 type ending struct {
 	once   sync.Once
 	result error // what shutting down came to

@@ -74,7 +74,7 @@ func (s *storage) openLedger(dir string) error {
 	return err
 }
 
-// guarded are the stores as raft is given them: fail is called when one breaks.
+// guarded returns the stores for raft; fail is called when one breaks.
 func (s *storage) guarded(fail func(error)) (*store.Guard, raft.SnapshotStore) {
 	return &store.Guard{Stores: s.stores, Fail: fail, Disk: s.disk, Term: s.term, Growth: s.growth},
 		&store.Verified{SnapshotStore: s.stores.Snapshots, Dir: s.dir, Log: s.log, Try: trySnapshot, Good: s.growth.Covered}
