@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pathlib
 import signal
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import pytest
 

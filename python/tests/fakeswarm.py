@@ -211,7 +211,7 @@ class FakeSwarm:
             for session in self.sessions():
                 if session.ready and not session.closed:
                     model = {"round": session.base, "contributed": False, "participants": [], "skipped": True}
-                    session.replies[session.seq] = self._reply(session, False) | model
+                    session.replies[session.seq] = {**self._reply(session, False), **model}
                     session.ready = False
             self.changed.notify_all()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 

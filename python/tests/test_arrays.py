@@ -7,8 +7,7 @@ import os
 import pathlib
 import socket
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from typing import Callable
 
 import numpy as np
 import pytest

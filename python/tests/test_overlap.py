@@ -12,9 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pathlib
 import subprocess
 import sys
@@ -10,6 +11,16 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.name)
+def test_syntax_is_that_of_the_oldest_python(path: pathlib.Path) -> None:
+    """Where Python 3.8 itself is missing: tools/test.sh runs the tests with it where it is not."""
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    # Without it annotations such as list[int] are evaluated, which 3.8 can not.
+    assert any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body) or not any(
+        isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in ast.walk(tree)
+    )
 
 
 def test_wheel(tmp_path: pathlib.Path) -> None:

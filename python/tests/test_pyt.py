@@ -5,8 +5,7 @@ import logging
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Makes (once) the Python environment named by its argument and prints the path of its interpreter.
 #
-#   python/tools/env.sh dev|tf|hf
+#   python/tools/env.sh dev|tf|hf|numpy
 #
 # dev: tests, mypy and ruff, on top of the system's packages, where Debian's torch and scikit-learn are.
 # tf:  tensorflow-cpu and scikit-learn from PyPI, alone.
+# numpy: what the package needs and pytest, alone, for other interpreters.
 # hf:  transformers and peft, without their dependencies, on top of the system's packages.
 #
 # An environment lives in ${SWARM_CACHE:-$HOME/.cache/swarmd} under a key made of the requirement file's content and
@@ -17,10 +18,10 @@ kind=${1:-}
 install=
 case "$kind" in
 dev) options=--system-site-packages ;;
-tf) options= ;;
+tf | numpy) options= ;;
 hf) options=--system-site-packages install=--no-deps ;;
 *)
-	echo "usage: $0 dev|tf|hf" >&2
+	echo "usage: $0 dev|tf|hf|numpy" >&2
 	exit 2
 	;;
 esac

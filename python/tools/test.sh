@@ -16,7 +16,7 @@ trap 'rm -rf "$reports"' EXIT
 run() { # run ENVIRONMENT [pytest options]: what runs in the other environment is left out, so that a skip is a true one
 	local kind=$1 python code=0
 	shift
-	echo "== python ($kind)"
+	echo "== python ($kind${SWARM_BASE_PYTHON:+, $SWARM_BASE_PYTHON})"
 	python=$(tools/env.sh "$kind") || code=$?
 	if [ "$code" -eq 3 ] && [ "${SWARM_TEST_REQUIRE:-}" != all ]; then
 		echo "skip python ($kind)"
@@ -25,13 +25,37 @@ run() { # run ENVIRONMENT [pytest options]: what runs in the other environment i
 		status=1
 		return
 	fi
-	"$python" -m pytest -q --junitxml="$reports/$kind.xml" "$@" || code=$?
+	"$python" -m pytest -q --junitxml="$reports/$kind-${SWARM_BASE_PYTHON##*/}.xml" "$@" || code=$?
 	[ "$code" -eq 0 ] || status=1
+}
+
+interpreter() { # interpreter VERSION: the path of one, of the system or of pyenv
+	local candidate
+	for candidate in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1."*"/bin/python$1"; do
+		if "$candidate" -c '' 2>/dev/null; then
+			echo "$candidate"
+			return
+		fi
+	done
+	return 1
 }
 
 run dev --ignore-glob='tests/test_tf*.py' --ignore=tests/test_hf.py "$@"
 run tf tests/test_tf*.py "$@"
 run hf tests/test_hf.py "$@"
+# What needs numpy alone, on the oldest and the newest interpreter, and on those between with SWARM_TEST_LONG.
+# tests/test_package.py checks the syntax where one is missing.
+others=(--ignore=tests/real --ignore=tests/test_hf.py --ignore=tests/test_sklearn.py --ignore=tests/test_package.py)
+others+=(--ignore-glob='tests/test_tf*.py' --ignore-glob='tests/test_pyt*.py')
+versions='3.8 3.13'
+[ -z "${SWARM_TEST_LONG:-}" ] || versions='3.8 3.9 3.10 3.12 3.13'
+for version in $versions; do
+	if found=$(interpreter "$version"); then
+		SWARM_BASE_PYTHON=$found run numpy "${others[@]}" "$@"
+	else
+		echo "skip python $version: there is no python$version"
+	fi
+done
 if [ "${SWARM_TEST_REQUIRE:-}" = all ] && grep -qs '<skipped' "$reports"/*.xml; then
 	echo 'python: tests were skipped, and SWARM_TEST_REQUIRE=all' >&2
 	status=1

@@ -9,8 +9,8 @@ get() returns the dict, set(dict) takes the merged one, without what stays local
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, Optional, Union
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from swarmlearning.layout import Array, Tensor
 __all__ = ["Swarm", "SwarmCallback"]
 
 Weights = Mapping[str, Array]
-Measured = Union[None, float, tuple[Optional[float], Optional[float]]]
+Measured = Union[None, float, Tuple[Optional[float], Optional[float]]]
 
 
 class SwarmCallback(Attributes):

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Optional, Protocol
+from typing import Optional, Protocol, Tuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ FINISHED = "All peers and Swarm training rounds finished. Final Swarm model was 
 LOUD_ROUNDS = 3
 LOUD_EVERY = 10
 
-Score = tuple[Optional[float], Optional[float]]
+Score = Tuple[Optional[float], Optional[float]]
 
 
 class Model(Protocol):

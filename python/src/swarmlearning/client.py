@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Optional
 
 from swarmlearning.errors import (
     DaemonGoneError,
@@ -46,7 +46,7 @@ _SYNC = "/v1/sync"
 
 GONE_REMEDY = "see the log of the SL daemon on this host, then start the training again"
 
-Json = dict[str, Any]
+Json = Dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import runpy
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import numpy as np
 import pytest

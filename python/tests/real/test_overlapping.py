@@ -6,8 +6,7 @@ import os
 import pathlib
 import signal
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from test_faults import error_of, reset_when, value, wait_for
