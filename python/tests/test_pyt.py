@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import swarm as v03
-from swarmlearning import errors, pyt
+from swarmlearning import _params, errors
 from swarmlearning._pyt_score import Accuracy, Evaluator
 from swarmlearning.pyt import SwarmCallback
 
@@ -122,7 +122,7 @@ def test_complex_is_refused_by_name(make_swarm: MakeSwarm) -> None:
 
 
 def measure(model: Any, data: Any, **scoring: Any) -> Any:
-    return Evaluator(model, data, scoring, pyt._params.default_logger()).measure()
+    return Evaluator(model, data, scoring, _params.default_logger()).measure()
 
 
 def test_loss_is_the_mean_of_a_sample_for_both_reductions() -> None:
