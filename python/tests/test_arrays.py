@@ -228,6 +228,29 @@ def test_attributes_of_the_original(make_swarm: MakeSwarm) -> None:
     assert callback.currentSyncFrequency == callback.sync_frequency
 
 
+def test_lines_that_scripts_look_for(make_swarm: MakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
+    """Word for word those of the original, in its order."""
+    callback = make(make_swarm(1, interval=5), 0, weights={"w": np.zeros(2)}, syncFrequency=3)
+    train(callback, lambda: None, 3)
+    lines = [line.split(" : ", 3)[-1] for line in capsys.readouterr().out.splitlines()]
+    wanted = [
+        "Starting Swarm merging round ...",
+        "Merge Done: RVInt [cur: 3 Nxt: 5]",
+        "Finished local training !!!",
+        "No user merge done during swarm training. syncFrequency=5 may be high",
+        "All peers and Swarm training rounds finished. Final Swarm model was loaded.",
+    ]
+    assert [line for line in lines if line in wanted] == wanted
+
+
+def test_merges_of_the_training_are_told_apart(make_swarm: MakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
+    callback = make(make_swarm(1), 0, weights={"w": np.zeros(2)}, syncFrequency=3)
+    train(callback, lambda: None, 3)
+    out = capsys.readouterr().out
+    assert out.count("Merge Done: RVInt [cur: 3 Nxt: 3]") == 2
+    assert "No user merge done" not in out
+
+
 def test_report_before_training() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SWARM_LOOPBACK", "true")

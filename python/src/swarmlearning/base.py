@@ -22,7 +22,11 @@ from swarmlearning.client import Client, Merged, bridge_directory
 from swarmlearning.errors import DaemonGoneError, ModelChangedError, NotFiniteError, SwarmError
 from swarmlearning.layout import Array, Buffer, Layout, Tensor
 
-# Scripts of the original's users wait for this line.
+# What scripts of the original's users look for in the log, word for word.
+MERGING = "Starting Swarm merging round ..."
+MERGED = "Merge Done: RVInt [cur: %d Nxt: %d]"  # the interval before and after, in batches
+LOCALLY_FINISHED = "Finished local training !!!"
+UNMERGED = "No user merge done during swarm training. syncFrequency=%d may be high"
 FINISHED = "All peers and Swarm training rounds finished. Final Swarm model was loaded."
 
 # Merges that are logged at INFO: the first ones, then every so many.
@@ -183,6 +187,10 @@ class Engine:
         self._check_running("on_train_end")
         with self._giving_up():
             if self._client is not None:
+                self._logger.info(LOCALLY_FINISHED)
+                if self._seq <= 1 and not self._over:
+                    # The merge before the training was the only one.
+                    self._logger.warning(UNMERGED, self._interval)
                 self._finish(self._client)
             loss, metric = self._score()
             self._metrics.write(
@@ -223,6 +231,7 @@ class Engine:
 
     def _sync(self) -> None:
         started = time.monotonic()
+        self._logger.info(MERGING)
         self._say_unmeasured()
         self._store()
         self._seq += 1
@@ -239,6 +248,7 @@ class Engine:
             self._store()
         self._batches = 0
         if not self._over:
+            self._logger.info(MERGING)
             self._seq += 1
             self._require_client().offer(self._seq, self._params.weight)
             self._travels = True
@@ -289,8 +299,10 @@ class Engine:
         self._round = merged.round
         self._measured = False
         self._over = merged.training_over
+        interval = self._interval
         # An interval below 1 would stop all merging.
         self._interval = merged.interval if merged.interval >= 1 else self._params.sync_frequency
+        self._logger.info(MERGED, interval, self._interval)
         self._say_warnings(merged)
         loss, metric = self._score()
         self._metrics.write(
