@@ -36,7 +36,7 @@ func localCommands() []*Command {
 			Pattern: "local run", Group: "This host",
 			Summary: "Train a program across the peers of a swarm on this machine",
 			Details: "Brings up a whole swarm on this machine (free ports, state in a temporary folder), runs the program once for each peer, shows its output and progress, and takes everything down again at the end, on failure and on Ctrl-C.\n\n" +
-				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. {peer} in --data-dir becomes the peer's index, from 0. The program also finds MIN_PEERS.\n\n" +
+				"The model directory is copied to OUT/sl-0, OUT/sl-1, …; that is each peer's MODEL_DIR and working directory, where its models stay. In --data-dir and the values of -e, {peer} becomes the peer's index from 0, {peer1} its index from 1, and {name} its node's name, sl-0 and so on. The program also finds MIN_PEERS.\n\n" +
 				"At the end a table shows each peer's accuracy and model; OUT/summary.json holds the same, OUT/report.html the curves and rounds, OUT/logs the daemons' logs. With --baseline every peer's program is trained alone too, for comparison. docs/reference/local.md has the details.\n\n" +
 				"With --runtime docker every program runs in a container of its own, without network and with nothing of this host but its data (read-only) and its model directory; SNs and SLs stay processes unless --containers is given. No container is left afterwards.\n\n" +
 				localIdentity + "\n\n" +
@@ -49,9 +49,9 @@ func localCommands() []*Command {
 				&cli.StringFlag{Name: "platform", Value: "PYT", Usage: "framework `NAME` of the program: PYT or TF"},
 				&cli.StringFlag{Name: "model-dir", Usage: "folder `DIR` with the program"},
 				&cli.StringFlag{Name: "model-program", Usage: "program `FILE` inside the model directory"},
-				&cli.StringFlag{Name: "data-dir", Usage: "data folder `DIR` of each peer; {peer} becomes its index"},
+				&cli.StringFlag{Name: "data-dir", Usage: "data folder `DIR` of each peer; {peer}, {peer1} and {name} become its own"},
 				&cli.StringFlag{Name: "out", Usage: "folder `DIR` for models, logs, summary and report"},
-				&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every program; repeatable"},
+				&cli.StringSliceFlag{Name: "e", Aliases: []string{"env"}, Usage: "variable `NAME=VALUE` for every program, with the same placeholders; repeatable"},
 				&cli.BoolFlag{Name: "baseline", Usage: "train every peer alone too, and show both"},
 				&cli.DurationFlag{Name: "timeout", Usage: "give up after `TIME`, for example 30m"},
 				&cli.StringFlag{Name: "python", Usage: "Python interpreter `FILE`"},

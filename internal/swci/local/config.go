@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,9 +58,9 @@ type RunConfig struct {
 	Platform string // PYT or TF
 	ModelDir string
 	Program  string // relative to ModelDir
-	DataDir  string // "{peer}" stands for the peer's index; empty: none
+	DataDir  string // with placeholders; empty: none
 	Out      string
-	Env      []string // K=V
+	Env      []string // K=V, V with placeholders
 	Python   string   // interpreter; empty: find one
 	Runtime  string   // of the programs: "process", also if empty, or "docker"
 	Image    string   // of the programs' containers; empty: that of the platform
@@ -102,8 +101,10 @@ func (c *RunConfig) check(ctx context.Context, h Host) error {
 		bad = append(bad, err)
 	}
 	for _, kv := range c.Env {
-		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" {
+		if k, v, ok := strings.Cut(kv, "="); !ok || k == "" {
 			add("", "-e %q must be NAME=VALUE", kv)
+		} else if err := checkPlaceholders("-e "+k, v); err != nil {
+			bad = append(bad, err)
 		}
 	}
 	var missing []string
@@ -188,13 +189,21 @@ func (c *RunConfig) checkPaths() (bad []error) {
 			_ = f.Close()
 		}
 	}
+	return append(bad, c.checkDataDirs()...)
+}
+
+// checkDataDirs returns what is wrong with the peers' data directories.
+func (c *RunConfig) checkDataDirs() (bad []error) {
+	if err := checkPlaceholders("--data-dir", c.DataDir); err != nil {
+		return []error{err}
+	}
 	for i := range min(max(c.Peers, 0), maxPeers) {
 		dir := c.dataDir(i)
 		if dir == "" {
 			break
 		}
 		if err := readableDir(dir); err != nil {
-			bad = append(bad, exit.New(exit.Usage, "{peer} in --data-dir becomes 0, 1, 2, …", "data directory of %s: %w", cluster.SLName(i), err))
+			bad = append(bad, exit.New(exit.Usage, "{peer} in --data-dir becomes 0, 1, 2, …; {peer1} becomes 1, 2, 3, …", "data directory of %s: %w", cluster.SLName(i), err))
 		}
 	}
 	return bad
@@ -202,7 +211,7 @@ func (c *RunConfig) checkPaths() (bad []error) {
 
 // dataDir is the data directory of the peer with index i, or "".
 func (c *RunConfig) dataDir(i int) string {
-	return strings.ReplaceAll(c.DataDir, "{peer}", strconv.Itoa(i))
+	return expand(c.DataDir, i)
 }
 
 func readableDir(dir string) error {

@@ -82,7 +82,11 @@ func (c *RunConfig) programEnv(i int, alone bool) []string {
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"} {
 		env = append(env, name+"="+strconv.Itoa(max(1, runtime.NumCPU()/max(1, c.Peers))))
 	}
-	return append(env, c.Env...)
+	for _, kv := range c.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		env = append(env, name+"="+expand(value, i))
+	}
+	return env
 }
 
 // runBaselines trains every peer's program alone, as many at a time as there are processors. They run before the swarm's

@@ -283,6 +283,36 @@ func TestRunNamesADaemonThatFails(t *testing.T) {
 	f.nothingLeft(t)
 }
 
+func TestRunReplacesPlaceholders(t *testing.T) {
+	f := setup(t, goodProgram+`
+echo "$WHO" > who
+`)
+	f.cfg.Env = []string{`WHO={peer} {peer1} {name} {{peer}} {"a": {}}`}
+	f.cfg.Baseline = true
+	if err := local.Run(t.Context(), f.cfg, f.host); err != nil {
+		t.Fatalf("Run: %v\n%s", err, f.stderr)
+	}
+	for file, want := range map[string]string{
+		"sl-0/local-only/who": `0 1 sl-0 {peer} {"a": {}}`,
+		"sl-1/who":            `1 2 sl-1 {peer} {"a": {}}`,
+	} {
+		got, err := os.ReadFile(filepath.Join(f.cfg.Out, file))
+		if err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: got %q, %v, want %q", file, got, err, want)
+		}
+	}
+}
+
+func TestRunNamesTheNearPlaceholder(t *testing.T) {
+	for typed, want := range map[string]string{"{peers}": "did you mean {peer}?", "{Name}": "did you mean {name}?", "{epoch_count}": "{peer1} or {name}"} {
+		f := setup(t, goodProgram)
+		f.cfg.Env = []string{"A=" + typed}
+		if hint := exit.Hint(local.Run(t.Context(), f.cfg, f.host)); !strings.Contains(hint, want) || !strings.Contains(hint, "{"+typed+"} keeps the braces") {
+			t.Errorf("%s: got hint %q, want %q", typed, hint, want)
+		}
+	}
+}
+
 func TestRunRefusesBadInput(t *testing.T) {
 	tests := []struct {
 		name string
@@ -297,6 +327,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{"more min peers than peers", func(c *local.RunConfig) { c.MinPeers = 3 }, "--min-peers must be", exit.Usage},
 		{"platform", func(c *local.RunConfig) { c.Platform = "JAX" }, `platform "JAX" is not supported`, exit.Usage},
 		{"variable", func(c *local.RunConfig) { c.Env = []string{"A"} }, "must be NAME=VALUE", exit.Usage},
+		{"placeholder in a variable", func(c *local.RunConfig) { c.Env = []string{"A={peeer}"} }, "-e A: placeholder {peeer} is not known", exit.Usage},
+		{"placeholder in the data directory", func(c *local.RunConfig) { c.DataDir += "{nam}" }, "--data-dir: placeholder {nam} is not known", exit.Usage},
 		{"no out", func(c *local.RunConfig) { c.Out = "" }, "--out DIR is missing", exit.Usage},
 		{"model directory", func(c *local.RunConfig) { c.ModelDir += "x" }, "model directory: stat", exit.Usage},
 		{"program", func(c *local.RunConfig) { c.Program = "absent.py" }, "program: open", exit.Usage},
